@@ -1,0 +1,1 @@
+"""Attentions: states to values, and how much of each token they hold. One file each."""

@@ -1,0 +1,60 @@
+"""What every attention gives, and the one softmax over real tokens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Attended(NamedTuple):
+    """The result of an attention.
+
+    Attributes:
+        values_BRD: What the attention read, one vector a hop.
+        weights_BRL: How much of each token it read: 0 or more, sum 1 over real tokens, exactly 0 on padding.
+        pairs_BHLL: Token-to-token weights, where a model has them.
+    """
+
+    values_BRD: Tensor
+    weights_BRL: Tensor
+    pairs_BHLL: Tensor | None = None
+
+
+class Attention(nn.Module, ABC):
+    """Reduces the states of the tokens to one vector a hop.
+
+    Attributes:
+        out_dim: Width of the values.
+        hops: Number of rows R of the attention matrix.
+        learns: Whether the weights depend on parameters, so that a penalty on them can do something.
+        shift_invariant_parameters: Names of parameters that a softmax cannot see (their gradient is 0).
+    """
+
+    learns: ClassVar[bool] = True
+    shift_invariant_parameters: ClassVar[tuple[str, ...]] = ()
+    out_dim: int
+    hops: int
+
+    @abstractmethod
+    def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
+        """Attends.
+
+        Args:
+            states_BLD: States of the tokens.
+            mask_BL: True at real tokens, at least one a row.
+        """
+
+
+def masked_softmax(scores_BRL: Tensor, mask_BL: Tensor) -> Tensor:
+    """Softmax over the real tokens of each row; padding gets exactly 0.
+
+    Worked out in float32 under autocast, where bfloat16 sums of long rows would drift from 1. A row
+    without a real token gets all zeros.
+    """
+    pad_B1L = ~mask_BL[:, None, :]
+    scores_BRL = scores_BRL if scores_BRL.dtype == torch.float64 else scores_BRL.float()
+    scores_BRL = scores_BRL.masked_fill(pad_B1L, torch.finfo(scores_BRL.dtype).min)
+    return scores_BRL.softmax(dim=-1).masked_fill(pad_B1L, 0.0)

@@ -1,0 +1,48 @@
+"""Structured self-attention (Lin et al. 2017, A Structured Self-attentive Sentence Embedding)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from sentattn.kinds import Count, checked
+from sentattn.models.attention.base import Attended, Attention, masked_softmax
+
+
+class Structured(Attention):
+    """R hops, each a softmax over the tokens of its own score (equations 5 to 8).
+
+    S = W2 tanh(W1 h_t + b1) + b2, one softmax over the real tokens for each row of S. With one hop
+    and no penalty this is additive attention (Bahdanau et al. 2015). The paper has no biases, the
+    Gluon tutorial has them. Parameters: A D + A + R A + R with biases, A D + R A without.
+
+    Args:
+        dim: Width D of the states.
+        hops: Rows R of the attention matrix.
+        hidden: Width A of the hidden layer (d_a in the paper).
+        bias: Whether both layers have one.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    shift_invariant_parameters = ("scores.bias",)
+
+    @checked
+    def __init__(self, *, dim: Count, hops: Count = 4, hidden: Count = 64, bias: bool = True) -> None:
+        super().__init__()
+        self.out_dim = dim
+        self.hops = hops
+        self.hidden = nn.Linear(dim, hidden, bias=bias)
+        self.scores = nn.Linear(hidden, hops, bias=bias)
+        for layer in (self.hidden, self.scores):
+            nn.init.xavier_uniform_(layer.weight)
+            if bias:
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
+        """Returns values_BRD = weights_BRL @ states_BLD."""
+        hidden_BLA = torch.tanh(self.hidden(states_BLD))
+        scores_BRL = self.scores(hidden_BLA).transpose(1, 2)
+        weights_BRL = masked_softmax(scores_BRL, mask_BL)
+        return Attended(weights_BRL.to(states_BLD.dtype) @ states_BLD, weights_BRL)

@@ -1,0 +1,56 @@
+"""The whole model: embed, encode, attend, pool, classify."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from sentattn.models.attention.base import Attended, Attention
+from sentattn.models.encoders.base import Encoder
+from sentattn.models.head import Head
+from sentattn.models.pooling import Pooling
+
+
+class Classified(NamedTuple):
+    """Logits, and the attention that led to them."""
+
+    logits_BC: Tensor
+    attended: Attended
+
+
+class TextClassifier(nn.Module):
+    """Any embedding x any encoder x any attention x any pooling, and a head.
+
+    Args:
+        embedding: tokens_BL, mask_BL -> states_BLE.
+        encoder: states_BLE, mask_BL -> states_BLD.
+        attention: states_BLD, mask_BL -> `Attended`.
+        pooling: values_BRD -> vector_BP.
+        head: vector_BP -> logits_BC.
+        name: The variant's name, for people.
+    """
+
+    def __init__(
+        self, *, embedding: nn.Module, encoder: Encoder, attention: Attention, pooling: Pooling, head: Head, name: str
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.embedding = embedding
+        self.encoder = encoder
+        self.attention = attention
+        self.pooling = pooling
+        self.head = head
+
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
+        """Classifies a batch.
+
+        Args:
+            tokens_BL: Ids of the tokens, padded at the end.
+            mask_BL: True at real tokens, at least one a row.
+        """
+        states_BLE = self.embedding(tokens_BL, mask_BL)
+        states_BLD = self.encoder(states_BLE, mask_BL)
+        attended: Attended = self.attention(states_BLD, mask_BL)
+        vector_BP = self.pooling(attended.values_BRD)
+        return Classified(self.head(vector_BP), attended)

@@ -1,0 +1,1 @@
+"""Encoders: embedded words to states that know their context. One file each."""

@@ -1,0 +1,71 @@
+"""Bidirectional LSTM (Schuster and Paliwal 1997; Hochreiter and Schmidhuber 1997), exact on padded batches."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from sentattn.kinds import Count, Fraction, checked
+from sentattn.models.encoders.base import Encoder
+
+
+class BiLSTM(Encoder):
+    """Two one-directional LSTMs a layer; the backward one reads each row reversed within its real length.
+
+    Equal to a packed bidirectional `nn.LSTM` with the same weights, since neither direction reads
+    padding before a real token; without packing the fused CPU and GPU kernels apply, and the model
+    can be exported. Parameters a layer and direction: 4 U (in + U) + 8 U.
+
+    Args:
+        dim: Width of the incoming states.
+        hidden: Units U a direction; the states are 2 U wide.
+        layers: Number of layers.
+        dropout: Share of each layer's outgoing components set to 0 while training.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(self, *, dim: Count, hidden: Count = 100, layers: Count = 1, dropout: Fraction = 0.0) -> None:
+        super().__init__()
+        self.out_dim = 2 * hidden
+        widths = [dim] + [self.out_dim] * (layers - 1)
+        self.forwards = nn.ModuleList(_lstm(width, hidden) for width in widths)
+        self.backwards = nn.ModuleList(_lstm(width, hidden) for width in widths)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLD: the forward half, then the backward half."""
+        order_BL = reversal(mask_BL)
+        states = states_BLE
+        for forward, backward in zip(self.forwards, self.backwards, strict=True):
+            ahead, _ = forward(states)
+            behind, _ = backward(reorder(states, order_BL))
+            states = self.dropout(torch.cat([ahead, reorder(behind, order_BL)], dim=-1))
+        return states
+
+
+def reversal(mask_BL: Tensor) -> Tensor:
+    """Returns the positions that reverse each row within its real length; its own inverse."""
+    lengths_B1 = mask_BL.sum(dim=1, keepdim=True)
+    positions_1L = torch.arange(mask_BL.shape[1], device=mask_BL.device)[None]
+    return torch.where(positions_1L < lengths_B1, lengths_B1 - 1 - positions_1L, positions_1L)
+
+
+def reorder(states_BLD: Tensor, order_BL: Tensor) -> Tensor:
+    """Takes the states of each row in the order given."""
+    return states_BLD.gather(1, order_BL[..., None].expand_as(states_BLD))
+
+
+def _lstm(dim: int, hidden: int) -> nn.LSTM:
+    """One direction of one layer: orthogonal recurrent weights (Saxe et al. 2014), Glorot input weights, no bias."""
+    lstm = nn.LSTM(dim, hidden, batch_first=True)
+    with torch.no_grad():
+        for name, parameter in lstm.named_parameters():
+            if name.startswith("bias"):
+                nn.init.zeros_(parameter)
+                continue
+            for gate_weights in parameter.chunk(4):
+                (nn.init.xavier_uniform_ if "ih" in name else nn.init.orthogonal_)(gate_weights)
+    return lstm

@@ -1,0 +1,31 @@
+"""No encoder: the states are the embedded words."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from sentattn.kinds import Count, Fraction, checked
+from sentattn.models.encoders.base import Encoder
+
+
+class Identity(Encoder):
+    """Hands the embedded words on.
+
+    Args:
+        dim: Width of the states, in and out.
+        dropout: Share of the states' components set to 0 while training.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(self, *, dim: Count, dropout: Fraction = 0.0) -> None:
+        super().__init__()
+        self.out_dim = dim
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns the states as they came."""
+        states_BLD: Tensor = self.dropout(states_BLE)
+        return states_BLD

@@ -1,0 +1,46 @@
+"""The classifier's head: the pooled vector to logits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from sentattn.kinds import Count, Fraction, checked
+
+
+class Head(nn.Module):
+    """Dropout, a hidden layer where `width` is given, dropout, logits.
+
+    Args:
+        dim: Width P of the pooled vector.
+        classes: Number of classes C.
+        width: Units of the hidden layer; None for none.
+        activation: Of the hidden layer: `relu` (Lin et al. 2017) or `tanh` (the Gluon tutorial).
+        dropout: Share of the components set to 0 before each layer while training.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        dim: Count,
+        classes: Count,
+        width: Count | None = None,
+        activation: Literal["relu", "tanh"] = "relu",
+        dropout: Fraction = 0.0,
+    ) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [nn.Dropout(dropout)]
+        if width is not None:
+            layers += [nn.Linear(dim, width), nn.ReLU() if activation == "relu" else nn.Tanh(), nn.Dropout(dropout)]
+        layers.append(nn.Linear(width or dim, classes))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, vector_BP: Tensor) -> Tensor:
+        """Returns logits_BC."""
+        logits_BC: Tensor = self.layers(vector_BP)
+        return logits_BC

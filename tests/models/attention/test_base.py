@@ -1,0 +1,41 @@
+"""The one softmax over real tokens."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentattn.models.attention.base import masked_softmax
+
+
+def test_by_hand() -> None:
+    scores = torch.tensor([[[0.0, math.log(3.0), 50.0]]])
+    weights = masked_softmax(scores, torch.tensor([[True, True, False]]))
+    torch.testing.assert_close(weights, torch.tensor([[[0.25, 0.75, 0.0]]]))
+
+
+def test_padding_is_exactly_zero_even_beside_very_low_scores() -> None:
+    scores = torch.full((1, 1, 3), -1e38)
+    weights = masked_softmax(scores, torch.tensor([[True, True, False]]))
+    assert weights.tolist() == [[[0.5, 0.5, 0.0]]]
+
+
+def test_row_of_padding_alone_is_all_zero_and_finite() -> None:
+    scores = torch.zeros(1, 2, 3, requires_grad=True)
+    weights = masked_softmax(scores, torch.zeros(1, 3, dtype=torch.bool))
+    weights.sum().backward()
+    assert weights.tolist() == [[[0.0] * 3] * 2]
+    assert scores.grad is not None
+    assert scores.grad.isfinite().all()
+
+
+@given(st.lists(st.floats(-300, 300), min_size=1, max_size=8), st.integers(0, 4), st.floats(-100, 100))
+def test_a_shift_of_all_scores_and_more_padding_change_nothing(scores: list[float], more: int, shift: float) -> None:
+    mask = torch.tensor([[True] * len(scores) + [False] * more])
+    values = torch.tensor([[scores + [9.0] * more]], dtype=torch.float64)
+    weights = masked_softmax(values, mask)
+    torch.testing.assert_close(weights, masked_softmax(values + shift, mask), atol=1e-9, rtol=0)
+    torch.testing.assert_close(weights.sum(), torch.tensor(1.0, dtype=torch.float64))
