@@ -1,0 +1,1 @@
+"""From texts to batches: read, tokenize, store, split, batch."""

@@ -1,0 +1,1 @@
+"""Where labelled texts come from: one file a source."""

@@ -1,0 +1,1 @@
+"""Showing what a model attended to."""

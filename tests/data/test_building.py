@@ -1,0 +1,76 @@
+"""From rows to a corpus on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from given_rows import Given
+
+from sentattn.data.building import build
+from sentattn.data.corpus import Corpus
+from sentattn.data.sources.base import Row
+from sentattn.errors import DataError
+
+
+def silent(stage: str, done: int, total: int | None) -> None: ...
+
+
+def words(corpus: Corpus, row: int) -> list[str]:
+    return [corpus.words[t] for t in corpus.tokens[corpus.token_offsets[row] : corpus.token_offsets[row + 1]]]
+
+
+def test_rows_come_back(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(
+        train=[Row("A Good<br />film!", 1, "tt1", ((2, 6),)), Row("Schön \U0001f600", 0)],
+        test=[Row("", 0, "tt1")],
+    )
+    assert {split: rows.tolist() for split, rows in corpus.splits.items()} == {"train": [0, 1], "test": [2]}
+    assert [corpus.text(i) for i in range(3)] == ["A Good<br />film!", "Schön \U0001f600", ""]
+    assert [words(corpus, i) for i in range(3)] == [["a", "good", "film", "!"], ["schön", "\U0001f600"], []]
+    assert corpus.lengths.tolist() == [4, 2, 0]
+    assert corpus.labels.tolist() == [1, 0, 0]
+    assert corpus.positions.tolist() == [0, 1, 0]
+    assert [corpus.group(i) for i in range(3)] == ["tt1", "", "tt1"]
+    assert [corpus.rationale(i) for i in range(3)] == [[(2, 6)], [], []]
+    # printf '' | sha256sum
+    assert corpus.row_ids[2] == b"e3b0c44298fc1c14"
+
+
+def test_more_rows_than_a_chunk_keep_their_order(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=[f"w{i} x" for i in range(2345)])
+    assert words(corpus, 0) == ["w0", "x"]
+    assert words(corpus, 1000) == ["w1000", "x"]
+    assert words(corpus, 2344)[0] == "w2344"
+
+
+def test_a_limit_takes_both_classes_and_remembers_positions(tmp_path: Path) -> None:
+    rows = [Row(f"n{i}", 0) for i in range(6)] + [Row(f"p{i}", 1) for i in range(6)]
+    build(Given({"train": rows, "test": rows[:1]}), tmp_path, lowercase=True, limit=4, progress=silent)
+    corpus = Corpus(tmp_path)
+    assert [corpus.text(i) for i in range(5)] == ["n0", "n3", "p0", "p3", "n0"]
+    assert corpus.positions.tolist() == [0, 3, 6, 9, 0]
+
+
+def test_case_is_kept_where_asked(tmp_path: Path) -> None:
+    build(Given({"train": [Row("A a", 0)]}), tmp_path, lowercase=False, limit=None, progress=silent)
+    assert Corpus(tmp_path).words == ["A", "a"]
+
+
+def test_rows_without_a_word_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No row of the data holds a word"):
+        build(Given({"train": [Row("  ", 0), Row("", 1)]}), tmp_path, lowercase=True, limit=None, progress=silent)
+
+
+def test_progress_names_its_stages(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    rows = [Row("a", 0)] * 1500
+    build(Given({"train": rows}), tmp_path, lowercase=True, limit=None, progress=lambda *args: told.append(args))
+    assert told == [
+        ("Reading train", 1000, None),
+        ("Finding words", 1000, 1500),
+        ("Finding words", 1500, 1500),
+        ("Tokenizing", 1000, 1500),
+        ("Tokenizing", 1500, 1500),
+    ]

@@ -1,0 +1,182 @@
+"""Corpora are built once, by one process, whole or not at all."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from given_rows import Given
+
+from sentattn.data.cache import cache_folder, open_corpus
+from sentattn.data.corpus import Corpus
+from sentattn.data.sources.base import Row
+from sentattn.errors import DataError
+
+ROWS = {"train": [Row("good film", 1), Row("bad film", 0)]}
+SLOW = """
+import sys, time
+from pathlib import Path
+from sentattn.data.cache import open_corpus
+from sentattn.data.sources.base import Row, Source
+
+class Slow(Source):
+    labels, splits = ("negative", "positive"), ("train",)
+
+    def fingerprint(self):
+        return "slow"
+
+    def read(self, split):
+        print("reading", flush=True)
+        time.sleep(float(sys.argv[2]))
+        yield Row("good film", 1)
+
+if __name__ == "__main__":
+    corpus, _ = open_corpus(Slow(), Path(sys.argv[1]), name="slow")
+    print(corpus.text(0))
+"""
+
+
+class Counted(Given):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    def read(self, split: str) -> Iterator[Row]:
+        self.reads += 1
+        return super().read(split)
+
+
+def start(cache: Path, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SLOW, str(cache), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def corpora(cache: Path) -> list[Path]:
+    return [path for path in cache.iterdir() if path.is_dir()]
+
+
+def test_a_second_start_reads_nothing(tmp_path: Path) -> None:
+    source = Counted(ROWS)
+    _, first = open_corpus(source, tmp_path, name="given")
+    corpus, second = open_corpus(source, tmp_path, name="given")
+    assert source.reads == 1
+    assert first == [f"The tokenized corpus is kept in {corpora(tmp_path)[0]}."]
+    assert second == []
+    assert corpus.text(1) == "bad film"
+
+
+def test_other_content_and_settings_have_corpora_of_their_own(tmp_path: Path) -> None:
+    open_corpus(Given(ROWS), tmp_path, name="given")
+    open_corpus(Given({"train": [Row("other", 0)]}), tmp_path, name="given")
+    open_corpus(Given(ROWS), tmp_path, name="given", lowercase=False)
+    assert open_corpus(Given(ROWS), tmp_path, name="given", limit=1)[0].lengths.tolist() == [2]
+    assert len(corpora(tmp_path)) == 4
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder: (folder / "tokens.bin").unlink(),
+        lambda folder: _cut(folder / "tokens.bin"),
+        lambda folder: _cut(folder / "labels.npy"),
+        lambda folder: (folder / "labels.npy").write_bytes(bytes((folder / "labels.npy").stat().st_size)),
+        lambda folder: (folder / "meta.json").unlink(),
+        lambda folder: (folder / "meta.json").write_text("[]"),
+        lambda folder: _cut(folder / "meta.json"),
+    ],
+)
+def test_a_damaged_corpus_is_built_again(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    source = Counted(ROWS)
+    open_corpus(source, tmp_path, name="given")
+    harm(corpora(tmp_path)[0])
+    corpus, notes = open_corpus(source, tmp_path, name="given")
+    assert source.reads == 2
+    assert corpus.text(0) == "good film"
+    assert len(notes) == 1
+    assert "was damaged" in notes[0]
+    assert str(corpus.folder) in notes[0]
+    assert open_corpus(source, tmp_path, name="given")[1] == []
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    class Failing(Given):
+        def read(self, split: str) -> Iterator[Row]:
+            yield Row("good", 1)
+            raise DataError("the rest is missing")
+
+    with pytest.raises(DataError, match="the rest is missing"):
+        open_corpus(Failing(ROWS), tmp_path, name="given")
+    assert corpora(tmp_path) == []
+
+
+def test_two_processes_build_once(tmp_path: Path) -> None:
+    both = [start(tmp_path, 1.0), start(tmp_path, 1.0)]
+    said = [process.communicate(timeout=60) for process in both]
+    assert [errors for _, errors in said] == ["", ""]
+    assert sorted(out.split("\n") for out, _ in said) == [["good film", ""], ["reading", "good film", ""]]
+    assert len(corpora(tmp_path)) == 1
+
+
+def test_a_killed_build_is_not_used(tmp_path: Path) -> None:
+    killed = start(tmp_path, 60)
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == "reading\n"
+    killed.kill()
+    killed.communicate()
+    assert [path.name[0] for path in corpora(tmp_path)] == ["."]
+    out, _ = start(tmp_path, 0).communicate(timeout=60)
+    assert out == "reading\ngood film\n"
+    assert [path.name[:5] for path in corpora(tmp_path)] == ["slow-"]
+
+
+def test_waiting_for_another_process_is_told(tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    told: list[str] = []
+    open_corpus(Given(ROWS), tmp_path, name="given")
+    folder = corpora(tmp_path)[0]
+    (folder / "meta.json").unlink()
+    lock = FileLock(tmp_path / f"{folder.name}.lock")
+    lock.acquire()
+
+    def tell(stage: str, done: int, total: int | None) -> None:
+        told.append(stage)
+        lock.release()
+
+    open_corpus(Given(ROWS), tmp_path, name="given", progress=tell)
+    assert told[0].startswith("Waiting for another process")
+
+
+def test_an_unusable_cache_folder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"file/cache cannot be used .*data\.cache_dir=FOLDER"):
+        open_corpus(Given(ROWS), tmp_path / "file" / "cache", name="given")
+
+
+def test_a_corpus_travels_as_its_folder(tmp_path: Path) -> None:
+    corpus, _ = open_corpus(Given({"train": [Row("word " * 10000, 0)]}), tmp_path, name="given")
+    pickled = pickle.dumps(corpus)
+    assert len(pickled) < 1000
+    loaded = pickle.loads(pickled)
+    assert isinstance(loaded, Corpus)
+    assert loaded.lengths.tolist() == [10000]
+
+
+def test_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    for name in ("SENTATTN_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert cache_folder(None) == Path("/home/someone/.cache/sentattn")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert cache_folder(None) == Path("/xdg/sentattn")
+    monkeypatch.setenv("SENTATTN_CACHE", "/fast")
+    assert cache_folder(None) == Path("/fast")
+    assert cache_folder("~/mine") == Path("/home/someone/mine")

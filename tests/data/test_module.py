@@ -1,0 +1,205 @@
+"""Data modules: splits, vocabulary, batches and what they report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from given_rows import Given
+from pytorch_lightning import LightningModule, Trainer
+
+from sentattn.data.batching import Batch
+from sentattn.data.module import Imdb, TextData
+from sentattn.data.sources.base import Row, Source
+from sentattn.errors import DataError, SettingError
+
+ROWS = {
+    "train": [Row("good good film", 1, "tt1", ((0, 4), (5, 9))), Row("bad film", 0, "tt2"), Row("good good bad", 1)],
+    "val": [Row("good play", 1)],
+    "test": [Row("bad play", 0), Row("a very bad film", 0)],
+}
+
+
+class GivenData(TextData):
+    """Data of the rows given."""
+
+    rows = ROWS
+
+    def source(self) -> Source:
+        return Given(self.rows)
+
+
+@pytest.fixture
+def data_of(tmp_path: Path) -> Callable[..., GivenData]:
+    def make(rows: dict[str, list[Row]] = ROWS, **settings: Any) -> GivenData:
+        data = GivenData(**{"name": "given", "cache_dir": str(tmp_path / "cache"), "min_count": 1, **settings})
+        data.rows = rows
+        return data
+
+    return make
+
+
+def test_splits_know_their_rows(data_of: Callable[..., GivenData]) -> None:
+    train, test = data_of().split("train"), data_of().split("test")
+    assert train.labels.tolist() == [1, 0, 1]
+    assert train.lengths.tolist() == [3, 2, 3]
+    assert train.row.tolist() == [0, 1, 2]
+    assert test.row.tolist() == [0, 1]
+    assert train.group == ["tt1", "tt2", ""]
+    assert train.texts(1) == "bad film"
+    assert test.texts(1) == "a very bad film"
+    assert train.rationale(0) == [(0, 4), (5, 9)]
+    # printf 'bad film' | sha256sum
+    assert train.row_id[1] == "728b5dbc137f060b"
+    assert (len(train), len(test)) == (3, 2)
+
+
+def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., GivenData]) -> None:
+    data = data_of()
+    data.prepare()
+    assert data.tokenizer.words == ["good", "bad", "film"]
+    assert data_of(min_count=3).batches("val").dataset[0].tokens_BL.tolist() == [[2, 1]]
+    assert next(iter(data_of(vocab_size=2).batches("train"))).tokens_BL.tolist() == [[2, 2, 1], [2, 2, 3], [3, 1, 0]]
+
+
+def test_batches_and_tokenizer_agree(data_of: Callable[..., GivenData]) -> None:
+    data = data_of(max_length=3, batch_size=1)
+    for split in ("train", "val", "test"):
+        for batch in data.batches(split):
+            text = data.split(split).texts(int(batch.rows_B))
+            assert batch.tokens_BL[0].tolist() == data.tokenizer.encode([text])[0].ids.tolist()
+            assert batch.labels_B.tolist() == [data.split(split).labels[int(batch.rows_B)]]
+
+
+def test_a_trained_models_vocabulary_can_be_used(data_of: Callable[..., GivenData]) -> None:
+    data = data_of()
+    data.prepare(words=["play", "bad"])
+    assert next(iter(data.batches("test"))).tokens_BL.tolist() == [[1, 1, 3, 1], [3, 2, 0, 0]]
+    assert data.tokenizer.words == ["play", "bad"]
+
+
+def test_settings_do_not_tokenize_again(data_of: Callable[..., GivenData], monkeypatch: pytest.MonkeyPatch) -> None:
+    data_of().prepare()
+    monkeypatch.setattr("sentattn.data.cache.build", lambda *args, **kwargs: pytest.fail("built again"))
+    other = data_of(min_count=2, vocab_size=1, max_length=2, clip="tail", batch_size=2, drop_duplicates=True)
+    assert next(iter(other.batches("train"))).tokens_BL.tolist() == [[2, 1], [1, 1]]
+
+
+def test_report(data_of: Callable[..., GivenData]) -> None:
+    data = data_of()
+    data.prepare()
+    assert data.report[1:] == [
+        "given: 3 train, 1 val, 2 test rows; classes: negative, positive.",
+        "Vocabulary: 3 words; 50.0% of the validation tokens are unknown.",
+    ]
+
+
+def test_fingerprint_is_of_the_rows_not_of_the_settings(data_of: Callable[..., GivenData]) -> None:
+    first, same, fewer = data_of(), data_of(vocab_size=1, max_length=1, batch_size=9), data_of(limit=1)
+    for data in (first, same, fewer):
+        data.prepare()
+    assert first.fingerprint == same.fingerprint != fewer.fingerprint
+
+
+def test_an_unknown_split_is_refused(data_of: Callable[..., GivenData]) -> None:
+    with pytest.raises(DataError, match="given has no split 'dev'; it has train, val, test"):
+        data_of().split("dev")
+
+
+def test_faulty_settings_are_refused_together() -> None:
+    with pytest.raises(SettingError) as caught:
+        GivenData(name="given", batch_size=0, clip="middle")  # type: ignore[arg-type]
+    assert len(caught.value.faults) == 2
+
+
+class Watcher(LightningModule):
+    """Notes the rows that training brings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.epochs: list[list[int]] = []
+
+    def on_train_epoch_start(self) -> None:
+        self.epochs.append([])
+
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        assert isinstance(batch, Batch)
+        self.epochs[-1] += batch.rows_B.tolist()
+        return self.weight.sum()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+@pytest.mark.parametrize("batching", ["sorted", "random"])
+def test_lightning_gets_every_row_once_in_another_order_each_epoch(
+    data_of: Callable[..., GivenData], batching: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    rows = {"train": [Row("good " * (i % 7 + 1), i % 2) for i in range(60)], "val": ROWS["val"], "test": ROWS["test"]}
+
+    def epochs(seed: int) -> list[list[int]]:
+        data, watcher = data_of(rows, batch_size=8, batching=batching), Watcher()
+        data.seed = seed
+        trainer = Trainer(
+            max_epochs=2,
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(watcher, datamodule=data)
+        return watcher.epochs
+
+    first, second = epochs(seed=0)
+    assert sorted(first) == sorted(second) == list(range(60))
+    assert first != second
+    assert epochs(seed=0) == [first, second]
+    assert epochs(seed=1)[0] != first
+
+
+def test_worker_processes_give_the_same_batches(data_of: Callable[..., GivenData]) -> None:
+    here, there = data_of(batch_size=2).batches("train"), data_of(batch_size=2, num_workers=1).batches("train")
+    for ours, theirs in zip(here, there, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_imdb_from_archive_and_folder(imdb_archive: Path, imdb_folder: Path, tmp_path: Path) -> None:
+    one, other = (
+        Imdb(path=str(path), val_size=2, cache_dir=str(tmp_path / "cache")) for path in (imdb_archive, imdb_folder)
+    )
+    one.prepare()
+    other.prepare()
+    assert one.fingerprint == other.fingerprint
+    assert one.report[1:3] == [
+        "imdb: 4 train, 2 val, 2 test rows; classes: negative, positive.",
+        "Repeated texts: 1 in both train and test, 1 again in train; "
+        "data.drop_duplicates=true drops all but those in test.",
+    ]
+    assert sorted(one.split("val").labels.tolist()) == [0, 1]
+    assert one.split("test").texts(0) == "Awful, awful film."
+
+
+def test_validation_rows_depend_on_their_own_seed(imdb_archive: Path, tmp_path: Path) -> None:
+    def rows(seed: int, split_seed: int) -> list[int]:
+        data = Imdb(path=str(imdb_archive), split_seed=split_seed, val_size=3, cache_dir=str(tmp_path / "cache"))
+        data.seed = seed
+        return data.split("val").row.tolist()
+
+    assert rows(0, 0) == rows(1, 0)
+    assert len({str(rows(0, split_seed)) for split_seed in range(10)}) > 1
+
+
+def test_dropping_duplicates_leaves_the_test_rows(imdb_archive: Path, tmp_path: Path) -> None:
+    data = Imdb(path=str(imdb_archive), val_size=1, drop_duplicates=True, cache_dir=str(tmp_path / "cache"))
+    assert len(data.split("train")) + len(data.split("val")) == 4
+    assert len(data.split("test")) == 2
+
+
+def test_more_validation_rows_than_there_are_is_refused(imdb_archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.val_size=2500 asks for 2,500 validation rows of 6 training rows"):
+        Imdb(path=str(imdb_archive), val_size=2500, cache_dir=str(tmp_path / "cache")).prepare()

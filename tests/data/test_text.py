@@ -1,0 +1,145 @@
+"""Words, ids and the characters they stand for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentattn.data.text import Tokenizer, word_types
+from sentattn.errors import DataError
+
+WORDS = ["film", "good", "8/10", "don't"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("I don't like it", ["I", "don't", "like", "it"]),
+        ("it\u2019s 'quoted'", ["it\u2019s", "'", "quoted", "'"]),
+        ("8/10, 3.5 of 1,000.", ["8/10", ",", "3.5", "of", "1,000", "."]),
+        ("the 5th of the 1990's", ["the", "5th", "of", "the", "1990's"]),
+        ("well... no!!! Why?!", ["well", "...", "no", "!!!", "Why", "?!"]),
+        ("snake_case (so-so)", ["snake", "_", "case", "(", "so", "-", "so", ")"]),
+        ("one<br /><br/>two<BR>three", ["one", "two", "three"]),
+        ("", []),
+        (" \n\t", []),
+    ],
+)
+def test_splits_into_words_numbers_and_signs(text: str, tokens: list[str]) -> None:
+    assert Tokenizer(WORDS).encode([text])[0].tokens == tokens
+
+
+def test_ids_start_after_the_specials_and_unknown_words_are_1() -> None:
+    encoded = Tokenizer(WORDS).encode(["Good FILM, don't miss: 8/10"])[0]
+    assert encoded.ids.tolist() == [3, 2, 1, 5, 1, 1, 4]
+    assert len(Tokenizer(WORDS)) == 6
+
+
+def test_case_counts_where_asked() -> None:
+    assert Tokenizer(WORDS, lowercase=False).encode(["Good good"])[0].ids.tolist() == [1, 3]
+
+
+def test_specials_in_a_text_are_no_specials() -> None:
+    assert Tokenizer(["pad", "<", ">"]).encode(["<pad>"])[0].ids.tolist() == [3, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Über <br /> Äpfel und Öl", ["Über", "Äpfel", "und", "Öl"]),
+        ("cafe\u0301 nai\u0308ve", ["cafe\u0301", "nai\u0308ve"]),  # combining accents
+        ("\U0001f600 so \U0001f44d\U0001f3fd good", ["\U0001f600", "so", "\U0001f44d", "\U0001f3fd", "good"]),
+        ("\u0130stanbul and more", ["\u0130stanbul", "and", "more"]),  # two characters in lower case
+        ("\U0001f600<br />\u0130\u0130<br/>good", ["\U0001f600", "\u0130\u0130", "good"]),
+    ],
+)
+def test_spans_are_characters_of_the_original_text(text: str, tokens: list[str]) -> None:
+    encoded = Tokenizer(WORDS).encode([text])[0]
+    assert [text[start:end] for start, end in encoded.spans] == tokens == encoded.tokens
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
+def test_every_span_holds_its_token(text: str) -> None:
+    encoded = Tokenizer(WORDS).encode([text])[0]
+    edges = [edge for span in encoded.spans for edge in span]
+    assert edges == sorted(edges)
+    assert all(0 <= start < end <= len(text) for start, end in encoded.spans)
+    assert len(encoded.ids) == len(encoded.tokens) == len(encoded.spans)
+
+
+@pytest.mark.parametrize(("clip", "kept"), [("head", "a b c"), ("tail", "c d e"), ("both", "a b e")])
+def test_long_texts_are_clipped(clip: str, kept: str) -> None:
+    encoded = Tokenizer(["a", "b", "c", "d", "e"], max_length=3, clip=clip).encode(["a b c d e", "a b"])  # type: ignore[arg-type]
+    assert encoded[0].tokens == kept.split()
+    assert encoded[0].ids.tolist() == ["abcde".index(token) + 2 for token in kept.split()]
+    assert encoded[0].spans == [("a b c d e".index(token), "a b c d e".index(token) + 1) for token in kept.split()]
+    assert encoded[1].tokens == ["a", "b"]
+
+
+def test_encodes_more_than_a_chunk_in_order() -> None:
+    encoded = Tokenizer(["1", "2"]).encode(["1", "2 2"] * 700)
+    assert [one.ids.tolist() for one in encoded] == [[2], [3, 3]] * 700
+
+
+def test_saved_file_is_portable(tmp_path: Path) -> None:
+    file, text = tmp_path / "tokenizer.json", "A GOOD film<br />don't... 8/10 \u0130"
+    tokenizer = Tokenizer(WORDS)
+    tokenizer.save(file)
+    ids = tokenizer.encode([text])[0].ids.tolist()
+    assert tokenizers.Tokenizer.from_file(str(file)).encode(text).ids == ids
+    loaded = Tokenizer.load(file, max_length=2, clip="tail")
+    assert loaded.words == WORDS
+    assert loaded.encode([text])[0].ids.tolist() == ids[-2:]
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "not json"])
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "tokenizer.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(DataError, match=r"tokenizer\.json"):
+        Tokenizer.load(file)
+
+
+def test_a_tokenizer_with_other_specials_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a")).save(str(file))
+    with pytest.raises(DataError, match="no tokenizer of sentattn"):
+        Tokenizer.load(file)
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(DataError, match="not valid Unicode at character 4"):
+        Tokenizer(WORDS).encode(["fine", "bad\udcff"])
+
+
+def test_word_types_are_sorted_and_complete() -> None:
+    texts = [["b a. B"], ["a<br>c"]]
+    assert word_types(iter(texts), lowercase=True) == [".", "a", "b", "c"]
+    assert word_types(iter(texts), lowercase=False) == [".", "B", "a", "b", "c"]
+
+
+def test_a_fork_neither_warns_nor_hangs() -> None:
+    script = """
+import os
+from sentattn.data.text import Tokenizer
+tokenizer = Tokenizer(["a"])
+texts = ["a b"] * 3000
+before = [one.ids.tolist() for one in tokenizer.encode(texts)]
+child = os.fork()
+if not child:
+    os._exit(before != [one.ids.tolist() for one in tokenizer.encode(texts)])
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, env=environment, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,71 @@
+import os
+from pathlib import Path
+
+import pytest
+from given_predictions import example
+
+from sentattn.errors import UserError
+from sentattn.insight import heatmap
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.png", b"\x89PNG"), ("a.html", b"<!DOCTYPE html>"), ("a.PNG", b"\x89PNG")]
+)
+def test_the_ending_decides_and_nothing_else_is_left(tmp_path: Path, name: str, start: bytes) -> None:
+    heatmap.save([example()], tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a", "a.htm", "a.png.gz"])
+def test_another_ending_is_refused_with_the_legal_ones(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"a.*legal are \.png and \.html"):
+        heatmap.save([example()], tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_close_ending_is_suggested(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Did you mean '\.html'"):
+        heatmap.save([example()], tmp_path / "a.htm")
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a\.png cannot be written: there is no folder .*nowhere"):
+        heatmap.save([example()], tmp_path / "nowhere" / "a.png")
+
+
+def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="there is no folder"):
+        heatmap.save([example()], tmp_path / "file" / "a.html")
+
+
+def test_a_folder_of_the_same_name_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "a.html").mkdir()
+    with pytest.raises(UserError, match=r"a\.html cannot be written"):
+        heatmap.save([example()], tmp_path / "a.html")
+    assert os.listdir(tmp_path) == ["a.html"]
+
+
+def test_an_unwritable_folder_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    monkeypatch.setattr(heatmap, "_png", lambda _: pytest.fail("drawn for nothing"))
+    with pytest.raises(UserError, match=r"a\.png cannot be written: permission denied"):
+        heatmap.save([example()], tmp_path / "a.png")
+
+
+def test_a_failed_drawing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("old")
+
+    def fail(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(heatmap, "_html", fail)
+    with pytest.raises(UserError, match="no space left on device"):
+        heatmap.save([example()], path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.html"]

@@ -1,0 +1,107 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from given_predictions import SENTENCE, clipped, example, peaked
+
+from sentattn.insight.page import page
+from sentattn.insight.prediction import Prediction
+
+HOSTILE = "</p></script><script>alert(1)</script> <img src=x onerror='alert(2)'> \"quoted\" & $title <!-- ]]>"
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would: its elements, the texts and the data of the predictions."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.data: list[list[dict[str, object]]] = []
+        self._into = ""
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.elements.append((tag, found))
+        if tag == "p" and found.get("class") == "text":
+            self._into = "text"
+            self.texts.append("")
+        elif tag == "script":
+            self._into = "json" if found.get("type") == "application/json" else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("p", "script"):
+            self._into = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._into == "text":
+            self.texts[-1] += data
+        elif self._into == "json":
+            self.data.append(json.loads(data))
+
+
+def shades_of(source: str) -> list[float]:
+    return [float(found) for found in re.findall(r"--w:([0-9.]+)", source)]
+
+
+@pytest.mark.parametrize("text", [SENTENCE, HOSTILE, "\u201e\u00dcbergro\u00df\u201c \U0001f600\n\n\u4f60\u597d"])
+def test_the_text_is_restored_when_the_markup_is_removed(text: str) -> None:
+    assert Reader(page([example(text)])).texts == [text]
+
+
+def test_hostile_texts_and_labels_add_no_element() -> None:
+    words = len(example(HOSTILE).tokens)
+    harmless = Reader(page([example(" ".join("x" * words))]))
+    hostile = Reader(page([example(HOSTILE, label="</h2><script>alert(3)</script>")]))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
+    assert len(hostile.data) == 1
+
+
+def test_control_signs_become_visible() -> None:
+    assert Reader(page([example("a\x00b \x1bc \u202ed")])).texts == ["a\u2400b \u241bc \ufffdd"]
+
+
+def test_the_page_asks_for_nothing_from_elsewhere() -> None:
+    source = page([example(), example(SENTENCE, peaked(10, at=1), peaked(10, at=2))])
+    assert "http" not in source
+    assert not re.search(r"\b(src|href|import|url|fetch)\b", source)
+
+
+def test_the_first_look_is_the_mean_and_each_hop_is_there_to_choose() -> None:
+    rows = [peaked(10, at=0, peak=0.9), peaked(10, at=8, peak=0.3)]
+    source = page([example(SENTENCE, *rows)])
+    read = Reader(source)
+    inputs = [found for tag, found in read.elements if tag == "input"]
+    assert [("checked" in found, found["value"]) for found in inputs] == [(True, "0"), (False, "1"), (False, "2")]
+    mean, first, second = read.data[0]
+    assert [mean["name"], first["name"], second["name"]] == ["mean", "hop 1", "hop 2"]
+    assert second["weights"] == pytest.approx(rows[1], rel=0.01)
+    assert second["lead"] == "GREAT 0.300"
+    shown = shades_of(source)
+    assert len(shown) == 10
+    assert shown[0] == 1.0
+    assert shown[8] == pytest.approx((0.1 / 9 + 0.3) / (0.9 + 0.7 / 9), abs=0.001)
+
+
+def test_one_hop_needs_no_switch() -> None:
+    assert "<input" not in page([example()])
+
+
+def test_switches_of_different_texts_are_apart() -> None:
+    source = page([example("a b", [0.5, 0.5], [1.0, 0.0])] * 3)
+    assert set(re.findall(r'name="(row-\d+)"', source)) == {"row-0", "row-1", "row-2"}
+    assert "Attention on 3 texts" in source
+    assert len(Reader(source).data) == 3
+
+
+def test_what_was_not_read_becomes_three_dots_without_a_colour() -> None:
+    source = page([clipped("one two three four", [0, 3])])
+    assert "<i> ... </i>" in source
+    assert len(shades_of(source)) == 2
+
+
+def test_bars_are_as_long_as_the_probabilities() -> None:
+    prediction = Prediction("a", "y", {"x": 0.125, "y": 0.875}, ["a"], [(0, 1)], [[1.0]])
+    assert re.findall(r'style="width:([0-9.]+)%"', page([prediction])) == ["12.5", "87.5"]

@@ -1,0 +1,34 @@
+import json
+
+import pytest
+from given_predictions import example
+
+from sentattn.insight.prediction import Prediction
+
+
+def test_json_has_the_keys_of_the_design_and_survives_the_way_there_and_back() -> None:
+    prediction = Prediction("Good!", "b", {"a": 0.25, "b": 0.75}, ["good", "!"], [(0, 4), (4, 5)], [[0.9, 0.1]])
+    assert json.loads(json.dumps(prediction.to_json())) == {
+        "text": "Good!",
+        "label": "b",
+        "probabilities": {"a": 0.25, "b": 0.75},
+        "tokens": ["good", "!"],
+        "spans": [[0, 4], [4, 5]],
+        "attention": [[0.9, 0.1]],
+    }
+    assert list(prediction.to_json()) == ["text", "label", "probabilities", "tokens", "spans", "attention"]
+
+
+def test_mean_attention_is_the_mean_of_each_column() -> None:
+    assert example("a b", [0.5, 0.5], [1.0, 0.0]).mean_attention == [0.75, 0.25]
+
+
+def test_words_keep_the_case_of_the_text() -> None:
+    prediction = example("The END", [0.5, 0.5])
+    assert prediction.tokens == ["the", "end"]
+    assert prediction.words == ["The", "END"]
+
+
+def test_rows_of_another_length_than_the_tokens_are_our_bug() -> None:
+    with pytest.raises(AssertionError):
+        example("a b", [0.5, 0.25, 0.25])

@@ -1,0 +1,139 @@
+import re
+
+import pytest
+from given_predictions import SENTENCE, clipped, example, peaked
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from sentattn.insight import terminal
+from sentattn.insight.prediction import Prediction
+from sentattn.insight.terminal import RAMP, bar_of, line, render, style
+
+CODE = re.compile(r"\x1b\[[0-9;]*m")
+ORANGE = "48;2;255;135;0m"
+
+
+@pytest.fixture(autouse=True)
+def true_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+
+
+def test_label_probability_and_text_are_there() -> None:
+    shown = render(example(), color=False, width=80).splitlines()
+    assert shown[0] == "positive  75.0 %"
+    assert shown[1].split() == ["negative", "########......................", "25.0", "%"]
+    assert shown[-1].replace("[", "").replace("]", "") == SENTENCE
+
+
+def test_the_strongest_word_stands_on_the_strongest_colour_in_its_own_case() -> None:
+    shown = render(example(SENTENCE, peaked(10, at=8)), color=True, width=80)
+    assert f"{ORANGE}GREAT" in shown
+    assert shown.count("\x1b[38;2;0;0;0;") == 1
+    assert CODE.sub("", shown).splitlines()[-1] == SENTENCE
+
+
+def test_without_colour_brackets_mark_the_strongest_words_and_no_code_is_written() -> None:
+    shown = render(example(SENTENCE, peaked(10, at=8)), color=False, width=80)
+    assert "\x1b" not in shown
+    assert shown.splitlines()[-1] == "Slow at first, but the ending is [GREAT]."
+    assert "attention  GREAT 0.600" in shown
+
+
+def test_a_dumb_terminal_gets_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    prediction = example(SENTENCE, peaked(10, at=8))
+    assert render(prediction, color=True, width=80) == render(prediction, color=False, width=80)
+
+
+def test_colours_rise_with_the_weight() -> None:
+    steps = [style(shade / 100).bgcolor for shade in range(101)]
+    names = [color.name if color else "" for color in steps]
+    ranks = [["", *RAMP].index(name) for name in names]
+    assert ranks == sorted(ranks)
+    assert set(names) == {"", *RAMP}
+
+
+@given(
+    text=st.text(st.characters(categories=["L", "N", "P"]) | st.sampled_from("  \n\t"), min_size=1, max_size=200),
+    width=st.integers(1, 120),
+    color=st.booleans(),
+)
+def test_no_line_is_wider_than_the_terminal_and_no_letter_is_lost(text: str, width: int, color: bool) -> None:
+    shown = CODE.sub("", render(example(f"x {text}"), color=color, width=width))
+    assert max(map(cell_len, shown.splitlines())) <= max(20, width)
+    if color and "<" not in text:
+        assert "".join(f"x {text}".split()) in "".join(shown.split())
+
+
+def test_a_sentence_is_wrapped_at_word_borders() -> None:
+    shown = render(example(), color=True, width=24)
+    assert CODE.sub("", shown).splitlines()[-2:] == ["Slow at first, but the", "ending is GREAT."]
+
+
+def test_several_hops_have_a_block_each_after_their_mean() -> None:
+    prediction = example(SENTENCE, peaked(10, at=0), peaked(10, at=8))
+    blocks = render(prediction, color=False, width=80).split("\n\n")
+    assert blocks[1] == "mean of 2 hops  Slow 0.322 \u00b7 GREAT 0.322\n[Slow] at first, but the ending is [GREAT]."
+    assert blocks[2] == "hop 1  Slow 0.600\n[Slow] at first, but the ending is GREAT."
+    assert blocks[3] == "hop 2  GREAT 0.600\nSlow at first, but the ending is [GREAT]."
+
+
+def test_many_hops_have_a_line_each() -> None:
+    prediction = example(SENTENCE, *(peaked(10, at=i) for i in range(10)))
+    blocks = render(prediction, color=False, width=80).split("\n\n")
+    assert len(blocks) == 3
+    lines = blocks[2].splitlines()
+    assert len(lines) == 10
+    assert lines[8] == "hop 9   GREAT 0.600"
+
+
+def test_a_hop_on_a_long_text_shows_its_strongest_lines() -> None:
+    text = " ".join(f"word{i}" for i in range(200))
+    prediction = example(text, peaked(200, at=100), peaked(200, at=199))
+    _, mean, first, second = render(prediction, color=False, width=80).split("\n\n")
+    assert len(mean.splitlines()) > 15
+    assert len(first.splitlines()) <= 1 + terminal.MOST_LINES + 3
+    assert "[word100]" in first
+    assert second.splitlines()[-1].endswith("[word199]")
+
+
+def test_what_was_not_read_becomes_three_dots() -> None:
+    shown = render(clipped("one two three four five", [0, 1, 4]), color=False, width=80)
+    assert shown.splitlines()[-1] == "[one] two ... five"
+
+
+def test_control_signs_of_text_and_label_never_reach_the_terminal() -> None:
+    prediction = example("a \x1b[31mred\x07 \x9b1m b \u202ec", label="good\x1b]0;title\x07")
+    for color in (True, False):
+        shown = CODE.sub("", render(prediction, color=color, width=80)) + line(prediction)
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
+
+
+def test_rich_markup_in_a_text_is_text() -> None:
+    shown = render(example("[bold]a[/bold] :smile:"), color=True, width=80)
+    assert CODE.sub("", shown).splitlines()[-1] == "[bold]a[/bold] :smile:"
+
+
+@given(share=st.floats(0, 1), width=st.integers(1, 60))
+def test_bars_have_their_width_and_their_share(share: float, width: int) -> None:
+    plain, fine = bar_of(share, width, color=False), bar_of(share, width, color=True)
+    assert len(plain) == cell_len(fine) == width
+    assert abs(plain.count("#") - share * width) <= 0.5
+    parts = {chr(0x2590 - eighths): eighths / 8 for eighths in range(1, 9)}
+    assert abs(sum(parts.get(sign, 0) for sign in fine) - share * width) <= 1 / 16 + 1e-9
+
+
+def test_of_many_classes_the_most_likely_ones_are_shown() -> None:
+    shares = {f"class{i}": i / 210 for i in range(21)}
+    prediction = Prediction("a", "class20", shares, ["a"], [(0, 1)], [[1.0]])
+    shown = render(prediction, color=False, width=60).splitlines()
+    assert [row.split()[0] for row in shown[1:11]] == [f"class{i}" for i in range(20, 10, -1)]
+    assert shown[11] == "  11 more, together 26.2 %"
+
+
+def test_one_line_a_text() -> None:
+    assert line(example("Good\nand new.")) == "positive   75.0 %  Good and new."
+    assert line(example("word " * 1000)).endswith("word word ...")
+    assert len(line(example("word " * 1000))) < 80
