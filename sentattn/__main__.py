@@ -1,0 +1,56 @@
+"""`sentattn COMMAND ...`, and `python -m sentattn COMMAND ...`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from sentattn.errors import suggestion
+
+COMMANDS = {
+    "train": "train a model, keep its best epoch, test it once, write the run",
+    "evaluate": "test a saved run, on its own or on other data",
+    "predict": "label, probabilities and attention of a text or a file",
+    "list": "models, data sets, experiments, sweeps and runs, a line each",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Hands the arguments to a command; returns its exit code."""
+    name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    if name in ("--help", "-h"):
+        print(_help())
+        return 0
+    if name == "--version":
+        from sentattn import __version__
+
+        print(__version__)
+        return 0
+    if name not in COMMANDS:
+        close = suggestion(name, COMMANDS)
+        print(f"error: there is no command {name!r}.{close} There are {', '.join(COMMANDS)}.", file=sys.stderr)
+        return 2
+    # As `python -m` does, so that a class of the user's own is found; last, so that it hides nothing.
+    sys.path.append(os.getcwd())
+    code: int = importlib.import_module(f"sentattn.{name}").main(rest)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        [
+            "sentattn: train, tune and compare attention mechanisms for text classification.",
+            "",
+            *lines,
+            "",
+            "sentattn COMMAND --help says more. `python -m sentattn.train` is the same as `sentattn train`.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

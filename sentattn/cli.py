@@ -1,0 +1,155 @@
+"""What every command shares: arguments, help, faults as sentences, exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sentattn import kinds
+from sentattn.errors import SettingError, UserError, suggestion
+
+OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
+
+
+class _Answered(Exception):  # noqa: N818 - it is no error
+    """The command has shown what was asked for and is done."""
+
+
+def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> int:
+    """Runs a command; its module's docstring is its help.
+
+    Args:
+        command: Takes the arguments; raises `UserError` with what the user can mend.
+        argv: Arguments; None for those of the process.
+
+    Returns:
+        The exit code: 0, 2 for a fault of the user's, 130 when interrupted.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if "--help" in arguments or "-h" in arguments:
+            print((sys.modules[command.__module__].__doc__ or "").strip())
+        else:
+            command(arguments)
+        sys.stdout.flush()
+    except _Answered:
+        return OK
+    except UserError as error:
+        for fault in error.faults:
+            print(f"error: {fault}", file=sys.stderr)
+        return FAULT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone; without this Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return OK
+
+
+def composed(arguments: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings composed from `conf/` and the arguments; `--cfg job` prints them and ends the command.
+
+    Raises:
+        SettingError: With all faults.
+    """
+    from sentattn.config import compose
+
+    rest, show = _take_cfg(arguments)
+    settings = compose(rest)
+    if show:
+        import yaml
+
+        print(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), end="", flush=True)
+        raise _Answered
+    return settings
+
+
+def _take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    joined = " ".join(arguments).replace("--cfg=job", "--cfg job")
+    if "--cfg job" not in joined:
+        return list(arguments), False
+    rest = [word for word in arguments if word != "--cfg=job"]
+    for position in range(len(rest) - 1, 0, -1):
+        if rest[position - 1 : position + 1] == ["--cfg", "job"]:
+            del rest[position - 1 : position + 1]
+    return rest, True
+
+
+def raw_arguments(
+    argv: Sequence[str],
+    keys: Mapping[str, str],
+    positional: str | None = None,
+    *,
+    required: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Reads `key=value` with values taken as they were typed: `text=It's great, but slow (10/10)!` works.
+
+    Args:
+        argv: The arguments.
+        keys: Legal keys with their annotations, as in `sentattn.kinds`; where text is legal, a value stays text.
+        positional: Name for the words that stand without a key; None where there are none.
+        required: Keys that must be given.
+
+    Returns:
+        What was given, by key; words without a key as a list under `positional`.
+
+    Raises:
+        SettingError: With all faults.
+    """
+    found: dict[str, Any] = {positional: []} if positional else {}
+    faults: list[str] = []
+    for word in argv:
+        key, equals, text = word.partition("=")
+        if key in keys and equals:
+            if key in found:
+                faults.append(f"{key} is given twice, as {found[key]} and as {text}: leave one out.")
+                continue
+            found[key] = _converted(text, keys[key])
+            if not text:
+                faults.append(f"{key}= has no value: it takes {kinds.legal(keys[key])[0]}.")
+            elif fault := kinds.fault(key, keys[key], found[key]):
+                faults.append(fault)
+        elif positional and not word.startswith("-") and not (equals and key.isidentifier()):
+            found[positional].append(word)
+        else:
+            faults.append(_unknown(word, keys))
+    faults += [f"{key} is missing: type {key}={key.upper()}." for key in required if key not in found]
+    if faults:
+        raise SettingError(*dict.fromkeys(faults))
+    return found
+
+
+def take(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Parts the arguments `name=...` of the names given from the rest."""
+    own = [word for word in argv if word.partition("=")[0] in names]
+    return own, [word for word in argv if word not in own]
+
+
+def _converted(text: str, annotation: str) -> Any:
+    """The text itself where text is legal, else the number or word that it spells."""
+    _, fits = kinds.legal(annotation)
+    if fits(text):
+        return text
+    spelled: dict[str, Any] = {"true": True, "false": False, "null": None}
+    if text in spelled:
+        return spelled[text]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _unknown(word: str, keys: Mapping[str, str]) -> str:
+    key, equals, _ = word.partition("=")
+    there = f"Its settings are {', '.join(keys)}." if keys else "It has no settings."
+    if word.startswith("-"):
+        return f"{word} is no option.{suggestion(key.lstrip('-'), keys)} {there}"
+    if equals:
+        return f"{word}: there is no setting {key!r}.{suggestion(key, keys)} {there}"
+    return f"{word!r} is no setting: settings are written key=value. {there}"

@@ -1,0 +1,146 @@
+"""The configuration folders: which groups there are, which choices a group has, and what each file says of itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from sentattn.errors import SettingError
+
+
+@functools.cache
+def conf_dir() -> Path:
+    """Returns the configuration folder: inside the package when installed, else beside it."""
+    package = Path(__file__).resolve().parents[1]
+    return next(folder for folder in (package / "conf", package.parent / "conf") if (folder / "train.yaml").is_file())
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The groups and choices of some configuration folders.
+
+    Args:
+        folders: The package's own folder first, then the user's.
+    """
+
+    folders: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, *extra: Path) -> Choices:
+        """Returns the package's own choices and those of the folders given.
+
+        Raises:
+            SettingError: If a folder is missing or takes a name that exists.
+        """
+        if missing := [folder for folder in extra if not folder.is_dir()]:
+            raise SettingError(*(f"--config-dir {folder}: there is no such folder." for folder in missing))
+        own = cls((conf_dir(),))
+        choices = cls((conf_dir(), *(path for folder in extra if (path := folder.resolve()) != conf_dir())))
+        taken = [
+            f"{file}: the name {file.stem!r} is taken in {group}; give the file another."
+            for folder in choices.folders[1:]
+            for group in own.groups()
+            for file in sorted((folder / group).glob("*.yaml"))
+            if file.stem in own.names(group)
+        ]
+        if taken:
+            raise SettingError(*taken)
+        return choices
+
+    def groups(self) -> tuple[str, ...]:
+        """The groups, such as `model` and `model/attention`."""
+        return _groups(self.folders[0])
+
+    def names(self, group: str) -> list[str]:
+        """The choices of a group."""
+        return sorted({file.stem for folder in self.folders for file in (folder / group).glob("*.yaml")})
+
+    def file(self, group: str, name: str) -> Path:
+        """The file of a choice."""
+        return next(file for folder in self.folders if (file := folder / group / f"{name}.yaml").is_file())
+
+    def node(self, group: str, name: str) -> Mapping[str, Any]:
+        """What the file of a choice says.
+
+        Raises:
+            SettingError: If it cannot be read.
+        """
+        return load(self.file(group, name))
+
+    def chosen(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """Finds by its `_target_` which choice each node of saved settings is; presets by their `name`."""
+        found = {}
+        for group in self.groups():
+            node = at(settings, group.replace("/", "."))
+            if isinstance(node, Mapping):
+                for name in self.names(group):
+                    own = self.node(group, name)
+                    if own.get("_target_", node.get("_target_")) == node.get("_target_") and (
+                        own.get("name", node.get("name")) == node.get("name")
+                    ):
+                        found[group] = name
+                        break
+        return found
+
+
+@functools.cache
+def _groups(folder: Path) -> tuple[str, ...]:
+    files = sorted(folder.glob("*/**/*.yaml"))
+    listed = defaults(load(folder / "train.yaml"))
+    return tuple(dict.fromkeys([*listed, *(file.parent.relative_to(folder).as_posix() for file in files)]))
+
+
+def load(file: Path) -> Mapping[str, Any]:
+    """Returns a YAML file's mapping, references unresolved.
+
+    Raises:
+        SettingError: If it cannot be read.
+    """
+    return _load(file, file.stat().st_mtime_ns)
+
+
+@functools.cache
+def _load(file: Path, _: int) -> Mapping[str, Any]:
+    """Reads a file once for each time it was changed."""
+    try:
+        loaded = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
+        raise SettingError(f"{file} cannot be read: {' '.join(str(error).split())}.") from error
+    if not isinstance(loaded, dict):
+        raise SettingError(f"{file} holds no settings: it needs lines `key: value`.")
+    return {str(key): value for key, value in loaded.items()}
+
+
+def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:
+    """Returns the groups in a file's defaults list with their choices."""
+    entries: Iterable[Any] = node.get("defaults", ())
+    return {key: value for entry in entries if isinstance(entry, Mapping) for key, value in entry.items()}
+
+
+def comment(file: Path) -> str:
+    """Returns a YAML file's first comment as one line: what it is and what to expect."""
+    return " ".join(_comment_lines(file.read_text(encoding="utf-8").splitlines()))
+
+
+def _comment_lines(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        text = line.lstrip("# ").strip()
+        if not line.startswith("#"):
+            return
+        if not text.startswith("@package"):
+            yield text
+
+
+def at(settings: Mapping[str, Any], path: str) -> Any:
+    """Returns what stands at a dotted path, or None."""
+    node: Any = settings
+    for part in path.split("."):
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node

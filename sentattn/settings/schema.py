@@ -1,0 +1,83 @@
+"""What constructors do not say about settings: kinds at the top level, raw keys, stricter and owned arguments."""
+
+from __future__ import annotations
+
+BETTER: dict[str, str] = {
+    "accuracy": "max",
+    "f1_macro": "max",
+    "f1_weighted": "max",
+    "log_loss": "min",
+    "calibration_error": "min",
+    "mean_absolute_error": "min",
+    "quadratic_kappa": "max",
+}
+"""The figures that are measured, and which way each is better."""
+
+TOP: dict[str, str] = {
+    "seed": "Seed",
+    "test": "bool",
+    "output_dir": "str",
+    "ema_decay": "Fraction | None",
+    "objective.metric": f"Literal{[f'val/{figure}' for figure in BETTER]}",
+    "objective.mode": 'Literal["max", "min"]',
+    "tags": "list[str]",
+    "group": "str | None",
+}
+"""Annotations of the settings that belong to no constructor."""
+
+RAW = frozenset(
+    {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "vectors", "cache_dir")}
+    | {"output_dir", "from", "resume", "run"}
+)
+"""Keys that hold text or paths: their values are taken as they were typed."""
+
+OWNED: dict[str, str] = {
+    "trainer.logger": "choose with logger=wandb or logger=none",
+    "trainer.callbacks": "sentattn brings its own",
+    "trainer.default_root_dir": "name a folder with output_dir=FOLDER",
+    "trainer.fast_dev_run": "for a quick look use data.limit=200 trainer.max_epochs=1",
+    "trainer.enable_progress_bar": "progress is shown on a terminal only",
+    "trainer.enable_checkpointing": "the best and the last epoch are always kept",
+    "trainer.enable_model_summary": "the number of parameters is always told",
+}
+"""Arguments that are set in code, and what to do instead."""
+
+STRICTER: dict[str, dict[str, str]] = {
+    "torch.optim.": {
+        "lr": "Positive",
+        "weight_decay": "NonNegative",
+        "momentum": "Fraction",
+        "dampening": "NonNegative",
+        "lr_decay": "NonNegative",
+        "initial_accumulator_value": "NonNegative",
+        "eps": "Positive",
+        "betas": "tuple[Fraction, Fraction]",
+    },
+    "pytorch_lightning.trainer.trainer.Trainer": {
+        "accelerator": 'Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"]',
+        "devices": 'Count | list[Whole] | Literal["auto"]',
+        "num_nodes": "Count",
+        "precision": 'Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"]',
+        "max_epochs": "Count",
+        "min_epochs": "Count | None",
+        "num_sanity_val_steps": "Whole",
+        "log_every_n_steps": "Count | None",
+        "check_val_every_n_epoch": "Count",
+        "accumulate_grad_batches": "Count",
+        "gradient_clip_val": "NonNegative | None",
+        "gradient_clip_algorithm": 'Literal["norm", "value"] | None',
+    },
+}
+"""Kinds for arguments of libraries whose own annotations let through what the library then refuses, by target."""
+
+WITHOUT_EFFECT_ON_RESULT = frozenset(
+    {"seed", "output_dir", "logger", "tags", "group", "test", "data.path", "data.cache_dir", "data.num_workers"}
+    | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy"}
+)
+"""Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
+
+
+def stricter(target: str, name: str) -> str | None:
+    """Returns the stricter annotation of an argument, or None where its own will do."""
+    tables = (kinds for prefix, kinds in STRICTER.items() if target.startswith(prefix))
+    return next((kinds[name] for kinds in tables if name in kinds), None)

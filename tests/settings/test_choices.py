@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentattn.config import compose
+from sentattn.errors import SettingError
+from sentattn.settings.choices import Choices, at, comment, conf_dir, defaults, load
+
+FILES = sorted(conf_dir().glob("**/*.yaml"))
+PARTS = [file for file in FILES if file.parent != conf_dir()]
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_each_file_says_what_it_is_in_a_line(file: Path) -> None:
+    assert 30 <= len(comment(file)) <= 120
+
+
+@pytest.mark.parametrize("file", PARTS, ids=str)
+def test_each_choice_composes(file: Path) -> None:
+    group = file.parent.relative_to(conf_dir()).as_posix()
+    settings = compose([f"{group}={file.stem}"])
+    node = at(settings, group.replace("/", "."))
+    assert load(file).get("_target_", node["_target_"]) == node["_target_"]
+
+
+def test_presets_differ_in_their_slots_only() -> None:
+    for file in (conf_dir() / "model").glob("*.yaml"):
+        node = load(file)
+        assert set(node) == {"defaults", "name"}
+        assert node["name"] == file.stem
+        assert set(defaults(node)) == {"embedding", "encoder", "attention", "pooling"}
+
+
+def test_groups_and_names() -> None:
+    choices = Choices.of()
+    top = {"data", "model", "loss", "optimizer", "scheduler", "trainer", "logger", "experiment"}
+    assert top <= set(choices.groups())
+    assert {f"model/{slot}" for slot in ("embedding", "encoder", "attention", "pooling")} <= set(choices.groups())
+    assert {"structured", "uniform"} <= set(choices.names("model/attention"))
+
+
+def test_saved_settings_name_their_choices() -> None:
+    chosen = Choices.of().chosen(compose(["model=mean", "model/pooling=mean", "optimizer=sgd", "logger=none"]))
+    assert chosen["model"] == "mean"
+    assert chosen["model/pooling"] == "mean"
+    assert chosen["model/attention"] == "uniform"
+    assert (chosen["optimizer"], chosen["logger"], chosen["data"]) == ("sgd", "none", "demo")
+
+
+def test_a_comment_ends_with_the_first_other_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("# @package _global_\n# What it is,\n#   and more.\nkey: 1 # no\n# Later.\n")
+    assert comment(file) == "What it is, and more."
+
+
+def test_a_file_is_read_again_when_it_was_changed(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("a: 1e-3\n")
+    assert load(file) == {"a": 0.001}
+    file.write_text("a: 2000\n")
+    assert load(file) == {"a": 2000}
+
+
+@pytest.mark.parametrize("text", ["a: [1\n", "- 1\n- 2\n", "a: ${b\n"])
+def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingError, match=r"a\.yaml"):
+        load(file)
+
+
+def test_a_folder_without_the_file_ends_in_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="no such folder"):
+        Choices.of(tmp_path / "nowhere", tmp_path)
+
+
+def test_the_packages_own_folder_may_be_named_as_well() -> None:
+    assert Choices.of(conf_dir()) == Choices.of()

@@ -1,0 +1,170 @@
+"""Help.
+
+Examples:
+  none
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sentattn import cli
+from sentattn.config import compose
+from sentattn.errors import DataError, SettingError
+
+ROOT = Path(__file__).parents[1]
+KEYS = {"run": "str", "text": "str", "format": 'Literal["text", "json"]', "batch_size": "Count", "show": "bool"}
+
+
+def _nothing(arguments: list[str]) -> None:
+    """A command that does nothing."""
+
+
+def _faulty(arguments: list[str]) -> None:
+    raise DataError("One thing.", "Another thing.")
+
+
+def _interrupted(arguments: list[str]) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_command_that_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(_nothing, []) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_is_the_docstring_of_the_commands_module(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(_faulty, ["a=1", option]) == 0
+    assert capsys.readouterr().out == "Help.\n\nExamples:\n  none\n"
+
+
+def test_each_fault_is_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(_faulty, []) == 2
+    assert capsys.readouterr() == ("", "error: One thing.\nerror: Another thing.\n")
+
+
+def test_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(_interrupted, []) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_bug_of_ours_is_no_fault_of_the_users() -> None:
+    def command(arguments: list[str]) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        cli.run(command, [])
+
+
+def test_a_reader_that_goes_away_is_no_fault() -> None:
+    program = (
+        "import sys; from sentattn import cli; sys.exit(cli.run(lambda a: [print('x' * 99) for _ in range(9999)], []))"
+    )
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("line", ["--cfg job model=mean", "model=mean --cfg=job", "--cfg job --cfg job model=mean"])
+def test_cfg_prints_the_settings_and_ends(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def command(arguments: list[str]) -> None:
+        cli.composed(arguments)
+        raise AssertionError("nothing is done with settings that are only shown")
+
+    assert cli.run(command, line.split()) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == compose(["model=mean"])
+
+
+def test_composed_gives_settings_or_faults() -> None:
+    assert cli.composed(["seed=3"])["seed"] == 3
+    with pytest.raises(SettingError, match="--cfg is no option"):
+        cli.composed(["--cfg"])
+    with pytest.raises(SettingError) as caught:
+        cli.composed(["--cfg", "job", "seed=x", "modle=y"])
+    assert len(caught.value.faults) == 2
+
+
+def test_raw_arguments_take_texts_as_typed() -> None:
+    text = 'It\'s great, but slow (10/10)! ${x} = "\u00fc"'
+    given = cli.raw_arguments([f"text={text}", "batch_size=8", "show=true", "format=json", "run=7"], KEYS)
+    assert given == {"text": text, "batch_size": 8, "show": True, "format": "json", "run": "7"}
+
+
+@pytest.mark.parametrize("text", ["7", "null", "true", "--help", "=", "a=b"])
+def test_a_text_is_never_anything_else(text: str) -> None:
+    assert cli.raw_arguments([f"text={text}"], KEYS) == {"text": text}
+
+
+def test_words_without_a_key() -> None:
+    given = cli.raw_arguments(["outputs/a=b/c", "run=x", "second"], KEYS, "runs")
+    assert given == {"run": "x", "runs": ["outputs/a=b/c", "second"]}
+    assert cli.raw_arguments([], KEYS, "runs") == {"runs": []}
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["txt=a"], ["there is no setting 'txt'", "'text'", "run, text, format"]),
+        (["format=xml"], ["text or json"]),
+        (["batch_size=0"], ["a whole number, 1 or more"]),
+        (["batch_size=many"], ["a whole number, 1 or more"]),
+        (["text="], ["text= has no value"]),
+        (["text=a", "text=b"], ["text is given twice, as a and as b"]),
+        (["--text"], ["--text is no option", "'text'"]),
+        (["hello"], ["'hello' is no setting"]),
+    ],
+)
+def test_faults_of_raw_arguments(words: list[str], parts: list[str]) -> None:
+    with pytest.raises(SettingError) as caught:
+        cli.raw_arguments(words, KEYS)
+    (sentence,) = caught.value.faults
+    assert [part for part in parts if part not in sentence] == []
+
+
+def test_all_faults_of_raw_arguments_at_once() -> None:
+    with pytest.raises(SettingError) as caught:
+        cli.raw_arguments(["txt=a", "format=xml"], KEYS, required=["run", "format"])
+    assert len(caught.value.faults) == 3
+    assert caught.value.faults[-1] == "run is missing: type run=RUN."
+
+
+def test_take_parts_the_arguments() -> None:
+    assert cli.take(["run=a", "data=imdb", "runs=b"], ["run"]) == (["run=a"], ["data=imdb", "runs=b"])
+
+
+def docstring(command: str) -> str:
+    return ast.get_docstring(ast.parse((ROOT / "sentattn" / f"{command}.py").read_text(encoding="utf-8"))) or ""
+
+
+def test_the_defaults_in_the_help_of_train_are_true() -> None:
+    told = re.findall(r"^  ([\w.]+=\S+)  ", docstring("train"), flags=re.MULTILINE)
+    assert len(told) >= 5
+    assert compose(told) == compose([])
+
+
+def test_the_examples_in_the_help_of_train_compose() -> None:
+    examples = re.findall(r"^  python -m sentattn\.train ?(.*)$", docstring("train"), flags=re.MULTILINE)
+    assert len(examples) >= 3
+    for example in examples:
+        compose(shlex.split(example))
+
+
+def test_a_misspelt_setting_is_told_without_torch() -> None:
+    program = """
+import sys
+from sentattn.__main__ import main
+assert main(["train", "modle=structured", "trainer.max_epoch=3"]) == 2
+heavy = {"torch", "pytorch_lightning", "torchmetrics", "numpy", "wandb", "matplotlib"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr.count("error: ") == 2

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sentattn
+from sentattn.__main__ import COMMANDS, main
+
+
+def test_help_names_every_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == main([]) == main(["-h"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for command, what in COMMANDS.items():
+        assert sum(line.split()[:1] == [command] and line.endswith(what) for line in lines) == 3
+
+
+def test_every_command_exists() -> None:
+    assert [name for name in COMMANDS if importlib.util.find_spec(f"sentattn.{name}") is None] == []
+
+
+def test_a_misspelt_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tran", "model=mean"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: there is no command 'tran'. Did you mean 'train'? There are {', '.join(COMMANDS)}.\n"
+    )
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{sentattn.__version__}\n"
+
+
+def test_arguments_and_exit_code_are_handed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "nothing"]) == 2
+    assert "'nothing' cannot be listed" in capsys.readouterr().err
+
+
+def test_the_package_and_its_help_import_nothing_heavy() -> None:
+    program = """
+import sys, sentattn, sentattn.cli, sentattn.config
+from sentattn.__main__ import main
+main([])
+heavy = {"torch", "pytorch_lightning", "numpy", "wandb"} & set(sys.modules)
+assert not heavy, heavy
+assert {"fit", "load"} <= set(sentattn.__all__)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1], capture_output=True)
+
+
+def test_an_unknown_name_of_the_package() -> None:
+    with pytest.raises(AttributeError, match="fitt"):
+        sentattn.fitt  # noqa: B018
