@@ -1,0 +1,97 @@
+"""Settings to objects. Here alone it is known that settings come as nested dictionaries with `_target_`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hydra.utils import get_object
+
+from sentattn.models.classifier import TextClassifier
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Trainer
+    from pytorch_lightning.callbacks import Callback
+    from pytorch_lightning.loggers import Logger
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from sentattn.data.module import TextData
+    from sentattn.lit import LitClassifier
+
+Settings = Mapping[str, Any]
+
+
+def instantiate(node: Settings, **filled: Any) -> Any:
+    """Calls a node's `_target_` with the node's other settings and what is filled in."""
+    arguments = {key: value for key, value in node.items() if key != "_target_"}
+    return get_object(node["_target_"])(**arguments, **filled)
+
+
+def build_data(settings: Settings) -> TextData:
+    """Returns the data module; nothing is read yet."""
+    data: TextData = instantiate(settings["data"])
+    data.seed = settings["seed"]
+    return data
+
+
+def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextClassifier:
+    """Returns a variant, its slots fitted to one another.
+
+    Args:
+        node: The `model` settings.
+        num_embeddings: Number of ids of the vocabulary, the specials included.
+        classes: Number of classes.
+
+    Raises:
+        SettingError: If a slot refuses its settings.
+    """
+    embedding = instantiate(node["embedding"], num_embeddings=num_embeddings)
+    encoder = instantiate(node["encoder"], dim=embedding.out_dim)
+    attention = instantiate(node["attention"], dim=encoder.out_dim)
+    pooling = instantiate(node["pooling"], dim=attention.out_dim, hops=attention.hops)
+    head = instantiate(node["head"], dim=pooling.out_dim, classes=classes)
+    slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
+    model: TextClassifier = get_object(node["_target_"])(name=node["name"], **slots)
+    return model
+
+
+def build_logger(node: Settings, **filled: Any) -> Logger | None:
+    """Returns the logger beside the run's own record, or None."""
+    logger: Logger | None = instantiate(node, **filled)
+    return logger
+
+
+def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
+    """Returns Lightning's trainer with the callbacks and the logger given; it writes only what they write."""
+    from pytorch_lightning.callbacks import ModelCheckpoint
+
+    trainer: Trainer = instantiate(
+        settings["trainer"],
+        callbacks=list(callbacks),
+        logger=logger or False,
+        enable_checkpointing=any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    return trainer
+
+
+def build_lit(settings: Settings, data: TextData, model: TextClassifier) -> LitClassifier:
+    """Returns the LightningModule that trains and measures a model."""
+    from sentattn.lit import LitClassifier
+
+    return LitClassifier(
+        model=model,
+        loss=instantiate(settings["loss"]),
+        optimizer=_optimizer(settings["optimizer"]),
+        scheduler=instantiate(settings["scheduler"]),
+        classes=len(data.labels),
+        ordered=data.ordered,
+    )
+
+
+def _optimizer(node: Settings) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
+    arguments = {key: value for key, value in node.items() if key != "_target_"}
+    return partial(get_object(node["_target_"]), **arguments)

@@ -1,0 +1,65 @@
+"""Test a saved run, on its own or on other data.
+
+usage: python -m sentattn.evaluate run=DIR [split=test] [output=FILE.json] [data=NAME] [data.KEY=VALUE ...]
+
+  run      run directory, or `latest`; it may also stand without a key
+  split    test (default) or val
+  output   file for the figures, as JSON
+  data     other data with the same labels; data.* are its settings
+
+The texts are read with the vocabulary and the length that the run was trained with.
+
+Examples:
+  python -m sentattn.evaluate run=latest
+  python -m sentattn.evaluate run=latest split=val output=val.json
+  python -m sentattn.evaluate run=outputs/imdb/structured/20260101-120000-1a2b data.path=elsewhere/aclImdb
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sentattn import cli
+from sentattn.errors import RunError
+
+KEYS = {"run": "str", "split": 'Literal["val", "test"]', "output": "str"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    return cli.run(_command, argv)
+
+
+def _command(arguments: list[str]) -> None:
+    from sentattn.config import override
+    from sentattn.run import find, write_atomically
+
+    arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
+    own, rest = cli.take(arguments, list(KEYS))
+    given = cli.raw_arguments(own, KEYS, required=["run"])
+    record = find(given["run"])
+    settings = override(record.settings, rest, only=["data"])
+
+    from sentattn.training.evaluating import evaluate
+
+    judged = evaluate(record, settings, given.get("split", "test"))
+    _show(judged.metrics, f"{record.path} on {settings['data']['name']}")
+    if "output" in given:
+        try:
+            write_atomically(Path(given["output"]), json.dumps(judged.metrics, indent=2) + "\n")
+        except OSError as error:
+            raise RunError(f"output={given['output']} cannot be written: {error.strerror}.") from error
+
+
+def _show(metrics: Mapping[str, float], title: str) -> None:
+    width = max(map(len, metrics))
+    print(title)
+    for name, value in metrics.items():
+        print(f"  {name:<{width}}  {value:.4f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

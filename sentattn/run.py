@@ -1,0 +1,205 @@
+"""A run directory: the record of a training, and the way back to its model."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from sentattn.errors import RunError
+
+if TYPE_CHECKING:
+    from sentattn.data.module import Split
+    from sentattn.inference import Classifier
+    from sentattn.insight.prediction import Prediction
+
+CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
+MODEL, CHECKPOINTS = "model", "checkpoints"
+
+
+class Run:
+    """A run on disk.
+
+    Args:
+        path: The run directory.
+
+    Attributes:
+        path: The run directory.
+        settings: The resolved settings.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The resolved settings.
+
+        Raises:
+            RunError: If they are missing or damaged.
+        """
+        try:
+            settings = yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise RunError(f"{self.path / CONFIG} cannot be read: {error}") from error
+        if not isinstance(settings, dict):
+            raise RunError(f"{self.path / CONFIG} holds no settings.")
+        return settings
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The content of `result.json`.
+
+        Raises:
+            RunError: If the run was interrupted before it was written.
+        """
+        try:
+            result: dict[str, Any] = json.loads((self.path / RESULT).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RunError(f"{self.path} has no {RESULT}: the run was interrupted before its end.") from error
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path / RESULT} cannot be read: {error}") from error
+        return result
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures of the best epoch, such as `metrics["val/accuracy"]`."""
+        metrics: dict[str, float] = self.result["metrics"]
+        return metrics
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The trained model with its tokenizer and labels.
+
+        Raises:
+            RunError: If the run has no model.
+        """
+        from sentattn.inference import Classifier
+
+        return Classifier.load(self.path / MODEL)
+
+    def predict(self, texts: Sequence[str], *, batch_size: int = 64) -> list[Prediction]:
+        """Predicts texts: labels, probabilities, tokens and attention.
+
+        Raises:
+            DataError: If a text holds no word.
+            RunError: If the run has no model.
+        """
+        if isinstance(texts, str):
+            raise TypeError("predict takes a list of texts: predict([text])")
+        return self.classifier.predict(texts, batch_size=batch_size)
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """Writes `result.json` at once or not at all."""
+        write_atomically(self.path / RESULT, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+
+    def write_predictions(self, scored: Mapping[str, tuple[Split, Any]]) -> None:
+        """Writes `predictions.parquet`.
+
+        Args:
+            scored: For each split its rows and their probabilities, a float array (rows, C).
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        tables = [
+            pa.table(
+                {
+                    "split": pa.array([name] * len(split.labels)),
+                    "row": pa.array(split.row, pa.int64()),
+                    "row_id": pa.array(list(split.row_id)),
+                    "group": pa.array(list(split.group)),
+                    "length": pa.array(split.lengths, pa.int32()),
+                    "label": pa.array(split.labels, pa.int32()),
+                    "predicted": pa.array(probabilities.argmax(axis=1), pa.int32()),
+                    "probabilities": pa.array(probabilities.tolist(), pa.list_(pa.float32())),
+                }
+            )
+            for name, (split, probabilities) in scored.items()
+        ]
+        pq.write_table(pa.concat_tables(tables), self.path / PREDICTIONS, compression="zstd")
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Opens a run directory.
+
+    Raises:
+        RunError: If there is none at the path.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise RunError(
+            f"{path} is no folder; give a run directory such as outputs/demo/structured/20260101-120000-1a2b."
+        )
+    if not (path / CONFIG).is_file():
+        raise RunError(
+            f"{path} is no run directory: it has no {CONFIG}. `python -m sentattn.list runs` shows the runs."
+        )
+    return Run(path)
+
+
+def find(path: str) -> Run:
+    """Opens a run directory, or with `latest` the newest finished run under `outputs/`.
+
+    Raises:
+        RunError: If there is none.
+    """
+    if path != "latest":
+        return load(path)
+    finished = [result for result in Path("outputs").glob(f"**/{RESULT}") if (result.parent / MODEL).is_dir()]
+    if not finished:
+        raise RunError("run=latest: outputs/ holds no finished run yet; train one with `python -m sentattn.train`.")
+    return load(max(finished, key=lambda result: result.stat().st_mtime).parent)
+
+
+def create(settings: Mapping[str, Any]) -> Run:
+    """Makes the directory of a new run and writes its settings.
+
+    Raises:
+        RunError: If the output folder cannot be written.
+    """
+    path = Path(settings["output_dir"]) / settings["data"]["name"] / settings["model"]["name"]
+    path /= f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    try:
+        path.mkdir(parents=True)
+        write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+    except OSError as error:
+        raise _unwritable(settings["output_dir"], error) from error
+    return Run(path)
+
+
+def require_writable(folder: str) -> None:
+    """Refuses an output folder that cannot be written, before anything is read or trained.
+
+    Raises:
+        RunError: With the reason.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a file at once or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
+
+
+def _unwritable(folder: str, error: OSError) -> RunError:
+    reason = error.strerror or str(error)
+    return RunError(f"output_dir={folder} cannot be written ({reason}); name another folder with output_dir=FOLDER.")

@@ -1,0 +1,115 @@
+"""Learning rate schedules by name, sized in shares of the training so that they fit any number of epochs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR, StepLR
+
+from sentattn.errors import SettingError
+from sentattn.kinds import Count, Fraction, Positive, checked
+
+
+class Steps(NamedTuple):
+    """Optimizer steps that a training will take."""
+
+    total: int
+    per_epoch: int
+
+
+class Constant:
+    """The optimizer's learning rate throughout."""
+
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
+        """Returns no schedule."""
+        return {}
+
+
+class Step:
+    """Multiplies the learning rate by `gamma` every `step_epochs` epochs.
+
+    Args:
+        step_epochs: Epochs between two drops.
+        gamma: Factor of a drop.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(self, *, step_epochs: Count = 1, gamma: Positive = 0.5) -> None:
+        self.step_epochs = step_epochs
+        self.gamma = gamma
+
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
+        """Returns Lightning's description of the schedule."""
+        return _by_step(StepLR(optimizer, step_size=self.step_epochs * steps.per_epoch, gamma=self.gamma))
+
+
+class OneCycle:
+    """Rises along a cosine to the optimizer's learning rate, then falls to almost 0 (Smith and Topin 2018).
+
+    Args:
+        warmup_fraction: Share of the steps that rise.
+        initial_divisor: The peak is this many times the first learning rate.
+        final_divisor: The first learning rate is this many times the last.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(
+        self, *, warmup_fraction: Fraction = 0.25, initial_divisor: Positive = 25.0, final_divisor: Positive = 1e4
+    ) -> None:
+        self.warmup_fraction = warmup_fraction
+        self.initial_divisor = initial_divisor
+        self.final_divisor = final_divisor
+
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
+        """Returns Lightning's description of the schedule."""
+        return _by_step(
+            OneCycleLR(
+                optimizer,
+                max_lr=[group["lr"] for group in optimizer.param_groups],
+                total_steps=steps.total,
+                pct_start=self.warmup_fraction,
+                div_factor=self.initial_divisor,
+                final_div_factor=self.final_divisor,
+                cycle_momentum=False,
+            )
+        )
+
+
+class Cosine:
+    """Rises in a line to the optimizer's learning rate, then falls along a cosine (Loshchilov and Hutter 2017).
+
+    Args:
+        warmup_fraction: Share of the steps that rise.
+        final_fraction: Last learning rate as a share of the peak.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(self, *, warmup_fraction: Fraction = 0.0, final_fraction: Fraction = 0.0) -> None:
+        self.warmup_fraction = warmup_fraction
+        self.final_fraction = final_fraction
+
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
+        """Returns Lightning's description of the schedule."""
+        rise = int(self.warmup_fraction * steps.total)
+        rates = {group["lr"] for group in optimizer.param_groups}
+        if len(rates) > 1:
+            raise SettingError(f"scheduler=cosine needs one learning rate for all parameters, not {sorted(rates)}.")
+        fall = CosineAnnealingLR(optimizer, T_max=max(1, steps.total - rise), eta_min=self.final_fraction * rates.pop())
+        if not rise:
+            return _by_step(fall)
+        warm = LinearLR(optimizer, start_factor=1 / (rise + 1), total_iters=rise)
+        return _by_step(SequentialLR(optimizer, [warm, fall], milestones=[rise]))
+
+
+def _by_step(scheduler: LRScheduler) -> dict[str, Any]:
+    return {"scheduler": scheduler, "interval": "step"}

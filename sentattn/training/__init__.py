@@ -1,0 +1,1 @@
+"""Training and judging: from settings to a run, and from a run to figures."""

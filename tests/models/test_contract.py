@@ -1,0 +1,182 @@
+"""What every attention and every variant must pass; both folders are globbed, nothing is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from torch import Tensor, nn
+
+from sentattn.build import build_model, instantiate
+from sentattn.config import compose
+from sentattn.errors import SettingError
+from sentattn.models.attention.base import Attended, Attention
+from sentattn.models.classifier import TextClassifier
+from sentattn.settings.choices import conf_dir
+
+DIM, WORDS = 6, 30
+ATTENTIONS = sorted((conf_dir() / "model" / "attention").glob("*.yaml"))
+PRESETS = sorted((conf_dir() / "model").glob("*.yaml"))
+
+
+def make_attention(path: Path) -> Attention:
+    torch.manual_seed(0)
+    module: Attention = instantiate(yaml.safe_load(path.read_text()), dim=DIM)
+    return module.double().eval()
+
+
+def make_model(path: Path) -> TextClassifier:
+    torch.manual_seed(0)
+    node = compose([f"model={path.stem}"])["model"]
+    return build_model(node, num_embeddings=WORDS, classes=3).double().eval()
+
+
+@pytest.fixture(params=ATTENTIONS, ids=lambda path: path.stem)
+def attention(request: pytest.FixtureRequest) -> Attention:
+    return make_attention(request.param)
+
+
+@pytest.fixture(params=PRESETS, ids=lambda path: path.stem)
+def model(request: pytest.FixtureRequest) -> TextClassifier:
+    return make_model(request.param)
+
+
+def ragged_mask(*lengths: int, width: int | None = None) -> Tensor:
+    return torch.arange(width or max(lengths))[None] < torch.tensor(lengths)[:, None]
+
+
+def states(mask_BL: Tensor, seed: int = 1) -> Tensor:
+    """States with something on padding too: whatever an encoder leaves there must not count."""
+    return torch.randn(*mask_BL.shape, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def tokens(mask_BL: Tensor) -> Tensor:
+    ids = torch.randint(2, WORDS, mask_BL.shape, generator=torch.Generator().manual_seed(2))
+    return ids * mask_BL
+
+
+def assert_weights_legal(weights_BRL: Tensor, mask_BL: Tensor) -> None:
+    assert (weights_BRL >= 0).all()
+    torch.testing.assert_close(weights_BRL.sum(-1), torch.ones(weights_BRL.shape[:2], dtype=weights_BRL.dtype))
+    assert (weights_BRL.masked_select(~mask_BL[:, None].expand_as(weights_BRL)) == 0).all()
+
+
+def test_there_is_something_to_test() -> None:
+    assert {"structured", "uniform"} <= {path.stem for path in ATTENTIONS}
+    assert {"structured", "mean"} <= {path.stem for path in PRESETS}
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_shapes(attention: Attention, length: int) -> None:
+    mask_BL = ragged_mask(length, 1, length)
+    attended = attention(states(mask_BL), mask_BL)
+    assert attended.values_BRD.shape == (3, attention.hops, attention.out_dim)
+    assert attended.weights_BRL.shape == (3, attention.hops, length)
+    assert attended.pairs_BHLL is None or attended.pairs_BHLL.shape[2:] == (length, length)
+    assert_weights_legal(attended.weights_BRL, mask_BL)
+
+
+def test_more_padding_changes_nothing(attention: Attention) -> None:
+    mask_BL, wider_BL = ragged_mask(5, 3), ragged_mask(5, 3, width=9)
+    wide = states(wider_BL)
+    narrow, padded = attention(wide[:, :5], mask_BL), attention(wide, wider_BL)
+    torch.testing.assert_close(narrow.values_BRD, padded.values_BRD)
+    torch.testing.assert_close(narrow.weights_BRL, padded.weights_BRL[..., :5])
+    assert_weights_legal(padded.weights_BRL, wider_BL)
+
+
+def test_batch_equals_one_by_one_in_any_order(attention: Attention) -> None:
+    mask_BL = ragged_mask(7, 2, 4)
+    all_states = states(mask_BL)
+    together = attention(all_states, mask_BL)
+    for row, length in enumerate((7, 2, 4)):
+        alone = attention(all_states[row : row + 1, :length], mask_BL[row : row + 1, :length])
+        torch.testing.assert_close(alone.values_BRD[0], together.values_BRD[row])
+        torch.testing.assert_close(alone.weights_BRL[0], together.weights_BRL[row, :, :length])
+    order = torch.tensor([2, 0, 1])
+    turned = attention(all_states[order], mask_BL[order])
+    torch.testing.assert_close(turned.values_BRD, together.values_BRD[order])
+
+
+def test_every_parameter_of_an_attention_gets_a_gradient(attention: Attention) -> None:
+    mask_BL = ragged_mask(7, 3, 5)
+
+    def loss() -> Tensor:
+        attended: Attended = attention(states(mask_BL), mask_BL)
+        return (attended.values_BRD.square()).sum() + attended.weights_BRL.square().sum()
+
+    assert_gradients(attention, loss, set(attention.shift_invariant_parameters))
+
+
+def test_every_parameter_of_a_variant_gets_a_gradient(model: TextClassifier) -> None:
+    mask_BL = ragged_mask(7, 3, 5)
+    blind = {f"attention.{name}" for name in model.attention.shift_invariant_parameters}
+    assert_gradients(model, lambda: model(tokens(mask_BL), mask_BL).logits_BC.square().sum(), blind)
+
+
+def assert_gradients(module: nn.Module, loss: Callable[[], Tensor], blind: set[str]) -> None:
+    names = {name for name, _ in module.named_parameters()}
+    assert blind <= names or not names
+    value = loss()
+    if names:
+        value.backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        size = float(parameter.grad.abs().max())
+        assert size < 1e-12 if name in blind else size > 1e-12, (name, size)
+
+
+def test_variant_ignores_padding_and_its_neighbours(model: TextClassifier) -> None:
+    mask_BL = ragged_mask(7, 2, 4, width=11)
+    ids = tokens(mask_BL)
+    together = model(ids, mask_BL)
+    assert together.logits_BC.shape == (3, 3)
+    assert_weights_legal(together.attended.weights_BRL, mask_BL)
+    for row, length in enumerate((7, 2, 4)):
+        alone = model(ids[row : row + 1, :length], mask_BL[row : row + 1, :length])
+        torch.testing.assert_close(alone.logits_BC[0], together.logits_BC[row])
+    order = torch.tensor([1, 2, 0])
+    torch.testing.assert_close(model(ids[order], mask_BL[order]).logits_BC, together.logits_BC[order])
+
+
+@pytest.mark.parametrize("path", ATTENTIONS + PRESETS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_same_seed_same_numbers_and_state_restores(path: Path, tmp_path: Path) -> None:
+    make: Callable[[Path], Any] = make_attention if path in ATTENTIONS else make_model
+    first, second = make(path), make(path)
+    mask_BL = ragged_mask(4, 2)
+    inputs = states(mask_BL) if path in ATTENTIONS else tokens(mask_BL)
+    expected = first(inputs, mask_BL)[0]
+    assert torch.equal(expected, second(inputs, mask_BL)[0])
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    with torch.no_grad():
+        for parameter in second.parameters():
+            parameter.add_(1.0)
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert torch.equal(expected, second(inputs, mask_BL)[0])
+
+
+@pytest.mark.parametrize("path", ATTENTIONS, ids=lambda path: path.stem)
+def test_bad_constructor_values_are_refused_by_name(path: Path) -> None:
+    node = yaml.safe_load(path.read_text())
+    with pytest.raises(SettingError, match="dim"):
+        instantiate(node, dim=0)
+    for name, value in node.items():
+        if name != "_target_":
+            bad: object = "nonsense" if isinstance(value, int | float) else -1
+            with pytest.raises(SettingError, match=name):
+                instantiate({**node, name: bad}, dim=DIM)
+
+
+def test_bfloat16_autocast_is_finite_and_keeps_the_rules(model: TextClassifier) -> None:
+    mask_BL = ragged_mask(7, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        classified = model.float()(tokens(mask_BL), mask_BL)
+    assert classified.logits_BC.isfinite().all()
+    weights_BRL = classified.attended.weights_BRL
+    assert weights_BRL.dtype == torch.float32
+    assert_weights_legal(weights_BRL, mask_BL)

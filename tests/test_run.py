@@ -1,0 +1,102 @@
+"""A run directory read back, and the faults of one that is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import sentattn
+from sentattn.errors import DataError, RunError
+from sentattn.run import Run, find
+
+TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
+
+
+def test_loaded_run_predicts_labels_probabilities_tokens_and_attention(tiny_run: Run) -> None:
+    predictions = sentattn.load(tiny_run.path).predict(TEXTS)
+    assert [prediction.text for prediction in predictions] == TEXTS
+    for prediction in predictions:
+        assert sum(prediction.probabilities.values()) == pytest.approx(1.0, abs=1e-5)
+        assert prediction.label == max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
+        assert [prediction.text[a:b] for a, b in prediction.spans] == prediction.tokens
+        assert all(sum(row) == pytest.approx(1.0, abs=1e-5) for row in prediction.attention)
+        assert {len(row) for row in prediction.attention} == {len(prediction.tokens)}
+
+
+def test_one_by_one_equals_together(tiny_run: Run) -> None:
+    together = tiny_run.predict(TEXTS)
+    for text, expected in zip(TEXTS, together, strict=True):
+        [alone] = tiny_run.predict([text])
+        assert alone.probabilities == pytest.approx(expected.probabilities, abs=1e-6)
+
+
+def test_predictions_equal_those_written_by_training(tiny_run: Run) -> None:
+    import pyarrow.parquet as pq
+
+    from sentattn.data.sources.demo import Demo
+
+    texts = [row.text for row in Demo().read("test")]
+    rows = [row for row in pq.read_table(tiny_run.path / "predictions.parquet").to_pylist() if row["split"] == "test"]
+    for row, prediction in zip(rows, tiny_run.predict([texts[row["row"]] for row in rows]), strict=True):
+        assert list(prediction.probabilities.values()) == pytest.approx(row["probabilities"], abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_text_without_a_word_is_refused_by_number(tiny_run: Run, text: str) -> None:
+    with pytest.raises(DataError, match="Text 2 holds no word"):
+        tiny_run.predict(["good", text])
+
+
+def test_one_text_in_place_of_a_list_is_refused(tiny_run: Run) -> None:
+    with pytest.raises(TypeError, match=r"predict\(\[text\]\)"):
+        tiny_run.predict("good")
+
+
+def copy_of(run: Run, folder: Path) -> Path:
+    return Path(shutil.copytree(run.path, folder / "copy"))
+
+
+def test_faults_of_a_run_directory(tiny_run: Run, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is no folder"):
+        sentattn.load(tmp_path / "none")
+    with pytest.raises(RunError, match=r"has no config\.yaml"):
+        sentattn.load(tmp_path)
+    copy = copy_of(tiny_run, tmp_path)
+    (copy / "model" / "labels.json").unlink()
+    with pytest.raises(RunError, match=r"labels\.json is missing"):
+        sentattn.load(copy).predict(["good"])
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json", "labels.json"])
+def test_damaged_model_is_one_sentence(tiny_run: Run, tmp_path: Path, name: str) -> None:
+    copy = copy_of(tiny_run, tmp_path)
+    (copy / "model" / name).write_bytes(b"\x00{nonsense")
+    with pytest.raises(RunError, match="cannot be read") as caught:
+        sentattn.load(copy).predict(["good"])
+    assert len(caught.value.faults) == 1
+    assert "\n" not in str(caught.value)
+
+
+def test_interrupted_run_has_no_result(tiny_run: Run, tmp_path: Path) -> None:
+    copy = copy_of(tiny_run, tmp_path)
+    (copy / "result.json").unlink()
+    with pytest.raises(RunError, match="was interrupted"):
+        _ = sentattn.load(copy).result
+    (copy / "result.json").write_text("{")
+    with pytest.raises(RunError, match=r"result\.json cannot be read"):
+        _ = sentattn.load(copy).result
+
+
+def test_latest_is_the_newest_finished_run(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="no finished run yet"):
+        find("latest")
+    for name in ("older", "newer"):
+        shutil.copytree(tiny_run.path, tmp_path / "outputs" / name)
+        (tmp_path / "outputs" / name / "result.json").write_text(json.dumps({"name": name}))
+    shutil.copytree(tiny_run.path, tmp_path / "outputs" / "unfinished")
+    (tmp_path / "outputs" / "unfinished" / "result.json").unlink()
+    assert find("latest").result == {"name": "newer"}

@@ -1,0 +1,68 @@
+"""Learning rates step by step, against their formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch.optim import SGD
+
+from sentattn.errors import SettingError
+from sentattn.schedulers import Constant, Cosine, OneCycle, Step, Steps
+
+PEAK = 0.1
+
+
+def rates(schedule: Any, total: int = 20, per_epoch: int = 5) -> list[float]:
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+    found = schedule(optimizer, Steps(total, per_epoch))
+    seen = []
+    for _ in range(total):
+        seen.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if found:
+            assert found["interval"] == "step"
+            found["scheduler"].step()
+    return seen
+
+
+def test_constant() -> None:
+    assert rates(Constant()) == [PEAK] * 20
+
+
+def test_step_halves_after_each_two_epochs() -> None:
+    assert rates(Step(step_epochs=2, gamma=0.5)) == pytest.approx([PEAK] * 10 + [PEAK / 2] * 10)
+
+
+def test_one_cycle_starts_low_peaks_and_ends_near_zero() -> None:
+    seen = rates(OneCycle(warmup_fraction=0.25, initial_divisor=10.0, final_divisor=100.0), total=21)
+    assert seen[0] == pytest.approx(PEAK / 10)
+    assert max(seen) == pytest.approx(PEAK, rel=0.02)
+    assert seen.index(max(seen)) in (4, 5)
+    assert seen[-1] == pytest.approx(PEAK / 10 / 100)
+    assert seen[5:] == sorted(seen[5:], reverse=True)
+
+
+def test_cosine_rises_in_a_line_and_falls_along_a_cosine() -> None:
+    seen = rates(Cosine(warmup_fraction=0.25, final_fraction=0.1))
+    assert seen[:5] == pytest.approx([PEAK * (1 / 6 + i / 5 * (5 / 6)) for i in range(5)])
+    low = 0.1 * PEAK
+    assert seen[5:] == pytest.approx([low + (PEAK - low) * (1 + math.cos(math.pi * i / 15)) / 2 for i in range(15)])
+
+
+def test_cosine_without_warm_up_starts_at_the_peak() -> None:
+    assert rates(Cosine())[0] == PEAK
+
+
+def test_cosine_refuses_several_learning_rates() -> None:
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in (0.1, 0.2)]
+    with pytest.raises(SettingError, match=r"one learning rate.*0\.1, 0\.2"):
+        Cosine()(SGD(groups), Steps(20, 5))
+
+
+@pytest.mark.parametrize("make", [lambda: Step(gamma=0.0), lambda: OneCycle(warmup_fraction=1.0)])
+def test_values_out_of_range_are_refused(make: Any) -> None:
+    with pytest.raises(SettingError, match="is not legal"):
+        make()

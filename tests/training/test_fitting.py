@@ -1,0 +1,129 @@
+"""Training from settings to a run directory, on a few rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from conftest import tiny
+
+from sentattn.errors import RunError, SettingError, TrainingError
+from sentattn.run import Run
+from sentattn.training.fitting import fit
+
+RESULT_KEYS = {
+    "status",
+    "setting",
+    "study",
+    "model",
+    "data",
+    "seed",
+    "best_epoch",
+    "metrics",
+    "parameters",
+    "seconds",
+    "tokens_per_second",
+    "peak_memory_bytes",
+    "latency_ms",
+    "git",
+    "versions",
+    "data_fingerprint",
+}
+
+
+def test_result_says_all_that_the_design_asks_for(tiny_run: Run) -> None:
+    result = tiny_run.result
+    assert set(result) == RESULT_KEYS
+    assert (result["status"], result["model"], result["data"], result["seed"]) == ("finished", "structured", "demo", 0)
+    assert {"val/accuracy", "test/accuracy", "val/f1_macro", "val/loss", "train/loss"} <= set(result["metrics"])
+    assert all(math.isfinite(value) for value in result["metrics"].values())
+    assert result["parameters"]["total"] == result["parameters"]["trainable"] > 0
+    assert 0 < result["seconds"]["train"] < result["seconds"]["total"]
+    assert result["latency_ms"]["one"] > 0
+    assert result["tokens_per_second"] > 0
+
+
+def test_run_directory_has_the_files_of_the_design(tiny_run: Run) -> None:
+    files = {path.name for path in tiny_run.path.iterdir()}
+    assert files == {"config.yaml", "result.json", "metrics.jsonl", "predictions.parquet", "model", "checkpoints"}
+    assert {path.name for path in (tiny_run.path / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    assert {path.name for path in (tiny_run.path / "model").iterdir()} == {
+        "model.safetensors",
+        "config.yaml",
+        "tokenizer.json",
+        "labels.json",
+    }
+
+
+def test_best_epoch_is_the_best_row_and_its_figures_are_measured_again(tiny_run: Run) -> None:
+    rows = [json.loads(line) for line in (tiny_run.path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["epoch"] for row in rows] == [1, 2]
+    best = max(rows, key=lambda row: row["val/accuracy"])
+    assert tiny_run.result["best_epoch"] == best["epoch"]
+    for name in ("val/accuracy", "val/log_loss", "train/loss"):
+        assert tiny_run.metrics[name] == pytest.approx(best[name], abs=1e-6)
+
+
+def test_predictions_are_those_of_the_saved_model(tiny_run: Run) -> None:
+    table = pq.read_table(tiny_run.path / "predictions.parquet").to_pylist()
+    for split in ("val", "test"):
+        rows = [row for row in table if row["split"] == split]
+        right = sum(row["label"] == row["predicted"] for row in rows) / len(rows)
+        assert tiny_run.metrics[f"{split}/accuracy"] == pytest.approx(right)
+        assert all(sum(row["probabilities"]) == pytest.approx(1.0, abs=1e-5) for row in rows)
+        assert [row["row"] for row in rows] == sorted({row["row"] for row in rows})
+
+
+def test_checkpoints_load_without_unpickling(tiny_run: Run) -> None:
+    checkpoint = torch.load(tiny_run.path / "checkpoints" / "best.ckpt", weights_only=True)
+    assert "state_dict" in checkpoint
+
+
+def test_same_seed_same_figures_another_seed_others(tiny_run: Run, tmp_path: Path) -> None:
+    again = fit(tiny(f"output_dir={tmp_path}"))
+    other = fit(tiny(f"output_dir={tmp_path}", "seed=1"))
+    assert again.metrics == tiny_run.metrics
+    assert other.metrics["train/loss"] != tiny_run.metrics["train/loss"]
+    assert again.result["setting"] == other.result["setting"] == tiny_run.result["setting"]
+
+
+def test_without_test_the_test_set_is_not_touched(tmp_path: Path) -> None:
+    run = fit(tiny(f"output_dir={tmp_path}", "test=false", "trainer.max_epochs=1", "ema_decay=null"))
+    assert not any(name.startswith("test/") for name in run.metrics)
+    assert set(pq.read_table(run.path / "predictions.parquet")["split"].to_pylist()) == {"val"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_loss_that_is_no_number_stops_with_batch_epoch_and_cause(tmp_path: Path) -> None:
+    unstable = ["optimizer=sgd", "optimizer.lr=1e30", "trainer.gradient_clip_val=null", "scheduler=constant"]
+    with pytest.raises(TrainingError, match=r"in epoch 1, batch \d+; likely cause: the gradient is not clipped"):
+        fit(tiny(*unstable, f"output_dir={tmp_path}"))
+    [result] = tmp_path.glob("demo/structured/*/result.json")
+    failed = json.loads(result.read_text())
+    assert failed["status"] == "failed"
+    assert "NaN" in failed["error"]
+    assert not (result.parent / "model").exists()
+
+
+def test_unwritable_output_folder_is_refused_before_reading(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RunError, match=r"output_dir=.*file/out cannot be written"):
+        fit(tiny(f"output_dir={tmp_path / 'file' / 'out'}"))
+
+
+def test_faulty_settings_leave_no_run(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="hopps"):
+        fit(tiny(f"output_dir={tmp_path}", "model.attention.hopps=3"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "adagrad"])
+@pytest.mark.parametrize("scheduler", ["constant", "step", "one_cycle", "cosine"])
+def test_every_optimizer_with_every_schedule_trains(tmp_path: Path, optimizer: str, scheduler: str) -> None:
+    extra = ["trainer.max_epochs=1", "data.limit=40", "test=false", f"optimizer={optimizer}", f"scheduler={scheduler}"]
+    run = fit(tiny(f"output_dir={tmp_path}", *extra))
+    assert run.result["status"] == "finished"

@@ -1,0 +1,60 @@
+"""Reads an offline W&B run back: records in the log framing of LevelDB, each a protobuf."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wandb.proto import wandb_internal_pb2
+
+BLOCK = 32768
+FULL, LAST = 1, 4
+
+
+def records(path: Path) -> Iterator[Any]:
+    """Yields the records of a `.wandb` file."""
+    data = path.read_bytes()
+    ident, magic, _ = struct.unpack("<4sHB", data[:7])
+    assert (ident, magic) == (b":W&B", 0xBEE1)
+    position, body = 7, b""
+    while position + 7 <= len(data):
+        if (left := BLOCK - position % BLOCK) < 7:
+            position += left
+            continue
+        checksum, size, kind = struct.unpack_from("<IHB", data, position)
+        part = data[position + 7 : position + 7 + size]
+        assert zlib.crc32(part, zlib.crc32(bytes([kind]))) == checksum
+        position, body = position + 7 + size, body + part
+        if kind in (FULL, LAST):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(body)
+            body = b""
+            yield record
+
+
+def read(directory: Path) -> dict[str, Any]:
+    """Returns config, history rows, summary and the run itself of the one offline run in a directory."""
+    [path] = directory.glob("wandb/offline-run-*/run-*.wandb")
+    found: dict[str, Any] = {"config": {}, "history": [], "summary": {}, "run": None, "exit_code": None}
+    for record in records(path):
+        match record.WhichOneof("record_type"):
+            case "run":
+                found["run"] = record.run
+                found["config"] |= _items(record.run.config.update)
+            case "config":
+                found["config"] |= _items(record.config.update)
+            case "history":
+                found["history"].append(_items(record.history.item))
+            case "summary":
+                found["summary"] |= _items(record.summary.update)
+            case "exit":
+                found["exit_code"] = record.exit.exit_code
+    return found
+
+
+def _items(items: Any) -> dict[str, Any]:
+    return {".".join(i.nested_key) if i.nested_key else i.key: json.loads(i.value_json) for i in items}
