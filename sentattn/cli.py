@@ -10,6 +10,7 @@ from typing import Any
 from sentattn import kinds
 from sentattn.errors import SettingError, UserError, suggestion
 
+SPIN_COUNT = "5000"
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 
@@ -28,6 +29,10 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
         The exit code: 0, 2 for a fault of the user's, 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # GNU OpenMP's threads spin for milliseconds while they wait, and so keep the core from the thread they
+        # wait for wherever another process wants one too. To be set before torch is imported.
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     try:
         if "--help" in arguments or "-h" in arguments:
             print((sys.modules[command.__module__].__doc__ or "").strip())

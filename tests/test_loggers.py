@@ -15,7 +15,7 @@ from sentattn import loggers
 from sentattn.loggers import WandbMirror
 from sentattn.training.fitting import fit
 
-SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": ["try"]}
     "model": {"name": "mean"},
     "data": {"name": "demo"},
     "group": None,

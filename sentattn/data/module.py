@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -28,7 +29,7 @@ __all__ = ["Demo", "Imdb", "Split", "TextData"]
 Thing = TypeVar("Thing")
 
 
-class TextData(LightningDataModule):
+class TextData(LightningDataModule, ABC):
     """Labelled texts as batches. A subclass says where they come from.
 
     Args:
@@ -98,9 +99,9 @@ class TextData(LightningDataModule):
         self._splits: dict[str, Split] = {}
         self._rows: dict[str, TokenRows] = {}
 
+    @abstractmethod
     def source(self) -> Source:
         """Returns where the texts come from."""
-        raise NotImplementedError
 
     def prepare(self, progress: Progress | None = None, *, words: Sequence[str] | None = None) -> None:
         """Reads, tokenizes and stores what the cache does not hold; chooses splits and vocabulary. Once is enough.
@@ -137,10 +138,6 @@ class TextData(LightningDataModule):
         }
         self._splits = {split: Split(corpus, rows, self.max_length) for split, rows in chosen.rows.items()}
         self.report = [*notes, self._sizes(), *chosen.notes, self._vocabulary(corpus, chosen, ids)]
-
-    def prepare_data(self) -> None:
-        """Lightning's hook."""
-        self.prepare()
 
     def setup(self, stage: str) -> None:
         """Lightning's hook."""

@@ -131,7 +131,7 @@ def _value(word: str, key: str, text: str) -> Any:
         raise SettingError(f"{word}: a choice stands in its own place; leave out @{override.package}.")
     if override.is_sweep_override():
         hint = f" (a list is written {key}=[{text}])" if TOP.get(key, "").startswith("list") else ""
-        raise SettingError(f"{word}: one value is needed here{hint}; ranges belong to `python -m sentattn.sweep`.")
+        raise SettingError(f"{word}: one value is needed here{hint}; several values are several trainings.")
     return override.value()
 
 
