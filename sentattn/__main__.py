@@ -43,7 +43,7 @@ def _help() -> str:
     lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
     return "\n".join(
         [
-            "sentattn: train, tune and compare attention mechanisms for text classification.",
+            "sentattn: train and compare attention mechanisms for text classification.",
             "",
             *lines,
             "",

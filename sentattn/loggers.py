@@ -106,6 +106,7 @@ class WandbMirror(Logger):
         self._attempt(lambda: self._close(summary, failed))
 
     def _open(self) -> None:
+        os.environ.setdefault("WANDB_SILENT", "true")
         import wandb
 
         mode = self._mode if self._mode != "auto" else os.environ.get("WANDB_MODE") or _configured_mode()
@@ -115,6 +116,7 @@ class WandbMirror(Logger):
             if mode == "offline":
                 raise
             print(f"W&B: the server did not take the run ({_first_line(error)}); it is kept offline instead.")
+            wandb.teardown()  # the service holds the run's id still
             self._run = wandb.init(mode="offline", settings=self._quiet(), **self._arguments)
         self._run.define_metric("epoch")
         for stage in ("train", "val"):

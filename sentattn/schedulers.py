@@ -68,13 +68,16 @@ class OneCycle:
         self.final_divisor = final_divisor
 
     def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
-        """Returns Lightning's description of the schedule."""
+        """Returns Lightning's description of the schedule; a rise takes two steps, and two steps have none."""
+        if steps.total <= 2:
+            return {}
+        rise = max(self.warmup_fraction, 2 / steps.total) if self.warmup_fraction else 0.0
         return _by_step(
             OneCycleLR(
                 optimizer,
                 max_lr=[group["lr"] for group in optimizer.param_groups],
                 total_steps=steps.total,
-                pct_start=self.warmup_fraction,
+                pct_start=rise,
                 div_factor=self.initial_divisor,
                 final_div_factor=self.final_divisor,
                 cycle_momentum=False,

@@ -7,7 +7,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [--cfg job] [--config-dir FOLDER
   model.attention.hops=4   a setting of one of its parts; model/attention=uniform exchanges the part itself
   loss.penalty=0.0         keeps the hops apart
   optimizer.lr=0.005       optimizer=adamw and scheduler=cosine exchange what learns, and how fast when
-  trainer.max_epochs=4     like any other argument of Lightning's Trainer
+  trainer.max_epochs=8     like any other argument of Lightning's Trainer
   seed=0                   of the weights and of the order of the rows
   ema_decay=0.998          the weights judged are an average over steps; null takes those of the last step
   logger=wandb             none leaves Weights & Biases out

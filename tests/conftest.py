@@ -6,25 +6,9 @@ import os
 
 import pytest
 import torch
+from tiny import tiny
 
 from sentattn.run import Run
-
-TINY = [
-    "logger=none",
-    "data.limit=200",
-    "data.batch_size=20",
-    "trainer.max_epochs=2",
-    "trainer.accelerator=cpu",
-    "model.embedding.size=8",
-    "model.encoder.hidden=4",
-    "model.attention.hidden=5",
-]
-
-
-def tiny(*settings: str) -> list[str]:
-    """A training of seconds, with these settings in place of its own."""
-    return list({setting.partition("=")[0]: setting for setting in (*TINY, *settings)}.values())
-
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -19,7 +19,7 @@ def test_models_and_data_with_what_their_files_say(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     for group in ("model", "data"):
         for file in (conf_dir() / group).glob("*.yaml"):
-            first = file.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+            first = file.read_text(encoding="utf-8").removeprefix("# @package _global_\n").splitlines()[0].lstrip("# ")
             assert any(line.split()[:1] == [file.stem] and first in line for line in out.splitlines())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import wandb
-from conftest import tiny
+from tiny import tiny
 from wandb_reader import read
 
 from sentattn import loggers
@@ -16,12 +16,6 @@ from sentattn.loggers import WandbMirror
 from sentattn.training.fitting import fit
 
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": ["try"]}
-    "model": {"name": "mean"},
-    "data": {"name": "demo"},
-    "group": None,
-    "tags": ["try"],
-    "seed": 3,
-}
 
 
 def mirror(directory: Path, **extra: Any) -> WandbMirror:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import tiny
+from tiny import tiny
 
 from sentattn import train
 from sentattn.__main__ import COMMANDS

@@ -45,6 +45,12 @@ def test_one_cycle_starts_low_peaks_and_ends_near_zero() -> None:
     assert seen[5:] == sorted(seen[5:], reverse=True)
 
 
+@pytest.mark.parametrize("total", range(1, 9))
+@pytest.mark.parametrize("schedule", [OneCycle(), OneCycle(warmup_fraction=0.0), Cosine(warmup_fraction=0.3), Step()])
+def test_a_training_of_a_few_steps_has_a_schedule_too(schedule: Any, total: int) -> None:
+    assert all(0 <= rate <= PEAK * 1.001 for rate in rates(schedule, total=total, per_epoch=1))
+
+
 def test_cosine_rises_in_a_line_and_falls_along_a_cosine() -> None:
     seen = rates(Cosine(warmup_fraction=0.25, final_fraction=0.1))
     assert seen[:5] == pytest.approx([PEAK * (1 / 6 + i / 5 * (5 / 6)) for i in range(5)])

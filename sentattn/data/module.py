@@ -76,7 +76,7 @@ class TextData(LightningDataModule, ABC):
         vocab_size: Count = 30000,
         min_count: Count = 2,
         lowercase: bool = True,
-        max_length: Count | None = 256,
+        max_length: Count | None = 600,
         clip: Literal["head", "tail", "both"] = "both",
         batch_size: Count = 64,
         batching: Literal["sorted", "random"] = "sorted",

@@ -67,12 +67,14 @@ class Choices:
         return next(file for folder in self.folders if (file := folder / group / f"{name}.yaml").is_file())
 
     def node(self, group: str, name: str) -> Mapping[str, Any]:
-        """What the file of a choice says.
+        """What the file of a choice says of its own node; one that also speaks of others is `@package _global_`.
 
         Raises:
             SettingError: If it cannot be read.
         """
-        return load(self.file(group, name))
+        whole = load(self.file(group, name))
+        own = at(whole, group.replace("/", "."))
+        return own if isinstance(own, Mapping) else whole
 
     def chosen(self, settings: Mapping[str, Any]) -> dict[str, str]:
         """Finds by its `_target_` which choice each node of saved settings is; presets by their `name`."""

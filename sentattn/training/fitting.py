@@ -73,6 +73,7 @@ def train(settings: Settings) -> run.Run:
         finally:
             result["seconds"]["total"] = time.perf_counter() - started
             _close(record, logger, result)
+    _tell(record, result)
     return record
 
 
@@ -166,6 +167,16 @@ def _judged(
         "peak_memory_bytes": costs.peak_memory_bytes(),
         "latency_ms": costs.latency_ms(lit.model, data),
     }
+
+
+def _tell(record: run.Run, result: dict[str, Any]) -> None:
+    """Says what the run reached and what to do with it."""
+    print(f"best epoch {result['best_epoch']}, in {result['seconds']['total']:.0f} s:")
+    for split in ("val", "test"):
+        figures = {name: value for name, value in result["metrics"].items() if name.startswith(f"{split}/")}
+        if figures:
+            print("  " + "   ".join(f"{name} {value:.4f}" for name, value in figures.items()))
+    print(f'read a text with it: python -m sentattn.predict run={record.path} text="..."')
 
 
 def _close(record: run.Run, logger: Logger | None, result: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import tiny
+from tiny import tiny
 
 from sentattn.errors import RunError, SettingError, TrainingError
 from sentattn.run import Run
