@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sentattn import kinds, signatures
+from sentattn import kinds
 from sentattn.errors import SettingError, suggestion
 from sentattn.kinds import given
+from sentattn.settings import signatures
 from sentattn.settings.arguments import LAST, Faults, Typed, closest
 from sentattn.settings.choices import Choices, at, load
 from sentattn.settings.schema import BETTER, OWNED, TOP

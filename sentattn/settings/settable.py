@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sentattn import signatures
 from sentattn.errors import SettingError
+from sentattn.settings import signatures
 from sentattn.settings.choices import at
 from sentattn.settings.schema import OWNED, TOP, stricter
-from sentattn.signatures import Signature
+from sentattn.settings.signatures import Signature
 
 TARGET = "_target_"
 

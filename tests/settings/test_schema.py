@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sentattn import signatures
 from sentattn.kinds import legal
+from sentattn.settings import signatures
 from sentattn.settings.schema import BETTER, OWNED, STRICTER, TOP, stricter
 
 

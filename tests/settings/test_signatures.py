@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import SettingError
-from sentattn.signatures import Argument, read
+from sentattn.settings.signatures import Argument, read
 
 BASE = """
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_what_cannot_be_found_is_named(package: str, target: str) -> None:
 def test_libraries_are_read_without_being_imported() -> None:
     program = """
 import sys
-from sentattn.signatures import read
+from sentattn.settings.signatures import read
 adam = read("torch.optim.adam.Adam").arguments
 assert adam["params"].required and not adam["lr"].required
 assert adam["lr"].annotation == "float | Tensor", adam["lr"]
@@ -143,4 +143,4 @@ assert "project" in read("sentattn.loggers.wandb_logger").arguments
 found = {"torch", "pytorch_lightning", "numpy", "sentattn.models"} & set(sys.modules)
 assert not found, found
 """
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
