@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.utils import get_object
 
+from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
 
 if TYPE_CHECKING:
@@ -64,28 +65,44 @@ def build_logger(node: Settings, **filled: Any) -> Logger | None:
 
 
 def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
-    """Returns Lightning's trainer with the callbacks and the logger given; it writes only what they write."""
+    """Returns Lightning's trainer with the callbacks and the logger given; it writes only what they write.
+
+    Raises:
+        SettingError: If Lightning refuses the settings, such as a GPU that is not there.
+    """
     from pytorch_lightning.callbacks import ModelCheckpoint
 
-    trainer: Trainer = instantiate(
-        settings["trainer"],
-        callbacks=list(callbacks),
-        logger=logger or False,
-        enable_checkpointing=any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    try:
+        trainer: Trainer = instantiate(
+            settings["trainer"],
+            callbacks=list(callbacks),
+            logger=logger or False,
+            enable_checkpointing=any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+    except Exception as error:  # Lightning has no common class for what it refuses
+        raise SettingError(f"Lightning's Trainer refuses trainer.*: {' '.join(str(error).split())}") from error
     return trainer
 
 
 def build_lit(settings: Settings, data: TextData, model: TextClassifier) -> LitClassifier:
-    """Returns the LightningModule that trains and measures a model."""
+    """Returns the LightningModule that trains and measures a model.
+
+    Raises:
+        SettingError: If the optimizer, the schedule or the loss refuses its settings.
+    """
     from sentattn.lit import LitClassifier
 
+    optimizer = _optimizer(settings["optimizer"])
+    try:
+        optimizer(model.parameters())  # made again when training starts; its refusal is wanted before that
+    except ValueError as error:
+        raise SettingError(f"The optimizer refuses optimizer.*: {error}.") from error
     return LitClassifier(
         model=model,
         loss=instantiate(settings["loss"]),
-        optimizer=_optimizer(settings["optimizer"]),
+        optimizer=optimizer,
         scheduler=instantiate(settings["scheduler"]),
         classes=len(data.labels),
         ordered=data.ordered,

@@ -7,6 +7,7 @@ Examples:
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import subprocess
@@ -168,3 +169,19 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stderr.count("error: ") == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, cli.SPIN_COUNT), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, None)],
+)
+def test_waiting_threads_spin_briefly_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str | None
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that what the command sets is undone as well
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert cli.run(lambda _: None, []) == 0
+    assert os.environ.get("GOMP_SPINCOUNT") == expected

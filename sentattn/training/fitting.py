@@ -55,6 +55,7 @@ def train(settings: Settings) -> run.Run:
     started = time.perf_counter()
     quiet.libraries()
     run.require_writable(settings["output_dir"])
+    build.build_trainer(settings)  # a setting that this machine cannot fulfil is refused before anything is read
     seed_everything(settings["seed"], workers=True, verbose=False)
     with Progress() as progress:
         data = _read(settings, progress)

@@ -115,6 +115,26 @@ def test_unwritable_output_folder_is_refused_before_reading(tmp_path: Path) -> N
         fit(tiny(f"output_dir={tmp_path / 'file' / 'out'}"))
 
 
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("trainer.accelerator=tpu", "Lightning's Trainer refuses"),
+        ("objective.metric=val/quadratic_kappa", r"needs classes that are steps of a scale.*negative, positive"),
+    ],
+)
+def test_what_shows_only_later_leaves_no_run_either(tmp_path: Path, setting: str, sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        fit(tiny(f"output_dir={tmp_path}", setting))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_combination_that_the_optimizer_refuses_leaves_no_run(tmp_path: Path) -> None:
+    momentum = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0"]
+    with pytest.raises(SettingError, match=r"The optimizer refuses.*Nesterov"):
+        fit(tiny(f"output_dir={tmp_path}", *momentum))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_faulty_settings_leave_no_run(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="hopps"):
         fit(tiny(f"output_dir={tmp_path}", "model.attention.hopps=3"))
