@@ -10,7 +10,7 @@ import time
 
 from sentattn.build import build_data
 from sentattn.config import compose
-from sentattn.data import module
+from sentattn.data.text_data import TextData
 
 
 def main(arguments: list[str]) -> None:
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> None:
     settings = compose(arguments)
     composed = time.perf_counter()
     data = build_data(settings)
-    assert isinstance(data, module.TextData)
+    assert isinstance(data, TextData)
     data.prepare()
     prepared = time.perf_counter()
     batch = next(iter(data.train_dataloader()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from sentattn.data.module import TextData
+    from sentattn.data.text_data import TextData
     from sentattn.lit import LitClassifier
 
 Settings = Mapping[str, Any]

@@ -17,7 +17,7 @@ import yaml
 from sentattn.errors import RunError
 
 if TYPE_CHECKING:
-    from sentattn.data.module import Split
+    from sentattn.data.split import Split
     from sentattn.inference import Classifier
     from sentattn.insight.prediction import Prediction
 

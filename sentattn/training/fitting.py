@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytorch_lightning import Callback
     from pytorch_lightning.loggers import Logger
 
-    from sentattn.data.module import TextData
+    from sentattn.data.text_data import TextData
     from sentattn.lit import LitClassifier
 
 Settings = Mapping[str, Any]
@@ -173,10 +173,11 @@ def _judged(
 def _tell(record: run.Run, result: dict[str, Any]) -> None:
     """Says what the run reached and what to do with it."""
     print(f"best epoch {result['best_epoch']}, in {result['seconds']['total']:.0f} s:")
-    for split in ("val", "test"):
-        figures = {name: value for name, value in result["metrics"].items() if name.startswith(f"{split}/")}
-        if figures:
-            print("  " + "   ".join(f"{name} {value:.4f}" for name, value in figures.items()))
+    metrics = result["metrics"]
+    splits = [split for split in ("val", "test") if f"{split}/loss" in metrics]
+    print(" " * 20 + "".join(f"{split:>9}" for split in splits))
+    for name in (name.removeprefix("val/") for name in metrics if name.startswith("val/")):
+        print(f"  {name:<18}" + "".join(f"{metrics[f'{split}/{name}']:9.4f}" for split in splits))
     print(f'read a text with it: python -m sentattn.predict run={record.path} text="..."')
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sentattn import build
 
 if TYPE_CHECKING:
-    from sentattn.data.module import TextData
+    from sentattn.data.text_data import TextData
     from sentattn.lit import LitClassifier
 
 

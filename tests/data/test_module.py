@@ -12,8 +12,9 @@ from given_rows import Given
 from pytorch_lightning import LightningModule, Trainer
 
 from sentattn.data.batching import Batch
-from sentattn.data.module import Imdb, TextData
+from sentattn.data.module import Imdb
 from sentattn.data.sources.base import Row, Source
+from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, SettingError
 
 ROWS = {

@@ -1,0 +1,212 @@
+"""What the data of every training has: rows of a corpus, split and batched, with the training rows' vocabulary."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning import LightningDataModule
+from torch.utils.data import DataLoader, Sampler
+
+from sentattn.data.batching import Batch, LengthBatches, ShuffledBatches, TokenRows
+from sentattn.data.building import Progress
+from sentattn.data.cache import cache_folder, open_corpus
+from sentattn.data.choosing import Chosen, choose
+from sentattn.data.corpus import Corpus
+from sentattn.data.sources.base import Source
+from sentattn.data.split import Split
+from sentattn.data.text import UNKNOWN_ID, Tokenizer
+from sentattn.data.vocabulary import count_types, frequent_types, lookup_table
+from sentattn.errors import DataError
+from sentattn.kinds import Count, Whole, checked
+
+Thing = TypeVar("Thing")
+
+
+class TextData(LightningDataModule, ABC):
+    """Labelled texts as batches. A subclass says where they come from.
+
+    Args:
+        name: Name of the data set, in paths and tables.
+        limit: Most rows of each of the source's splits, for a quick look; null reads all.
+        drop_duplicates: Whether training rows that repeat a text, or stand in a later split, are left out.
+        vocab_size: Most words that the model knows, beside `<pad>` and `<unk>`.
+        min_count: How often a word must stand in the training rows to be known.
+        lowercase: Whether words are looked up in lower case.
+        max_length: Most tokens of a text that are read; null reads all.
+        clip: What is kept of a longer text: its head, its tail or half of each.
+        batch_size: Texts a batch.
+        batching: Whether texts of like length share a training batch (`sorted`), or any (`random`).
+        cache_dir: Where tokenized corpora are kept; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
+        num_workers: Processes that make batches; 0 makes them in the training process, which is fast enough.
+
+    Attributes:
+        labels: Names of the classes, by index.
+        ordered: Whether the classes are steps of a scale.
+        seed: Seed of the order of the training rows.
+        val_size: Number or share of training rows set aside for validation; a source with validation rows has none.
+        split_seed: Seed of which training rows these are.
+        tokenizer: Texts to ids, with the vocabulary of the training rows. From `prepare` on, like all below.
+        fingerprint: Hash over texts and labels of all splits.
+        report: What the user should know of the data, in sentences.
+    """
+
+    labels: tuple[str, ...]
+    ordered: bool
+    tokenizer: Tokenizer
+    fingerprint: str
+    report: list[str]
+    seed: int = 0
+    val_size: float | None = None
+    split_seed: int = 0
+
+    @checked
+    def __init__(
+        self,
+        *,
+        name: str,
+        limit: Count | None = None,
+        drop_duplicates: bool = False,
+        vocab_size: Count = 30000,
+        min_count: Count = 2,
+        lowercase: bool = True,
+        max_length: Count | None = 600,
+        clip: Literal["head", "tail", "both"] = "both",
+        batch_size: Count = 64,
+        batching: Literal["sorted", "random"] = "sorted",
+        cache_dir: str | None = None,
+        num_workers: Whole = 0,
+    ) -> None:
+        super().__init__()
+        self.name: str = name
+        self.limit = limit
+        self.drop_duplicates = drop_duplicates
+        self.vocab_size = vocab_size
+        self.min_count = min_count
+        self.lowercase = lowercase
+        self.max_length = max_length
+        self.clip = clip
+        self.batch_size = batch_size
+        self.batching = batching
+        self.cache_dir = cache_dir
+        self.num_workers = num_workers
+        self._splits: dict[str, Split] = {}
+        self._rows: dict[str, TokenRows] = {}
+
+    @abstractmethod
+    def source(self) -> Source:
+        """Returns where the texts come from."""
+
+    def prepare(self, progress: Progress | None = None, *, words: Sequence[str] | None = None) -> None:
+        """Reads, tokenizes and stores what the cache does not hold; chooses splits and vocabulary. Once is enough.
+
+        Args:
+            progress: Is told how far the work is.
+            words: Vocabulary of a trained model, by id, instead of that of the training rows.
+
+        Raises:
+            DataError: If the data is missing, damaged or too little for the settings.
+        """
+        if self._splits:
+            return
+        source = self.source()
+        self.labels, self.ordered = source.labels, source.ordered
+        corpus, notes = open_corpus(
+            source,
+            cache_folder(self.cache_dir),
+            name=self.name,
+            lowercase=self.lowercase,
+            limit=self.limit,
+            progress=progress or _silent,
+        )
+        chosen = choose(
+            corpus, drop_duplicates=self.drop_duplicates, val_size=self.val_size, split_seed=self.split_seed
+        )
+        words = self._frequent_words(corpus, chosen.rows["train"]) if words is None else words
+        ids = lookup_table(corpus.words, words)
+        self.tokenizer = Tokenizer(words, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip)
+        self.fingerprint = chosen.fingerprint(corpus)
+        self._rows = {
+            split: TokenRows(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
+            for split, rows in chosen.rows.items()
+        }
+        self._splits = {split: Split(corpus, rows, self.max_length) for split, rows in chosen.rows.items()}
+        self.report = [*notes, self._sizes(), *chosen.notes, self._vocabulary(corpus, chosen, ids)]
+
+    def setup(self, stage: str) -> None:
+        """Lightning's hook."""
+        self.prepare()
+
+    def split(self, name: str) -> Split:
+        """Returns the rows of `train`, `val` or `test`.
+
+        Raises:
+            DataError: If the data has no such split.
+        """
+        self.prepare()
+        return self._of(self._splits, name)
+
+    def batches(self, split: str) -> DataLoader[Batch]:
+        """Returns the batches of a split, each row once, the longest rows first."""
+        self.prepare()
+        rows = self._of(self._rows, split)
+        return self._loader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size))
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """Returns the training batches, in another order each epoch, which depends on `seed` alone."""
+        self.prepare()
+        rows = self._rows["train"]
+        by_length = self.batching == "sorted"
+        order = ShuffledBatches(rows.lengths, batch_size=self.batch_size, seed=self.seed, by_length=by_length)
+        return self._loader(rows, order)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        """Returns the validation batches."""
+        return self.batches("val")
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        """Returns the test batches."""
+        return self.batches("test")
+
+    def _of(self, things: dict[str, Thing], split: str) -> Thing:
+        if split not in things:
+            raise DataError(f"{self.name} has no split {split!r}; it has {', '.join(things)}.")
+        return things[split]
+
+    def _loader(self, rows: TokenRows, order: Sampler[list[int]]) -> DataLoader[Batch]:
+        # A batch is the loader's item, and so the order its sampler: that is what Lightning tells the epoch.
+        return DataLoader(
+            rows,
+            sampler=order,
+            batch_size=None,
+            collate_fn=_unchanged,
+            num_workers=self.num_workers,
+            persistent_workers=self.num_workers > 0,
+            pin_memory=torch.cuda.is_available(),
+        )
+
+    def _frequent_words(self, corpus: Corpus, rows: NDArray[np.int64]) -> list[str]:
+        counts = count_types(corpus.tokens, corpus.token_offsets, rows, len(corpus.words))
+        kept = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
+        return [corpus.words[kind] for kind in kept]
+
+    def _sizes(self) -> str:
+        sizes = ", ".join(f"{len(split):,} {name}" for name, split in self._splits.items())
+        return f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}."
+
+    def _vocabulary(self, corpus: Corpus, chosen: Chosen, ids: NDArray[np.int64]) -> str:
+        counts = count_types(corpus.tokens, corpus.token_offsets, chosen.rows["val"], len(corpus.words))
+        unknown = counts[ids == UNKNOWN_ID].sum() / max(1, counts.sum())
+        return f"Vocabulary: {len(self.tokenizer.words):,} words; {unknown:.1%} of the validation tokens are unknown."
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    pass
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
