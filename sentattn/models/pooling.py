@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
 from sentattn.kinds import Count, checked
@@ -63,3 +64,33 @@ class Mean(Pooling):
     def forward(self, values_BRD: Tensor) -> Tensor:
         """Returns the mean of the rows."""
         return values_BRD.mean(dim=1)
+
+
+class Prune(Pooling):
+    """A small layer on each hop and one on each channel, P = R p + D q (Lin et al. 2017, appendix A).
+
+    P = tanh(M Wp + bp), shared by all rows of M, beside Q = tanh(M^T Wq + bq), shared by all
+    columns. The tanh and the biases are the Gluon tutorial's.
+
+    Args:
+        dim: Width D of the values.
+        hops: Number of hops R.
+        p: Units for each hop.
+        q: Units for each channel.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(self, *, dim: Count, hops: Count, p: Count, q: Count) -> None:
+        super().__init__()
+        self.out_dim = hops * p + dim * q
+        self.rows = nn.Linear(dim, p)
+        self.columns = nn.Linear(hops, q)
+
+    def forward(self, values_BRD: Tensor) -> Tensor:
+        """Returns both results side by side."""
+        rows_BRp = torch.tanh(self.rows(values_BRD))
+        columns_BDq = torch.tanh(self.columns(values_BRD.transpose(1, 2)))
+        return torch.cat([rows_BRp.flatten(1), columns_BDq.flatten(1)], dim=1)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
 
-from sentattn.models.pooling import Flatten, Mean
+from sentattn.config import compose
+from sentattn.errors import SettingError
+from sentattn.models.pooling import Flatten, Mean, Prune
 
 VALUES_BRD = torch.tensor([[[1.0, 2.0], [3.0, 6.0]]])
 
@@ -19,3 +23,24 @@ def test_mean_is_over_the_hops() -> None:
     pooling = Mean(dim=2, hops=2)
     assert pooling(VALUES_BRD).tolist() == [[2.0, 4.0]]
     assert pooling.out_dim == 2
+
+
+def test_prune_equals_the_formula_in_numpy() -> None:
+    torch.manual_seed(0)
+    pooling = Prune(dim=5, hops=3, p=2, q=4).double()
+    values = torch.randn(2, 3, 5, dtype=torch.float64)
+    wp, bp = pooling.rows.weight.detach().numpy().T, pooling.rows.bias.detach().numpy()
+    wq, bq = pooling.columns.weight.detach().numpy().T, pooling.columns.bias.detach().numpy()
+    for row, m in enumerate(values.numpy()):
+        expected = np.concatenate([np.tanh(m @ wp + bp).ravel(), np.tanh(m.T @ wq + bq).ravel()])
+        np.testing.assert_allclose(pooling(values)[row].detach(), expected, atol=1e-12)
+    assert pooling.out_dim == 3 * 2 + 5 * 4 == expected.size
+
+
+def test_prune_needs_p_and_q_and_no_other_pooling_takes_them() -> None:
+    with pytest.raises(SettingError) as missing:
+        compose(["model/pooling=prune"])
+    assert ["model.pooling.p" in fault or "model.pooling.q" in fault for fault in missing.value.faults] == [True, True]
+    with pytest.raises(SettingError, match="prune"):
+        compose(["model/pooling=flatten", "model.pooling.p=3"])
+    assert compose(["model/pooling=prune", "model.pooling.p=3", "model.pooling.q=2"])["model"]["pooling"]["q"] == 2

@@ -20,7 +20,8 @@ def test_each_file_says_what_it_is_in_a_line(file: Path) -> None:
 @pytest.mark.parametrize("file", PARTS, ids=str)
 def test_each_choice_composes(file: Path) -> None:
     group = file.parent.relative_to(conf_dir()).as_posix()
-    settings = compose([f"{group}={file.stem}"])
+    needed = [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
+    settings = compose([f"{group}={file.stem}", *needed])
     node = at(settings, group.replace("/", "."))
     assert load(file).get("_target_", node["_target_"]) == node["_target_"]
 
@@ -28,7 +29,8 @@ def test_each_choice_composes(file: Path) -> None:
 def test_presets_differ_in_their_slots_only() -> None:
     for file in (conf_dir() / "model").glob("*.yaml"):
         node = load(file)
-        assert set(node) == {"defaults", "name"}
+        assert set(node) - {"attention"} == {"defaults", "name"}
+        assert set(node.get("attention", ())) <= {"hops"}  # one hop is what makes `structured` additive
         assert node["name"] == file.stem
         assert set(defaults(node)) == {"embedding", "encoder", "attention", "pooling"}
 
