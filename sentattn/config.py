@@ -39,10 +39,7 @@ def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
-    words, folders = split_folders(args)
-    choices = Choices.of(*folders)
-    faults = Faults()
-    typed = read(words, choices, faults)
+    typed, choices, faults = _read(args)
     picks, values = pick(typed, choices, faults)
     settings, chosen = _composed(config, picks, choices)
     _place(settings, [t for t in values if t.key not in RAW], choices, faults)
@@ -64,10 +61,7 @@ def override(settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
-    words, folders = split_folders(args)
-    choices = Choices.of(*folders)
-    faults = Faults()
-    typed = read(words, choices, faults)
+    typed, choices, faults = _read(args)
     for one in typed:
         if only is not None and one.key.replace("/", ".").partition(".")[0] not in only:
             faults.add(f"{one}: only {' and '.join(only)} can be changed here.", one.position)
@@ -88,6 +82,14 @@ def override(settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence
     Check(changed, choices, chosen, typed, faults).run()
     faults.tell()
     return changed
+
+
+def _read(args: Sequence[str]) -> tuple[list[Typed], Choices, Faults]:
+    """Reads what was typed: the settings, the choices there are, and the faults so far."""
+    words, folders = split_folders(args)
+    choices = Choices.of(*folders)
+    faults = Faults()
+    return read(words, choices, faults), choices, faults
 
 
 def setting_hash(settings: Mapping[str, Any]) -> str:
