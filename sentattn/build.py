@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from sentattn.data.text_data import TextData
     from sentattn.lit import LitClassifier
+    from sentattn.models.attention.base import Attention
 
 Settings = Mapping[str, Any]
 
@@ -50,12 +52,27 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     """
     embedding = instantiate(node["embedding"], num_embeddings=num_embeddings)
     encoder = instantiate(node["encoder"], dim=embedding.out_dim)
-    attention = instantiate(node["attention"], dim=encoder.out_dim)
+    attention = build_attention(node["attention"], dim=encoder.out_dim, bidirectional=encoder.bidirectional)
     pooling = instantiate(node["pooling"], dim=attention.out_dim, hops=attention.hops)
     head = instantiate(node["head"], dim=pooling.out_dim, classes=classes)
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     model: TextClassifier = get_object(node["_target_"])(name=node["name"], **slots)
     return model
+
+
+def build_attention(node: Settings, **offered: Any) -> Attention:
+    """Returns an attention for the states that an encoder gives.
+
+    Args:
+        node: The `model.attention` settings.
+        offered: What is known of the states, such as `dim`; an attention takes what its constructor names.
+
+    Raises:
+        SettingError: If the attention refuses its settings.
+    """
+    takes = inspect.signature(get_object(node["_target_"])).parameters
+    attention: Attention = instantiate(node, **{name: value for name, value in offered.items() if name in takes})
+    return attention
 
 
 def build_logger(node: Settings, **filled: Any) -> Logger | None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from sentattn.models.attention.base import Attended, Attention
+from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
@@ -32,7 +33,7 @@ class TextClassifier(nn.Module):
     """
 
     def __init__(
-        self, *, embedding: nn.Module, encoder: Encoder, attention: Attention, pooling: Pooling, head: Head, name: str
+        self, *, embedding: Embedding, encoder: Encoder, attention: Attention, pooling: Pooling, head: Head, name: str
     ) -> None:
         super().__init__()
         self.name = name
@@ -42,15 +43,20 @@ class TextClassifier(nn.Module):
         self.pooling = pooling
         self.head = head
 
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, *, pairs: bool = False) -> Classified:
         """Classifies a batch.
 
         Args:
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
+            pairs: Whether token-to-token weights are wanted: the attention's, or else the encoder's.
         """
         states_BLE = self.embedding(tokens_BL, mask_BL)
         states_BLD = self.encoder(states_BLE, mask_BL)
         attended: Attended = self.attention(states_BLD, mask_BL)
+        if pairs:
+            pairs_BHLL = self.attention.pairs(states_BLD, mask_BL)
+            pairs_BHLL = self.encoder.pairs(states_BLE, mask_BL) if pairs_BHLL is None else pairs_BHLL
+            attended = attended._replace(pairs_BHLL=pairs_BHLL)
         vector_BP = self.pooling(attended.values_BRD)
         return Classified(self.head(vector_BP), attended)

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sentattn.kinds import Count, Fraction, checked
 
 PAD_ID, UNKNOWN_ID = 0, 1
+STD = 0.1
+"""Spread of the vectors at the start."""
 
 
-class Words(nn.Module):
-    """One vector a word.
+class Embedding(nn.Module, ABC):
+    """Turns token ids into vectors.
+
+    Attributes:
+        out_dim: Width E of a vector.
+    """
+
+    out_dim: int
+
+    @abstractmethod
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLE.
+
+        Args:
+            tokens_BL: Ids of the tokens, padded at the end.
+            mask_BL: True at real tokens.
+        """
+
+    def count(self, tokens: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
+        """Looks at the training texts once, before training, where the embedding needs to.
+
+        Args:
+            tokens: Ids of all training rows, one row after another.
+            offsets: Where each row starts in `tokens`, and the end of the last, (rows + 1).
+        """
+        return
+
+
+class Words(Embedding):
+    """One vector a word, and where asked for one a position.
 
     Word dropout replaces whole words by `<unk>` while training (Dai and Le 2015), so that no review
     is decided by one word alone and the vector of `<unk>` is trained.
@@ -21,7 +55,9 @@ class Words(nn.Module):
         size: Width E of a vector.
         dropout: Share of the vectors' components set to 0 while training.
         word_dropout: Share of the words replaced by `<unk>` while training.
-        frozen: Keep the vectors as they are initialised.
+        frozen: Keep the vectors of the words as they are initialised.
+        positions: Positions of a text that have a vector of their own, which is added to the word's
+            (Gehring et al. 2017); no text may be longer. None for none.
 
     Raises:
         SettingError: If an argument is out of range.
@@ -36,15 +72,16 @@ class Words(nn.Module):
         dropout: Fraction = 0.0,
         word_dropout: Fraction = 0.0,
         frozen: bool = False,
+        positions: Count | None = None,
     ) -> None:
         super().__init__()
         self.out_dim = size
         self.word_dropout = word_dropout
-        self.vectors = nn.Embedding(num_embeddings, size, padding_idx=PAD_ID)
-        nn.init.normal_(self.vectors.weight, std=0.1)
-        with torch.no_grad():
-            self.vectors.weight[PAD_ID].zero_()
+        self.vectors = vectors(num_embeddings, size)
         self.vectors.weight.requires_grad_(not frozen)
+        self.positions = nn.Embedding(positions, size) if positions is not None else None
+        if self.positions is not None:
+            nn.init.normal_(self.positions.weight, std=STD)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
@@ -52,5 +89,23 @@ class Words(nn.Module):
         if self.training and self.word_dropout:
             lost_BL = (torch.rand(tokens_BL.shape, device=tokens_BL.device) < self.word_dropout) & mask_BL
             tokens_BL = tokens_BL.masked_fill(lost_BL, UNKNOWN_ID)
-        states_BLE: Tensor = self.dropout(self.vectors(tokens_BL))
-        return states_BLE
+        states_BLE: Tensor = self.vectors(tokens_BL)
+        if self.positions is not None:
+            states_BLE = states_BLE + self._placed(tokens_BL.shape[1]) * mask_BL[..., None]
+        dropped_BLE: Tensor = self.dropout(states_BLE)
+        return dropped_BLE
+
+    def _placed(self, length: int) -> Tensor:
+        """The vectors of the first positions, (L, E)."""
+        assert self.positions is not None
+        assert length <= self.positions.num_embeddings, "texts are clipped to the positions there are"
+        return self.positions.weight[:length]
+
+
+def vectors(num_embeddings: int, size: int) -> nn.Embedding:
+    """Returns small random vectors, that of `<pad>` all zeros."""
+    embedding = nn.Embedding(num_embeddings, size, padding_idx=PAD_ID)
+    nn.init.normal_(embedding.weight, std=STD)
+    with torch.no_grad():
+        embedding.weight[PAD_ID].zero_()
+    return embedding

@@ -152,7 +152,7 @@ class WarmEMA(WeightAveraging):
     """
 
     def __init__(self, decay: float) -> None:
-        super().__init__(multi_avg_fn=self._average)
+        super().__init__(use_buffers=False, multi_avg_fn=self._average)  # a table of n-grams is no average
         self.decay = decay
         self._steps = 0
 

@@ -15,7 +15,7 @@ class Attended(NamedTuple):
     Attributes:
         values_BRD: What the attention read, one vector a hop.
         weights_BRL: How much of each token it read: 0 or more, sum 1 over real tokens, exactly 0 on padding.
-        pairs_BHLL: Token-to-token weights, where a model has them.
+        pairs_BHLL: Token-to-token weights, where a model has them and they were asked for.
     """
 
     values_BRD: Tensor
@@ -46,6 +46,14 @@ class Attention(nn.Module, ABC):
             states_BLD: States of the tokens.
             mask_BL: True at real tokens, at least one a row.
         """
+
+    def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor | None:
+        """Returns token-to-token weights, (B, H, L, L), where the attention has them.
+
+        Asked for on demand alone, since they grow with the square of the length. Each row of a real
+        token sums to 1 over real tokens; padded rows and columns are exactly 0.
+        """
+        return None
 
 
 def masked_softmax(scores_BRL: Tensor, mask_BL: Tensor) -> Tensor:

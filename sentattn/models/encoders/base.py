@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -12,8 +13,10 @@ class Encoder(nn.Module, ABC):
 
     Attributes:
         out_dim: Width D of a state.
+        bidirectional: Whether the second half of a state comes from reading the text backwards.
     """
 
+    bidirectional: ClassVar[bool] = False
     out_dim: int
 
     @abstractmethod
@@ -24,3 +27,7 @@ class Encoder(nn.Module, ABC):
             states_BLE: Embedded tokens.
             mask_BL: True at real tokens, which stand first in each row.
         """
+
+    def pairs(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor | None:
+        """Returns token-to-token weights, (B, H, L, L), where the encoder has them; see `Attention.pairs`."""
+        return None

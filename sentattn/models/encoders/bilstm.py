@@ -26,6 +26,8 @@ class BiLSTM(Encoder):
         SettingError: If an argument is out of range.
     """
 
+    bidirectional = True
+
     @checked
     def __init__(self, *, dim: Count, hidden: Count = 100, layers: Count = 1, dropout: Fraction = 0.0) -> None:
         super().__init__()
