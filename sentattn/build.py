@@ -103,8 +103,16 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
     return trainer
 
 
-def build_lit(settings: Settings, data: TextData, model: TextClassifier) -> LitClassifier:
+def build_lit(
+    settings: Settings, data: TextData, model: TextClassifier, *, class_counts: Mapping[str, int]
+) -> LitClassifier:
     """Returns the LightningModule that trains and measures a model.
+
+    Args:
+        settings: All settings.
+        data: What it is trained or measured on.
+        model: The model.
+        class_counts: Number of rows of each class that the model is, or was, trained on.
 
     Raises:
         SettingError: If the optimizer, the schedule or the loss refuses its settings.
@@ -118,7 +126,7 @@ def build_lit(settings: Settings, data: TextData, model: TextClassifier) -> LitC
         raise SettingError(f"The optimizer refuses optimizer.*: {error}.") from error
     return LitClassifier(
         model=model,
-        loss=instantiate(settings["loss"]),
+        loss=instantiate(settings["loss"], class_counts=class_counts),
         optimizer=optimizer,
         scheduler=instantiate(settings["scheduler"]),
         classes=len(data.labels),

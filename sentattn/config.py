@@ -16,14 +16,16 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from sentattn import kinds
 from sentattn.errors import SettingError
-from sentattn.settings.arguments import Faults, Typed, read, split_folders
+from sentattn.settings.arguments import LAST, Faults, Typed, read, split_folders
 from sentattn.settings.checks import Check
 from sentattn.settings.choices import Choices, at
+from sentattn.settings.combinations import check_combinations
+from sentattn.settings.composition import Composition
 from sentattn.settings.picks import pick
+from sentattn.settings.placing import first_line, laid, put
+from sentattn.settings.quirks import pick_quirks
 from sentattn.settings.schema import RAW, WITHOUT_EFFECT_ON_RESULT
-from sentattn.settings.settable import annotation
 
 
 def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
@@ -41,11 +43,11 @@ def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
     """
     typed, choices, faults = _read(args)
     picks, values = pick(typed, choices, faults)
-    settings, chosen = _composed(config, picks, choices)
-    _place(settings, [t for t in values if t.key not in RAW], choices, faults)
-    settings = _resolved(settings)
-    _place(settings, [t for t in values if t.key in RAW], choices, faults)
-    Check(settings, choices, chosen, typed, faults).run()
+    settings, chosen = _composed(config, picks | pick_quirks(picks, values, choices, faults), choices)
+    settings, written = laid(settings, values, choices, faults)
+    composition = Composition(settings, written, choices, chosen, typed, faults)
+    Check(composition).run()
+    check_combinations(composition)
     faults.tell()
     return settings
 
@@ -70,18 +72,48 @@ def override(settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence
     if "experiment" in picks:
         faults.add(f"experiment={picks.pop('experiment')} cannot be laid over saved settings; type its settings.")
     changed = copy.deepcopy(dict(settings))
+    values = _without_faithful(values, changed, faults)
     chosen = choices.chosen(changed)
+    texts = _set_aside_texts(changed, choices)
     if picks:
-        fresh, fresh_chosen = _composed("train", picks, choices)
-        fresh = _resolved(fresh)
-        for group in sorted(picks, key=lambda name: name.count("/")):
-            parent, _, key = group.replace("/", ".").rpartition(".")
-            (at(changed, parent) if parent else changed)[key] = at(fresh, group.replace("/", "."))
-            chosen |= {g: n for g, n in fresh_chosen.items() if g == group or g.startswith(f"{group}/")}
-    _place(changed, values, choices, faults)
-    Check(changed, choices, chosen, typed, faults).run()
+        chosen |= _graft(changed, picks, choices)
+    kept = [text for text in texts if text.key.partition(".")[0] not in picks]
+    changed, written = laid(changed, [*kept, *values], choices, faults)
+    if "model" in picks and "faithful" in changed:
+        changed["faithful"] = False  # the quirks went with the variant that they are of
+    composition = Composition(changed, written, choices, chosen, typed, faults)
+    Check(composition).run()
+    if only is None:  # otherwise they are those of a trained model, whose length and classes go before the data's
+        check_combinations(composition)
     faults.tell()
     return changed
+
+
+def _graft(settings: dict[str, Any], picks: Mapping[str, str], choices: Choices) -> dict[str, str]:
+    """Replaces nodes by choices, references unresolved; returns which choice each group of them has."""
+    fresh, fresh_chosen = _composed("train", picks, choices)
+    chosen: dict[str, str] = {}
+    for group in sorted(picks, key=lambda name: name.count("/")):
+        parent, _, key = group.replace("/", ".").rpartition(".")
+        (at(settings, parent) if parent else settings)[key] = at(fresh, group.replace("/", "."))
+        chosen |= {g: n for g, n in fresh_chosen.items() if g == group or g.startswith(f"{group}/")}
+    return chosen
+
+
+def _without_faithful(values: Sequence[Typed], settings: Mapping[str, Any], faults: Faults) -> list[Typed]:
+    """Refuses to switch quirks on or off in settings that were composed with or without them."""
+    for one in values:
+        if one.key == "faithful" and one.value != settings.get("faithful", False):
+            faults.add(f"{one} cannot be laid over saved settings; type the settings that it stands for.", one.position)
+    return [one for one in values if one.key != "faithful"]
+
+
+def _set_aside_texts(settings: dict[str, Any], choices: Choices) -> list[Typed]:
+    """Takes texts and paths out of saved settings: they may look like references and are none."""
+    texts = [Typed(LAST, key, text, text) for key in sorted(RAW) if isinstance(text := at(settings, key), str)]
+    for text in texts:
+        put(settings, replace(text, value=None), choices)
+    return texts
 
 
 def _read(args: Sequence[str]) -> tuple[list[Typed], Choices, Faults]:
@@ -119,59 +151,8 @@ def _composed(config: str, picks: Mapping[str, str], choices: Choices) -> tuple[
         kept = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         settings = OmegaConf.to_container(kept, resolve=False)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else _first_line(error)
+        reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else first_line(error)
         shown = " ".join(f"{group}={name}" for group, name in picks.items()) or config
         raise SettingError(f"{shown} cannot be composed: {reason}") from error
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}, chosen
-
-
-def _first_line(error: Exception) -> str:
-    return f"{str(error).strip().splitlines()[0].rstrip('.')}."
-
-
-def _place(settings: dict[str, Any], values: Sequence[Typed], choices: Choices, faults: Faults) -> None:
-    """Puts typed values where they belong. Unknown keys are placed as well: the check finds and names them."""
-    for one in values:
-        try:
-            _put(settings, _as_annotated(settings, one), choices)
-        except SettingError as error:
-            faults.add(str(error), one.position)
-
-
-def _as_annotated(settings: Mapping[str, Any], one: Typed) -> Typed:
-    """Takes the text itself where only a text is legal: `group=2026` is a name, not a number."""
-    kind = annotation(settings, one.key)
-    if kind is None:
-        return one
-    words, fits = kinds.legal(kind)
-    if not one.text:
-        raise SettingError(f"{one} has no value: type {one.key}=VALUE; it takes {words}.")
-    return replace(one, value=one.text) if not fits(one.value) and fits(one.text) else one
-
-
-def _put(settings: dict[str, Any], one: Typed, choices: Choices) -> None:
-    *parents, last = one.key.split(".")
-    if last.startswith("_"):
-        group = "/".join(parents)
-        raise SettingError(f"{one}: {last} is not set by hand; choose with {group}=NAME.")
-    node: Any = settings
-    for depth, part in enumerate(parents, start=1):
-        node = node.setdefault(part, {})
-        if not isinstance(node, dict):
-            raise SettingError(f"{one}: {'.'.join(parents[:depth])} is one value and has no parts.")
-    if isinstance(node.get(last), dict):
-        group = one.key.replace(".", "/")
-        inner = [f"{one.key}.{key}" for key in node[last] if not key.startswith("_")]
-        how = f"choose with {group}=NAME" if group in choices.groups() else f"set {', '.join(inner)}"
-        raise SettingError(f"{one}: {one.key} is no single value; {how}.")
-    node[last] = one.value
-
-
-def _resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        resolved = OmegaConf.to_container(OmegaConf.create(dict(settings)), resolve=True)
-    except OmegaConfBaseException as error:
-        raise SettingError(f"A reference in the configuration leads nowhere: {_first_line(error)}") from error
-    assert isinstance(resolved, dict)
-    return {str(key): value for key, value in resolved.items()}

@@ -1,15 +1,16 @@
-"""The loss: cross entropy, and the penalty that keeps hops apart."""
+"""The loss: cross entropy, weighted by class where asked for, and the penalty that keeps hops apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentattn.kinds import Fraction, NonNegative, checked
+from sentattn.errors import SettingError
+from sentattn.kinds import Fraction, NonNegative, Positive, checked, given
 
 
 class LossParts(NamedTuple):
@@ -23,36 +24,101 @@ class ClassifierLoss(nn.Module):
     """Mean cross entropy + `penalty` x mean penalty.
 
     Args:
+        class_counts: Number of training rows of each class, by name and in the order of the classes.
         penalty: Coefficient of the penalty on the attention's rows.
         penalty_form: See `PENALTIES`; a coefficient has no meaning without its form.
+        class_weights: What a row counts by its class: `none`, the same for all; `balanced`,
+            (N / (C N_c))^power for a class with N_c of the N training rows; or a number a class.
+        class_weight_power: The power in `balanced`: 1 gives all classes the same share in the loss, 0 all rows.
+        class_weight_reduction: What the rows' sum is divided by: the sum of their weights (`weighted`,
+            as PyTorch does), or their number (`mean`, as the Gluon tutorial does).
         label_smoothing: Share of the label spread evenly over the classes (Szegedy et al. 2016).
 
+    Attributes:
+        class_weights: Weight of each class, by name; empty where all rows count the same.
+
     Raises:
-        SettingError: If an argument is out of range.
+        SettingError: If an argument is out of range, or the weights do not fit the classes.
     """
+
+    weights_C: Tensor | None
 
     @checked
     def __init__(
         self,
         *,
+        class_counts: Mapping[str, int],
         penalty: NonNegative = 0.0,
         penalty_form: Literal["squared", "norm", "mean"] = "squared",
+        class_weights: Literal["none", "balanced"] | list[Positive] = "none",
+        class_weight_power: NonNegative = 1.0,
+        class_weight_reduction: Literal["weighted", "mean"] = "weighted",
         label_smoothing: Fraction = 0.0,
     ) -> None:
         super().__init__()
         self.penalty = penalty
         self.penalty_form = penalty_form
+        self.by_weight = class_weight_reduction == "weighted"
         self.label_smoothing = label_smoothing
+        weights_C = _weights(class_weights, class_weight_power, class_counts)
+        # Not persistent: a checkpoint holds what was learned, and these follow from settings and data.
+        self.register_buffer("weights_C", weights_C, persistent=False)
+        self.class_weights = {} if weights_C is None else dict(zip(class_counts, weights_C.tolist(), strict=True))
 
     def forward(self, logits_BC: Tensor, labels_B: Tensor, weights_BRL: Tensor) -> LossParts:
         """Returns the loss of a batch and its parts, `cross_entropy` and, where it counts, `penalty`."""
-        parts = {
-            "cross_entropy": functional.cross_entropy(logits_BC.float(), labels_B, label_smoothing=self.label_smoothing)
-        }
+        parts = {"cross_entropy": self._cross_entropy(logits_BC.float(), labels_B)}
         if not self.penalty:
             return LossParts(parts["cross_entropy"], parts)
         parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
         return LossParts(parts["cross_entropy"] + self.penalty * parts["penalty"], parts)
+
+    def _cross_entropy(self, logits_BC: Tensor, labels_B: Tensor) -> Tensor:
+        """Returns the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as asked for.
+
+        s is the smoothing: a class's share of a smoothed label weighs what that class weighs, as in PyTorch.
+        """
+        # Trainer.precision may have made the weights another kind of number than the logits are here.
+        weights_C = None if self.weights_C is None else self.weights_C.to(logits_BC.dtype)
+        reduction = "mean" if self.by_weight else "sum"
+        entropy = functional.cross_entropy(
+            logits_BC, labels_B, weight=weights_C, label_smoothing=self.label_smoothing, reduction=reduction
+        )
+        return entropy if self.by_weight else entropy / len(labels_B)
+
+
+def _weights(weights: str | list[float], power: float, counts: Mapping[str, int]) -> Tensor | None:
+    """Returns the weight of each class, (C), or None where all rows count the same."""
+    if weights == "none":
+        return None
+    weights_C = _balanced(power, counts) if isinstance(weights, str) else _listed(weights, counts)
+    if not bool((weights_C.isfinite() & (weights_C > 0)).all()):
+        shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(counts, weights_C.tolist(), strict=True))
+        raise SettingError(
+            f"The class weights come to {shown}, and each has to be a number above 0 in 32 bits: "
+            "type a smaller loss.class_weight_power, or other loss.class_weights."
+        )
+    return weights_C
+
+
+def _balanced(power: float, counts: Mapping[str, int]) -> Tensor:
+    """Returns (N / (C N_c))^power for each class, (C)."""
+    if missing := [name for name, count in counts.items() if not count]:
+        raise SettingError(
+            "loss.class_weights=balanced needs training rows of every class, and there are none of "
+            f"{', '.join(missing)}: give more rows, or type loss.class_weights=none or a number for each class."
+        )
+    counts_C = torch.tensor(list(counts.values()), dtype=torch.float64)
+    return (counts_C.mean() / counts_C).pow(power).float()
+
+
+def _listed(weights: list[float], counts: Mapping[str, int]) -> Tensor:
+    if len(weights) != len(counts):
+        raise SettingError(
+            f"loss.class_weights={given(weights)} does not fit the {len(counts)} classes {', '.join(counts)}: "
+            "type one number for each, in this order."
+        )
+    return torch.tensor(weights, dtype=torch.float32)
 
 
 def overlap(weights_BRL: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from sentattn.settings.choices import at
 
 FAULTS = {
     "modle=structured": ["no group 'modle'", "'model'"],
-    "model=structurd": ["no choice 'structurd'", "Did you mean 'structured'?", "mean, structured"],
+    "model=structurd": ["no choice 'structurd'", "Did you mean 'structured'?", "lstm_mean, mean"],
     "model.attention.hop=3": ["structured has no 'hop'", "'model.attention.hops'", "hops, hidden, bias"],
     "model.attention.hops=many": ["a whole number, 1 or more"],
     "model.attention.hops=0": ["a whole number, 1 or more"],
@@ -48,8 +48,34 @@ FAULTS = {
     "logger=none logger.mode=offline": ["logger=wandb has it"],
     "logger=null": ["none, wandb"],
     "experiment=lin": ["no choice 'lin'"],
-    "model=": ["has no value", "mean, structured"],
-    "loss.penalty=0.3 model=mean": ["can do nothing", "choose model/attention=structured"],
+    "model=": ["has no value", "lstm_mean, mean"],
+    "loss.penalty=0.3 model=mean": ["model/attention=uniform has no weights to learn", "choose model/attention="],
+    "loss.penalty=1 model/attention=max": ["model/attention=max has no weights to learn", "or structured"],
+    "loss.penalty=1 model=lstm": ["model/attention=last has no weights to learn"],
+    "loss.penalty=1 model=relation_plain": ["model/attention=relation with model.attention.score=none has no weights"],
+    "loss.class_weights=[1,2,3]": ["does not fit the 2 classes of data=demo: type one number for each", "=[1,2]."],
+    "loss.class_weights=[1,2,3] data=imdb": ["does not fit the 2 classes of data=imdb"],
+    "loss.class_weights=[]": ["does not fit the 2 classes of data=demo"],
+    "loss.class_weights=[1,0]": ["none or balanced, or a list such as [a,b], each a number above 0"],
+    "loss.class_weights=balance": ["none or balanced"],
+    "loss.class_weight_power=0.5": ["nothing with loss.class_weights=none", "type loss.class_weights=balanced"],
+    "loss.class_weights=[1,2] loss.class_weight_power=1": ["does nothing with loss.class_weights=[1,2]"],
+    "loss.class_weight_reduction=mean": ["nothing with loss.class_weights=none", "type loss.class_weights=balanced"],
+    "loss.class_counts=3": ["loss.class_counts is filled in"],
+    "data.max_length=400 model.embedding.positions=200": [
+        "model.embedding.positions=200 is too few for texts of data.max_length=400 tokens",
+        "type model.embedding.positions=400 or data.max_length=200",
+    ],
+    "model=feedforward model.attention.position_bias=599": ["too few", "type model.attention.position_bias=600"],
+    "data.max_length=null model.embedding.positions=200": [
+        "too few for texts of any length (data.max_length=null)",
+        "type data.max_length=200, or model.embedding.positions=null",
+    ],
+    "data.max_length=null model=transformer": [
+        "data.max_length=null leaves no length for model.embedding.positions",
+        "type data.max_length=600, or model.embedding.positions=null",
+    ],
+    "model.pooling.p=8": ["model/pooling=flatten has no 'p'; model/pooling=prune has it"],
     "loss.penalty=choice(0,1)": ["one value", "several trainings"],
     "seed=1,2": ["one value", "several trainings"],
     "seed=range(1,3)": ["one value"],
@@ -76,7 +102,7 @@ FAULTS = {
     "++seed=1": ["type seed=1"],
     "~loss": ["loss=NAME"],
     "structured": ["Did you mean model=structured?"],
-    "model": ["type model=NAME", "mean, structured"],
+    "model": ["type model=NAME", "lstm_mean, mean"],
     "model.attention.hops": ["type model.attention.hops=VALUE"],
     "--modle": ["no option", "'model'"],
     "--model=mean": ["without dashes", "type model=mean"],
@@ -116,6 +142,60 @@ def test_all_faults_are_told_at_once_in_the_order_typed() -> None:
     found = faults(typed)
     starts = ["data=imbd", "model.attention.hop=3", "model=structurd", "seed=x", "'nonsense'", "loss.penalty=-1"]
     assert [sentence.startswith(start) for sentence, start in zip(found, starts, strict=True)] == [True] * 6
+
+
+@pytest.mark.parametrize(
+    ("line", "starts"),
+    [
+        (
+            "model/pooling=prune model/attention=uniform model.attention.hops=3 loss.penalty=1 "
+            "loss.class_weights=[1,2,3] data.max_length=400 model.embedding.positions=200",
+            [
+                "model.pooling.p has no value: type model.pooling.p=VALUE; it takes a whole number, 1 or more",
+                "model.pooling.q has no value: type model.pooling.q=VALUE; it takes a whole number, 1 or more",
+                "model.attention.hops=3: model/attention=uniform has no 'hops'; model/attention=structured has it",
+                "loss.penalty=1 can do nothing: model/attention=uniform has no weights to learn; leave it at 0, or",
+                "loss.class_weights=[1,2,3] does not fit the 2 classes of data=demo: type one number for each",
+                "model.embedding.positions=200 is too few for texts of data.max_length=400 tokens: type",
+            ],
+        ),
+        (
+            "model=lstm_max model.pooling.p=8 loss.penalty=1 loss.class_weight_power=0.5 data.max_length=null "
+            "model.embedding.positions=200 faithful=true objective.metric=val/log_loss",
+            [
+                "model.pooling.p=8: model/pooling=flatten has no 'p'; model/pooling=prune has it",
+                "loss.penalty=1 can do nothing: model/attention=max has no weights to learn; leave it at 0, or",
+                "loss.class_weight_power=0.5 does nothing with loss.class_weights=none: type loss.class_weights=",
+                "model.embedding.positions=200 is too few for texts of any length (data.max_length=null): type",
+                "faithful=true: model=lstm_max has no quirks to repeat; there are some for",
+                "objective.mode=max would keep the worst epoch by val/log_loss: type objective.mode=min",
+            ],
+        ),
+    ],
+)
+def test_faults_of_every_kind_are_told_together(line: str, starts: list[str]) -> None:
+    found = faults(line.split())
+    assert [sentence[: len(start)] for sentence, start in zip(found, starts, strict=True)] == starts
+
+
+def test_a_reference_follows_what_is_typed() -> None:
+    typed = ["model=transformer", "data.max_length=100"]
+    assert at(compose(typed), "model.embedding.positions") == 100
+    assert at(compose([*typed, "model.embedding.positions=120"]), "model.embedding.positions") == 120
+    assert at(compose(["model=transformer", "data.max_length=null", "model.embedding.positions=null"]), "data.clip")
+    saved = compose(["data.max_length=100", "output_dir=${x"])
+    assert at(override(saved, ["model=transformer"]), "model.embedding.positions") == 100
+    longer = override(saved, ["model=transformer", "data.max_length=700"])
+    assert at(longer, "model.embedding.positions") == 700
+    assert longer["output_dir"] == "${x"
+    with pytest.raises(SettingError, match=r"leaves no length for model\.embedding\.positions"):
+        override(saved, ["model=transformer", "data.max_length=null"])
+
+
+def test_class_weights_that_say_nothing_twice_are_legal() -> None:
+    typed = ["loss.class_weights=balanced", "loss.class_weight_power=0.5", "loss.class_weight_reduction=mean"]
+    assert compose(typed)["loss"]["class_weight_power"] == 0.5
+    assert compose(["loss.class_weights=[3,1]", "loss.class_weight_reduction=mean"])["loss"]["class_weights"] == [3, 1]
 
 
 def test_what_stands_under_a_choice_that_nobody_knows_is_not_guessed_at() -> None:
@@ -260,6 +340,7 @@ def test_override_changes_saved_settings_alone() -> None:
         ("data.limt=3", None, ["data=demo has no 'limt'", "'data.limit'"]),
         ("data=imdb data.limt=3", None, ["data=imdb has no 'limt'"]),
         ("model/attention=uniform", None, ["uniform has no weights to learn"]),
+        ("loss.class_weight_power=2", None, ["does nothing with loss.class_weights=none"]),
         ("seed=3", ["data"], ["seed=3: only data can be changed here."]),
         ("model/attention=uniform", ["data"], ["only data can be changed here."]),
         ("experiment=x", None, ["no choice 'x'"]),
@@ -270,6 +351,23 @@ def test_faults_of_an_override(line: str, only: list[str] | None, parts: list[st
         override(compose(["loss.penalty=0.5"]), line.split(), only=only)
     (sentence,) = caught.value.faults
     assert [part for part in parts if part not in sentence] == []
+
+
+def test_a_trained_model_reads_other_data_at_its_own_length() -> None:
+    saved = compose(["model=transformer", "data.max_length=100", "loss.class_weights=[1,2]"])
+    assert at(override(saved, ["data=imdb"], only=["data"]), "data.max_length") == 600
+    with pytest.raises(SettingError, match=r"model\.embedding\.positions=100 is too few"):
+        override(saved, ["data=imdb"])
+
+
+def test_settings_saved_before_there_were_class_weights_are_sound() -> None:
+    saved = compose([])
+    for key in ("class_weights", "class_weight_power", "class_weight_reduction"):
+        del saved["loss"][key]
+    del saved["faithful"]
+    assert override(saved, ["seed=3"])["loss"] == saved["loss"]
+    with pytest.raises(SettingError, match=r"does nothing with loss\.class_weights=none"):
+        override(saved, ["loss.class_weight_power=2"])
 
 
 def test_an_experiment_cannot_be_laid_over_saved_settings(mine: Path) -> None:

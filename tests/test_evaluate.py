@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
+from tiny import tiny
 
+import sentattn
 from sentattn import evaluate
 from sentattn.run import Run
+from sentattn.training.fitting import fit
 
 
 @pytest.mark.parametrize("split", ["test", "val"])
@@ -25,17 +29,42 @@ def test_figures_are_shown_by_name(tiny_run: Run, capsys: pytest.CaptureFixture[
     assert f"test/accuracy           {tiny_run.metrics['test/accuracy']:.4f}" in capsys.readouterr().out
 
 
+def reviews(folder: Path, **counts: int) -> Path:
+    """A folder of reviews laid out as IMDB's: so many of `neg` and of `pos` in each split."""
+    for split in ("train", "test"):
+        for label, count in counts.items():
+            (folder / split / label).mkdir(parents=True)
+            for i in range(count):
+                file = folder / split / label / f"{i}_{1 if label == 'neg' else 9}.txt"
+                file.write_text(f"unheard words {split} {label} {i} film")
+    return folder
+
+
 def test_other_data_are_read_with_the_vocabulary_of_the_run(
     tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for split in ("train", "test"):
-        for label in ("neg", "pos"):
-            folder = tmp_path / "aclImdb" / split / label
-            folder.mkdir(parents=True)
-            for i in range(10):
-                (folder / f"{i}_{1 if label == 'neg' else 9}.txt").write_text(f"unheard words {split} {label} {i} film")
-    assert evaluate.main([f"run={tiny_run.path}", "data=imdb", f"data.path={tmp_path / 'aclImdb'}"]) == 0
+    folder = reviews(tmp_path / "aclImdb", neg=10, pos=10)
+    assert evaluate.main([f"run={tiny_run.path}", "data=imdb", f"data.path={folder}"]) == 0
     assert "on imdb" in capsys.readouterr().out
+
+
+def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
+    many_neg, many_pos = reviews(tmp_path / "a", neg=40, pos=10), reviews(tmp_path / "b", neg=4, pos=16)
+    weighted = ["loss.class_weights=balanced", "loss.label_smoothing=0", "trainer.max_epochs=1", "data.val_size=10"]
+    run = fit(tiny(*weighted, "data=imdb", f"data.path={many_neg}", f"output_dir={tmp_path / 'out'}"))
+    output = tmp_path / "figures.json"
+    assert evaluate.main([str(run.path), f"data.path={many_pos}", f"output={output}"]) == 0
+
+    def loss(rows: list[tuple[str, int]], weights: tuple[float, float]) -> float:
+        predictions = sentattn.load(run.path).predict([text for text, _ in rows])
+        chances = [list(one.probabilities.values())[label] for one, (_, label) in zip(predictions, rows, strict=True)]
+        total = sum(-weights[label] * math.log(chance) for chance, (_, label) in zip(chances, rows, strict=True))
+        return total / sum(weights[label] for _, label in rows)
+
+    files = sorted((many_pos / "test").rglob("*.txt"))
+    rows = [(file.read_text(), int(file.parent.name == "pos")) for file in files]
+    # 32 negative and 8 positive rows are left to train on: 40 / (2 x 32) and 40 / (2 x 8)
+    assert json.loads(output.read_text())["test/loss"] == pytest.approx(loss(rows, (0.625, 2.5)), rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from sentattn.errors import SettingError
 from sentattn.losses import ClassifierLoss, overlap
 
 LOGITS_BC = torch.tensor([[0.0, math.log(3.0)], [0.0, 0.0]])
 LABELS_B = torch.tensor([1, 0])
 CROSS_ENTROPY = (-math.log(0.75) - math.log(0.5)) / 2
+
+
+def make(counts: tuple[int, ...] = (1, 1), **settings: Any) -> ClassifierLoss:
+    return ClassifierLoss(class_counts={"abcdef"[i]: count for i, count in enumerate(counts)}, **settings)
 
 
 def one_hot_rows(hops: int) -> torch.Tensor:
@@ -22,41 +31,146 @@ def one_hot_rows(hops: int) -> torch.Tensor:
 
 
 def test_cross_entropy_by_hand_and_no_penalty_without_coefficient() -> None:
-    loss, parts = ClassifierLoss()(LOGITS_BC, LABELS_B, one_hot_rows(2))
+    loss, parts = make()(LOGITS_BC, LABELS_B, one_hot_rows(2))
     assert float(loss) == pytest.approx(CROSS_ENTROPY)
     assert set(parts) == {"cross_entropy"}
 
 
 @pytest.mark.parametrize(("form", "expected"), [("squared", 870.0), ("norm", 29.4957624), ("mean", 870 / 900)])
 def test_thirty_identical_one_hot_rows(form: str, expected: float) -> None:
-    loss, parts = ClassifierLoss(penalty=0.5, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], one_hot_rows(30))
+    loss, parts = make(penalty=0.5, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], one_hot_rows(30))
     assert float(parts["penalty"]) == pytest.approx(expected, rel=1e-6)
     assert float(loss) == pytest.approx(-math.log(0.75) + 0.5 * expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("form", ["squared", "norm", "mean"])
 def test_orthogonal_one_hot_rows_cost_nothing(form: str) -> None:
-    parts = ClassifierLoss(penalty=1.0, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], torch.eye(4)[None]).parts
+    parts = make(penalty=1.0, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], torch.eye(4)[None]).parts
     assert float(parts["penalty"]) == 0.0
 
 
 def test_penalty_is_the_mean_over_the_batch_of_numpy_norms() -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(6), size=(3, 4))
     expected = [np.linalg.norm(a @ a.T - np.eye(4), "fro") ** 2 for a in weights]
-    loss = ClassifierLoss(penalty=2.0)
+    loss = make(penalty=2.0)
     parts = loss(torch.randn(3, 2).double(), torch.tensor([0, 1, 0]), torch.from_numpy(weights)).parts
     assert float(parts["penalty"]) == pytest.approx(np.mean(expected), rel=1e-12)
     assert overlap(torch.from_numpy(weights)).shape == (3, 4, 4)
 
 
 def test_label_smoothing_by_hand() -> None:
-    smoothed = ClassifierLoss(label_smoothing=0.2)(LOGITS_BC[:1], LABELS_B[:1], one_hot_rows(1)).loss
+    smoothed = make(label_smoothing=0.2)(LOGITS_BC[:1], LABELS_B[:1], one_hot_rows(1)).loss
     assert float(smoothed) == pytest.approx(-(0.9 * math.log(0.75) + 0.1 * math.log(0.25)))
 
 
 @pytest.mark.parametrize("form", ["squared", "norm", "mean"])
 def test_gradient_is_finite_where_a_hop_reads_one_token(form: str) -> None:
     weights_BRL = torch.ones(1, 1, 1, requires_grad=True)
-    ClassifierLoss(penalty=1.0, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], weights_BRL).loss.backward()
+    make(penalty=1.0, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], weights_BRL).loss.backward()
     assert weights_BRL.grad is not None
     assert weights_BRL.grad.isfinite().all()
+
+
+COUNTS = (10, 30, 60)
+
+
+def weighted_by_numpy(
+    logits: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    smoothing: float,
+    *,
+    mean: bool,
+) -> float:
+    """The weighted, smoothed cross entropy, a row and a class at a time."""
+    classes = logits.shape[1]
+    total = 0.0
+    for row, label in zip(logits, labels, strict=True):
+        log_p = row - np.log(np.exp(row).sum())
+        for c in range(classes):
+            share = smoothing / classes + (1 - smoothing) * (c == label)
+            total -= weights[c] * share * log_p[c]
+    return float(total / (len(labels) if mean else weights[labels].sum()))
+
+
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("weights", [[0.5, 2.0, 7.0], "balanced"])
+def test_weighted_cross_entropy_by_numpy(weights: str | list[float], smoothing: float, *, mean: bool) -> None:
+    rng = np.random.default_rng(1)
+    logits, labels = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
+    numbers = np.array([100 / 30, 100 / 90, 100 / 180] if weights == "balanced" else weights)
+    expected = weighted_by_numpy(logits, labels, numbers, smoothing, mean=mean)
+    loss = make(
+        COUNTS,
+        class_weights=weights,
+        label_smoothing=smoothing,
+        class_weight_reduction="mean" if mean else "weighted",
+    )
+    found = loss(torch.from_numpy(logits), torch.from_numpy(labels), one_hot_rows(1)).parts["cross_entropy"]
+    assert float(found) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_row_of_twice_the_weight_by_hand() -> None:
+    # losses of the rows: -log 0.75 of the second class, -log 0.5 of the first
+    weighted, mean = (
+        make(class_weights=[1, 2], class_weight_reduction=way)(LOGITS_BC, LABELS_B, one_hot_rows(1)).loss
+        for way in ("weighted", "mean")
+    )
+    assert float(weighted) == pytest.approx((2 * -math.log(0.75) - math.log(0.5)) / 3)
+    assert float(mean) == pytest.approx((2 * -math.log(0.75) - math.log(0.5)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("power", "expected"), [(1.0, [10 / 3, 10 / 9, 5 / 9]), (0.0, [1, 1, 1]), (0.5, [1.8257419, 1.0540926, 0.7453560])]
+)
+def test_balanced_weights(power: float, expected: list[float]) -> None:
+    weights = make(COUNTS, class_weights="balanced", class_weight_power=power).class_weights
+    assert list(weights) == ["a", "b", "c"]
+    assert list(weights.values()) == pytest.approx(expected, rel=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 10**6), min_size=2, max_size=6))
+def test_balanced_classes_have_the_same_share(counts: list[int]) -> None:
+    weights = make(tuple(counts), class_weights="balanced").class_weights
+    shares = [count * weight for count, weight in zip(counts, weights.values(), strict=True)]
+    assert shares == pytest.approx([sum(counts) / len(counts)] * len(counts), rel=1e-5)
+
+
+def test_weights_of_1_change_nothing() -> None:
+    plain = make(label_smoothing=0.1)(LOGITS_BC, LABELS_B, one_hot_rows(1)).loss
+    assert make().class_weights == {}
+    for way in ("weighted", "mean"):
+        weighted = make(class_weights=[1.0, 1.0], class_weight_reduction=way, label_smoothing=0.1)
+        assert float(weighted(LOGITS_BC, LABELS_B, one_hot_rows(1)).loss) == pytest.approx(float(plain), rel=1e-6)
+
+
+def test_weights_move_with_the_module_and_are_not_saved() -> None:
+    loss = make(class_weights=[1, 2])
+    assert loss.state_dict() == {}
+    assert list(loss.parameters()) == []
+    expected = float(loss(LOGITS_BC, LABELS_B, one_hot_rows(1)).loss)
+    assert float(loss.double()(LOGITS_BC.double(), LABELS_B, one_hot_rows(1)).loss) == pytest.approx(expected)
+    assert {buffer.device.type for buffer in loss.to("meta").buffers()} == {"meta"}
+
+
+@pytest.mark.parametrize(
+    ("faulty", "sentence"),
+    [
+        ({"class_weights": [1, 2, 3]}, r"\[1,2,3\] does not fit the 2 classes a, b: type one number for each"),
+        (
+            {"class_weights": "balanced", "counts": (3, 0)},
+            "needs training rows of every class, and there are none of b",
+        ),
+        ({"class_weights": "balanced", "counts": (3, 1), "class_weight_power": 1e3}, "smaller loss.class_weight_power"),
+        ({"class_weights": [1.0, 1e60]}, "b inf, and each has to be a number above 0 in 32 bits"),
+        ({"class_weights": [1.0, -1.0]}, "each a number above 0"),
+        ({"class_weights": "even"}, "none or balanced"),
+        ({"class_weight_power": -1.0}, "0 or more"),
+        ({"class_weight_reduction": "sum"}, "weighted or mean"),
+    ],
+)
+def test_faulty_weights_are_refused(faulty: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        make(**faulty)

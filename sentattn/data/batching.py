@@ -19,6 +19,10 @@ WINDOW = 100
 """Batches that are sorted by length together: enough to leave little padding, few enough to stay random."""
 
 
+FLAT_ROWS = 1000
+"""Rows that are padded together on their way to one flat array."""
+
+
 class Batch(NamedTuple):
     """Some rows of a split.
 
@@ -70,13 +74,23 @@ class TokenRows(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, rows: Sequence[int] | int) -> Batch:
+    def __getitem__(self, rows: Sequence[int] | NDArray[np.int64] | int) -> Batch:
         """Returns rows as one batch, padded to the longest of them."""
         rows_B = np.atleast_1d(np.asarray(rows, dtype=np.int64))
         positions_BL, mask_BL = kept_positions(self._whole_lengths[rows_B], self._max_length, self._clip)
         types_BL = self._corpus.tokens[self._starts[rows_B, None] + positions_BL]
         tokens_BL = np.where(mask_BL, self._ids[types_BL], PAD_ID)
         return Batch(*map(torch.from_numpy, (tokens_BL, mask_BL, self._labels[rows_B], rows_B)))
+
+    def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the ids of all rows one after another, and where each row starts, with the end of the last."""
+        offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        tokens = np.empty(offsets[-1], dtype=np.int64)
+        for start in range(0, len(self), FLAT_ROWS):
+            rows = np.arange(start, min(start + FLAT_ROWS, len(self)))
+            tokens_BL, mask_BL, *_ = self[rows]
+            tokens[offsets[start] : offsets[rows[-1] + 1]] = tokens_BL[mask_BL].numpy()
+        return tokens, offsets
 
 
 class ShuffledBatches(Sampler[list[int]]):

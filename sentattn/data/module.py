@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sentattn.data.sources.base import Source
 from sentattn.data.text_data import TextData
@@ -11,6 +11,8 @@ from sentattn.kinds import Count, Fraction, Whole, checked
 
 class Demo(TextData):
     """The embedded corpus of short made-up reviews; it has validation rows of its own."""
+
+    classes: ClassVar[int] = 2
 
     def __init__(self, *, name: str = "demo", **settings: Any) -> None:
         super().__init__(name=name, **settings)
@@ -31,6 +33,8 @@ class Imdb(TextData):
         split_seed: Seed of which rows these are. It is not the run's, so that runs share their validation rows.
         settings: Those of `TextData`.
     """
+
+    classes: ClassVar[int] = 2
 
     @checked
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ class TextData(LightningDataModule, ABC):
         num_workers: Processes that make batches; 0 makes them in the training process, which is fast enough.
 
     Attributes:
+        classes: Number of classes, where it is known before anything is read.
         labels: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         seed: Seed of the order of the training rows.
@@ -55,6 +56,7 @@ class TextData(LightningDataModule, ABC):
         report: What the user should know of the data, in sentences.
     """
 
+    classes: ClassVar[int | None] = None
     labels: tuple[str, ...]
     ordered: bool
     tokenizer: Tokenizer
@@ -150,6 +152,12 @@ class TextData(LightningDataModule, ABC):
         self.prepare()
         return self._of(self._splits, name)
 
+    @property
+    def class_counts(self) -> dict[str, int]:
+        """Number of training rows of each class, by its name."""
+        counts = np.bincount(self.split("train").labels, minlength=len(self.labels))
+        return dict(zip(self.labels, counts.tolist(), strict=True))
+
     def batches(self, split: str) -> DataLoader[Batch]:
         """Returns the batches of a split, each row once, the longest rows first."""
         self.prepare()
@@ -171,6 +179,11 @@ class TextData(LightningDataModule, ABC):
     def test_dataloader(self) -> DataLoader[Batch]:
         """Returns the test batches."""
         return self.batches("test")
+
+    def token_ids(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the ids of a split's rows one after another, and where each row starts, with the end of the last."""
+        self.prepare()
+        return self._of(self._rows, split).flat()
 
     def _of(self, things: dict[str, Thing], split: str) -> Thing:
         if split not in things:

@@ -14,6 +14,9 @@ from yaml import YAMLError
 
 from sentattn.errors import SettingError
 
+QUIRKS = "quirks"
+"""The folder that `faithful=true` chooses from; nobody else does, so it is no group."""
+
 
 @functools.cache
 def conf_dir() -> Path:
@@ -46,7 +49,7 @@ class Choices:
         taken = [
             f"{file}: the name {file.stem!r} is taken in {group}; give the file another."
             for folder in choices.folders[1:]
-            for group in own.groups()
+            for group in (*own.groups(), QUIRKS)
             for file in sorted((folder / group).glob("*.yaml"))
             if file.stem in own.names(group)
         ]
@@ -96,7 +99,8 @@ class Choices:
 def _groups(folder: Path) -> tuple[str, ...]:
     files = sorted(folder.glob("*/**/*.yaml"))
     listed = defaults(load(folder / "train.yaml"))
-    return tuple(dict.fromkeys([*listed, *(file.parent.relative_to(folder).as_posix() for file in files)]))
+    found = [*listed, *(file.parent.relative_to(folder).as_posix() for file in files)]
+    return tuple(group for group in dict.fromkeys(found) if group != QUIRKS)
 
 
 def load(file: Path) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sentattn.errors import suggestion
 from sentattn.settings.arguments import Faults, Typed, closest
-from sentattn.settings.choices import Choices, defaults, load
+from sentattn.settings.choices import QUIRKS, Choices, defaults, load
 
 
 def pick(typed: Sequence[Typed], choices: Choices, faults: Faults) -> tuple[dict[str, str], list[Typed]]:
@@ -16,6 +16,9 @@ def pick(typed: Sequence[Typed], choices: Choices, faults: Faults) -> tuple[dict
     unsure: list[str] = []
     for one in typed:
         group, name = one.key, one.value if isinstance(one.value, str) else one.text
+        if group.replace("/", ".").partition(".")[0] == QUIRKS:
+            faults.add(f"{one}: quirks are not chosen by name; type faithful=true.", one.position)
+            continue
         if group not in choices.groups():
             close = closest(group, choices.groups())
             if "/" not in group and not (close and name in choices.names(close)):

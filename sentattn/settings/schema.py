@@ -16,6 +16,7 @@ BETTER: dict[str, str] = {
 TOP: dict[str, str] = {
     "seed": "Seed",
     "test": "bool",
+    "faithful": "bool",
     "output_dir": "str",
     "ema_decay": "Fraction | None",
     "objective.metric": f"Literal{[f'val/{figure}' for figure in BETTER]}",
@@ -78,7 +79,8 @@ STRICTER: dict[str, dict[str, str]] = {
 
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "logger", "tags", "group", "test", "data.path", "data.cache_dir", "data.num_workers"}
-    | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy"}
+    | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
+    | {"faithful"}  # what it changes counts, so the same settings typed one by one are the same setting
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
 

@@ -32,7 +32,10 @@ def evaluate(record: Run, settings: Mapping[str, Any], split: str) -> Judged:
     with Progress() as progress:
         data.prepare(progress, words=classifier.tokenizer.words)
     _require_labels(data, classifier.labels)
-    return judge(settings, build.build_lit(settings, data, classifier.model), data, split)
+    # Class weights are those of the rows that the model was trained on, whatever it is tested on.
+    class_counts = classifier.config.get("class_counts", data.class_counts)
+    lit = build.build_lit(settings, data, classifier.model, class_counts=class_counts)
+    return judge(settings, lit, data, split)
 
 
 def _require_labels(data: TextData, labels: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 
+FEW = 8
+"""Embeddings of a model that is built to see whether it can be."""
+
 
 def fit(overrides: Sequence[str] = ()) -> run.Run:
     """Trains as `python -m sentattn.train` does, and returns the run.
@@ -55,12 +58,17 @@ def train(settings: Settings) -> run.Run:
     started = time.perf_counter()
     quiet.libraries()
     run.require_writable(settings["output_dir"])
-    build.build_trainer(settings)  # a setting that this machine cannot fulfil is refused before anything is read
+    # What this machine cannot fulfil and slots that do not fit one another are refused before anything is read.
+    build.build_trainer(settings)
+    build.build_model(settings["model"], num_embeddings=FEW, classes=2)
     seed_everything(settings["seed"], workers=True, verbose=False)
     with Progress() as progress:
         data = _read(settings, progress)
         model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
-        lit = build.build_lit(settings, data, model)
+        model.embedding.count(lambda: data.token_ids("train"))
+        lit = build.build_lit(settings, data, model, class_counts=data.class_counts)
+        for sentence in _notes(lit):
+            print(sentence)
         record = run.create(settings)
         result = _about(settings, data, lit)
         print(f"{settings['model']['name']}: {result['parameters']['total']:,} parameters. Run: {record.path}")
@@ -91,6 +99,18 @@ def _read(settings: Settings, progress: Progress) -> TextData:
             f"data={data.name} ({', '.join(data.labels)}) are not. Choose val/accuracy or val/log_loss."
         )
     return data
+
+
+def _notes(lit: LitClassifier) -> Iterator[str]:
+    """What the user should know of the loss, in sentences."""
+    if lit.loss.class_weights:
+        weights = ", ".join(f"{name} {weight:.4g}" for name, weight in lit.loss.class_weights.items())
+        yield f"Class weights: {weights}."
+    if lit.loss.penalty and lit.model.attention.hops == 1:
+        yield (
+            f"loss.penalty={lit.loss.penalty} with one hop keeps no hops apart: "
+            "it only pushes the weights towards a single token."
+        )
 
 
 def _about(settings: Settings, data: TextData, lit: LitClassifier) -> dict[str, Any]:
@@ -155,7 +175,12 @@ def _judged(
     judged = {split: judge(settings, lit, data, split) for split in splits}
     record.write_predictions({split: (data.split(split), one.probabilities) for split, one in judged.items()})
     text = {key: settings["data"][key] for key in TEXT_SETTINGS}
-    config = {"model": settings["model"], "text": text, "ordered": data.ordered}
+    config = {
+        "model": settings["model"],
+        "text": text,
+        "ordered": data.ordered,
+        "class_counts": data.class_counts,
+    }
     Classifier(model=lit.model, tokenizer=data.tokenizer, labels=data.labels, config=config).save(
         record.path / run.MODEL
     )

@@ -77,6 +77,15 @@ def test_a_batch_holds_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> 
     assert rows[0].tokens_BL.tolist() == [[14]]
 
 
+def test_flat_holds_the_clipped_rows_one_after_another(corpus_of: Callable[..., Corpus], monkeypatch) -> None:
+    monkeypatch.setattr("sentattn.data.batching.FLAT_ROWS", 2)
+    corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
+    rows = TokenRows(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), max_length=3, clip="both")
+    tokens, offsets = rows.flat()
+    assert tokens.tolist() == [14, 10, 11, 14, 11, 10]
+    assert offsets.tolist() == [0, 1, 4, 6]
+
+
 def test_pad() -> None:
     tokens_BL, mask_BL = pad([np.array([5, 6], dtype=np.int32), np.array([7], dtype=np.int32)])
     assert tokens_BL.tolist() == [[5, 6], [7, 0]]

@@ -12,8 +12,10 @@ from given_rows import Given
 from pytorch_lightning import LightningModule, Trainer
 
 from sentattn.data.batching import Batch
-from sentattn.data.module import Imdb
+from sentattn.data.module import Demo, Imdb
 from sentattn.data.sources.base import Row, Source
+from sentattn.data.sources.demo import Demo as DemoSource
+from sentattn.data.sources.imdb import Imdb as ImdbSource
 from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, SettingError
 
@@ -56,6 +58,21 @@ def test_splits_know_their_rows(data_of: Callable[..., GivenData]) -> None:
     # printf 'bad film' | sha256sum
     assert train.row_id[1] == "728b5dbc137f060b"
     assert (len(train), len(test)) == (3, 2)
+
+
+def test_classes_are_counted_in_the_training_rows(data_of: Callable[..., GivenData]) -> None:
+    assert data_of().class_counts == {"negative": 1, "positive": 2}
+    assert data_of({**ROWS, "train": ROWS["train"][:1]}).class_counts == {"negative": 0, "positive": 1}
+
+
+def test_classes_are_counted_after_splitting(imdb_archive: Path, tmp_path: Path) -> None:
+    data = Imdb(path=str(imdb_archive), val_size=3, cache_dir=str(tmp_path / "cache"))
+    assert sum(data.class_counts.values()) == len(data.split("train")) == 3
+
+
+@pytest.mark.parametrize(("module", "source"), [(Demo, DemoSource), (Imdb, ImdbSource)])
+def test_the_number_of_classes_is_known_before_reading(module: type[TextData], source: type[Source]) -> None:
+    assert module.classes == len(source.labels)
 
 
 def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., GivenData]) -> None:

@@ -128,6 +128,57 @@ def test_what_shows_only_later_leaves_no_run_either(tmp_path: Path, setting: str
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("model=transformer model.embedding.size=10 model.encoder.heads=3", "heads"),
+        ("model=relation model.attention.score=linear", "gate"),
+    ],
+)
+def test_slots_that_do_not_fit_are_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str
+) -> None:
+    monkeypatch.setattr("sentattn.build.build_data", lambda settings: pytest.fail("data asked for"))
+    with pytest.raises(SettingError, match=name):
+        fit([*line.split(), f"output_dir={tmp_path}"])
+    assert list(tmp_path.iterdir()) == []
+
+
+ONE_BATCH = ("data.limit=40", "data.batch_size=40", "trainer.max_epochs=1", "loss.label_smoothing=0")
+
+
+def weighted_loss(run: Run, split: str, weights: list[float]) -> float:
+    """The weighted cross entropy of a split from the probabilities of its predictions."""
+    rows = [row for row in pq.read_table(run.path / "predictions.parquet").to_pylist() if row["split"] == split]
+    total = sum(-weights[row["label"]] * math.log(row["probabilities"][row["label"]]) for row in rows)
+    return total / sum(weights[row["label"]] for row in rows)
+
+
+def test_class_weights_are_told_and_count_in_every_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fit(tiny(*ONE_BATCH, f"output_dir={tmp_path}", "loss.class_weights=[1,3.5]"))
+    assert "Class weights: negative 1, positive 3.5.\n" in capsys.readouterr().out
+    for split in ("val", "test"):
+        assert run.metrics[f"{split}/loss"] == pytest.approx(weighted_loss(run, split, [1, 3.5]), rel=1e-5)
+    for name in ("best.ckpt", "last.ckpt"):
+        checkpoint = torch.load(run.path / "checkpoints" / name, weights_only=True)
+        assert not [key for key in checkpoint["state_dict"] if not key.startswith("model.")]
+
+
+def test_a_penalty_on_one_hop_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    extra = [*ONE_BATCH, "test=false", "model=additive", "loss.penalty=0.5", f"output_dir={tmp_path}"]
+    assert "train/penalty" in fit(tiny(*extra)).metrics
+    out = capsys.readouterr().out
+    assert out.count("loss.penalty=0.5 with one hop") == 1
+    assert "Class weights" not in out
+
+
+def test_a_class_without_training_rows_cannot_be_balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentattn.data.text_data.TextData.class_counts", {"negative": 9, "positive": 0})
+    with pytest.raises(SettingError, match="there are none of positive"):
+        fit(tiny(f"output_dir={tmp_path}", "loss.class_weights=balanced"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_combination_that_the_optimizer_refuses_leaves_no_run(tmp_path: Path) -> None:
     momentum = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0"]
     with pytest.raises(SettingError, match=r"The optimizer refuses.*Nesterov"):
