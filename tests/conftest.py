@@ -6,10 +6,13 @@ import os
 
 import pytest
 import torch
+from hypothesis import settings
 from tiny import tiny
 
 from sentattn.run import Run
 
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -34,12 +35,12 @@ class Embedding(nn.Module, ABC):
             mask_BL: True at real tokens.
         """
 
-    def count(self, tokens: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
+    def count(self, read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
         """Looks at the training texts once, before training, where the embedding needs to.
 
         Args:
-            tokens: Ids of all training rows, one row after another.
-            offsets: Where each row starts in `tokens`, and the end of the last, (rows + 1).
+            read: Returns the ids of all training rows, one row after another, and where each row
+                starts, with the end of the last, (rows + 1).
         """
         return
 

@@ -32,3 +32,14 @@ def test_word_dropout_loses_whole_words_to_unknown_and_never_padding() -> None:
 def test_frozen_vectors_have_no_gradient() -> None:
     assert not Words(num_embeddings=5, size=3, frozen=True).vectors.weight.requires_grad
     assert Words(num_embeddings=5, size=3).vectors.weight.requires_grad
+
+
+def test_positions_add_the_vector_of_the_place_and_none_to_padding() -> None:
+    embedding = Words(num_embeddings=5, size=3, positions=4).eval()
+    tokens_BL = torch.tensor([[2, 2, 2], [2, PAD_ID, PAD_ID]])
+    states_BLE = embedding(tokens_BL, tokens_BL != PAD_ID)
+    assert embedding.positions is not None
+    expected = embedding.vectors.weight[2] + embedding.positions.weight[:3]
+    torch.testing.assert_close(states_BLE[0], expected)
+    torch.testing.assert_close(states_BLE[1, 0], expected[0])
+    assert (states_BLE[1, 1:] == 0).all()

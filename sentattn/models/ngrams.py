@@ -1,0 +1,151 @@
+"""Words with the bigrams and trigrams they end: order in reach of a model that has no encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from sentattn.errors import SettingError
+from sentattn.kinds import Count, Fraction, checked, given
+from sentattn.models.embedding import UNKNOWN_ID, Words, vectors
+
+NONE = 2**63 - 1
+"""Stands where there is no n-gram; larger than every key, so that it ends the sorted table."""
+LARGEST_KEY = 2**62
+MIXER = 0x9E3779B97F4A7C15 - 2**64
+"""2^64 divided by the golden ratio, odd: multiplying by it spreads keys evenly (Knuth 1998, section 6.4)."""
+MIXED_BITS = 31
+
+
+class NGrams(Words):
+    """The vector of each word beside the sum of the vectors of the n-grams that end with it.
+
+    As features of the text (Wang and Manning 2012; Joulin et al. 2017), but kept at their places, so
+    that every encoder and attention can use them. An n-gram of a word that is not in the vocabulary
+    has no vector. Dropped words do not take their n-grams with them; those have a dropout of their own.
+
+    Args:
+        num_embeddings: Number of ids, the specials included.
+        size: Width of a word's vector.
+        dropout: Share of the vectors' components set to 0 while training.
+        word_dropout: Share of the words replaced by `<unk>` while training.
+        frozen: Keep the vectors of the words as they are initialised.
+        positions: As in `Words`.
+        orders: Lengths of the n-grams.
+        ngram_size: Width of an n-gram's vector; it is appended to the word's.
+        ngram_vocab_size: Number of vectors for n-grams.
+        ngram_min_count: How often an n-gram must stand in the training rows to have a vector (`counted`).
+        ngram_dropout: Share of the n-grams left out while training.
+        ngram_table: Whether the most frequent n-grams of the training rows have a vector each (`counted`),
+            or all n-grams share vectors by a hash of their words (`hashed`).
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        num_embeddings: Count,
+        size: Count = 100,
+        dropout: Fraction = 0.0,
+        word_dropout: Fraction = 0.0,
+        frozen: bool = False,
+        positions: Count | None = None,
+        orders: list[Count] = [2, 3],  # noqa: B006 - never changed
+        ngram_size: Count = 16,
+        ngram_vocab_size: Count = 200000,
+        ngram_min_count: Count = 3,
+        ngram_dropout: Fraction = 0.0,
+        ngram_table: Literal["counted", "hashed"] = "counted",
+    ) -> None:
+        super().__init__(
+            num_embeddings=num_embeddings,
+            size=size,
+            dropout=dropout,
+            word_dropout=word_dropout,
+            frozen=frozen,
+            positions=positions,
+        )
+        _require_orders(orders, num_embeddings)
+        self.out_dim = size + ngram_size
+        self.orders = tuple(orders)
+        self.base = num_embeddings
+        self.ngram_min_count = ngram_min_count
+        self.ngram_dropout = ngram_dropout
+        self.ngram_vectors = vectors(ngram_vocab_size + 1, ngram_size)  # 0 is no n-gram, as `<pad>` is no word
+        self.keys: Tensor | None
+        self.register_buffer("keys", torch.full((ngram_vocab_size,), NONE) if ngram_table == "counted" else None)
+
+    def count(self, read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
+        """Gives a vector to each of the most frequent n-grams, where the table is a counted one."""
+        if self.keys is None:
+            return
+        tokens, offsets = read()
+        flat = (_flat_keys(tokens, offsets, order, self.base) for order in self.orders)
+        counted = [np.unique(keys, return_counts=True) for keys in flat]
+        keys, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
+        often = counts >= self.ngram_min_count
+        keys, counts = keys[often], counts[often]
+        kept = np.sort(keys[np.lexsort((keys, -counts))[: len(self.keys)]])
+        self.keys.fill_(NONE)
+        self.keys[: len(kept)] = torch.from_numpy(kept)
+
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLE: the word's vector, then the sum of its n-grams'; padding is all zeros."""
+        words_BLE = super().forward(tokens_BL, mask_BL)
+        ngrams_BLE = sum(self._dropped(self.ngram_vectors(self._ids(tokens_BL, order))) for order in self.orders)
+        return torch.cat([words_BLE, self.dropout(ngrams_BLE)], dim=-1)
+
+    def _dropped(self, vectors_BLE: Tensor) -> Tensor:
+        """Leaves out whole n-grams while training, and makes the others up for it."""
+        rows: Tensor = functional.dropout1d(vectors_BLE.flatten(0, 1), self.ngram_dropout, self.training)
+        return rows.view_as(vectors_BLE)
+
+    def _ids(self, tokens_BL: Tensor, order: int) -> Tensor:
+        """Returns the vector of the n-gram that ends at each place, (B, L); 0 where there is none."""
+        keys_BL = _keys(tokens_BL, order, self.base)
+        if self.keys is None:
+            mixed_BL = (keys_BL * MIXER) >> (64 - MIXED_BITS) & (2**MIXED_BITS - 1)
+            ids_BL: Tensor = 1 + mixed_BL % (self.ngram_vectors.num_embeddings - 1)
+            return ids_BL.masked_fill(keys_BL == NONE, 0)
+        places_BL = torch.searchsorted(self.keys, keys_BL).clamp_max(len(self.keys) - 1)
+        found_BL = (self.keys[places_BL] == keys_BL) & (keys_BL != NONE)
+        return torch.where(found_BL, places_BL + 1, 0)
+
+
+def _require_orders(orders: Sequence[int], base: int) -> None:
+    if not orders or min(orders) < 2 or len(set(orders)) < len(orders):
+        raise SettingError(f"NGrams: orders={given(orders)} is not legal: it takes different lengths, each 2 or more.")
+    if base ** max(orders) >= LARGEST_KEY:
+        raise SettingError(
+            f"NGrams: orders={given(orders)} is too long for {base:,} words; lower it or data.vocab_size."
+        )
+
+
+def _keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:
+    """Returns the n-gram that ends at each place as one number, (B, L); `NONE` where a word is unknown or missing.
+
+    The number has the words as its digits; the first is no special, so lengths cannot be confused.
+    """
+    keys_BL, known_BL = torch.zeros_like(tokens_BL), torch.ones_like(tokens_BL, dtype=torch.bool)
+    for back in reversed(range(order)):
+        digit_BL = functional.pad(tokens_BL, (back, 0))[:, : tokens_BL.shape[1]]
+        keys_BL = keys_BL * base + digit_BL
+        known_BL = known_BL & (digit_BL > UNKNOWN_ID)
+    return keys_BL.masked_fill(~known_BL, NONE)
+
+
+def _flat_keys(tokens: NDArray[np.int64], offsets: NDArray[np.int64], order: int, base: int) -> NDArray[np.int64]:
+    """Returns the n-grams of rows that lie one after another; those that would cross rows are left out."""
+    keys: NDArray[np.int64] = _keys(torch.from_numpy(tokens)[None], order, base)[0].numpy()
+    places = np.arange(len(tokens)) - np.repeat(offsets[:-1], np.diff(offsets))
+    kept: NDArray[np.int64] = keys[(places >= order - 1) & (keys != NONE)]
+    return kept

@@ -1,0 +1,122 @@
+"""N-grams beside words, against counting by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentattn.errors import SettingError
+from sentattn.models.embedding import UNKNOWN_ID
+from sentattn.models.ngrams import NGrams
+
+WORDS = 12
+ROWS = st.lists(st.lists(st.integers(UNKNOWN_ID, WORDS - 1), min_size=1, max_size=12), min_size=1, max_size=6)
+
+
+def make(**settings: object) -> NGrams:
+    torch.manual_seed(0)
+    defaults = {"size": 4, "ngram_size": 3, "ngram_vocab_size": 8, "ngram_min_count": 1}
+    return NGrams(num_embeddings=WORDS, **(defaults | settings)).eval()
+
+
+def counted(embedding: NGrams, rows: list[list[int]]) -> NGrams:
+    offsets = np.cumsum([0, *map(len, rows)])
+    embedding.count(lambda: (np.concatenate(rows).astype(np.int64), offsets))
+    return embedding
+
+
+def ends_with(row: list[int], place: int, order: int) -> tuple[int, ...] | None:
+    """The n-gram that ends at a place of a row, in plain Python."""
+    words = tuple(row[max(0, place - order + 1) : place + 1])
+    return words if len(words) == order and UNKNOWN_ID not in words else None
+
+
+def frequent(rows: list[list[int]], *, most: int, min_count: int) -> list[tuple[int, ...]]:
+    """The most frequent n-grams; shorter ones first among equals, then by their words."""
+    grams = [ends_with(row, place, n) for row in rows for place in range(len(row)) for n in (2, 3)]
+    counts = Counter(gram for gram in grams if gram is not None)
+    ordered = sorted(counts, key=lambda gram: (-counts[gram], len(gram), gram))
+    return [gram for gram in ordered if counts[gram] >= min_count][:most]
+
+
+def numbered(rows: list[list[int]], *, most: int, min_count: int) -> dict[tuple[int, ...], int]:
+    """Each kept n-gram with the place of its vector: shorter ones first, then by their words."""
+    kept = sorted(frequent(rows, most=most, min_count=min_count), key=lambda gram: (len(gram), gram))
+    return {gram: number for number, gram in enumerate(kept, start=1)}
+
+
+@given(rows=ROWS, min_count=st.integers(1, 3))
+def test_each_place_has_the_vectors_of_the_frequent_ngrams_that_end_there(
+    rows: list[list[int]], min_count: int
+) -> None:
+    embedding = counted(make(ngram_min_count=min_count), rows)
+    vectors = embedding.ngram_vectors.weight.detach()
+    ids = numbered(rows, most=8, min_count=min_count)
+    for row in rows:
+        states_LE = embedding(torch.tensor([row]), torch.ones(1, len(row), dtype=torch.bool))[0].detach()
+        for place, word in enumerate(row):
+            here = [ids.get(gram, 0) for n in (2, 3) if (gram := ends_with(row, place, n))]
+            expected = vectors[here].sum(0) if here else torch.zeros(3)
+            torch.testing.assert_close(states_LE[place, 4:], expected)
+            assert torch.equal(states_LE[place, :4], embedding.vectors.weight[word])
+
+
+def test_hashed_ngrams_have_a_vector_without_counting_and_equal_ones_the_same() -> None:
+    embedding = counted(make(ngram_table="hashed", ngram_vocab_size=1000), [[2, 3]])
+    ids = embedding._ids(torch.tensor([[5, 6, 2, 5, 6, UNKNOWN_ID, 6]]), 2)[0].tolist()
+    assert ids[1] == ids[4] > 0
+    assert ids[0] == ids[5] == ids[6] == 0
+    assert "keys" not in embedding.state_dict()
+
+
+def test_hashing_spreads_ngrams_evenly() -> None:
+    embedding = make(ngram_table="hashed", ngram_vocab_size=50)
+    pairs = torch.tensor([[first, second] for first in range(2, WORDS) for second in range(2, WORDS)])
+    ids = embedding._ids(pairs, 2)[:, 1]
+    # 100 keys thrown into 50 buckets leave 50 * (1 - 1/50)^100 = 6.6 of them empty on average.
+    assert ids.min() >= 1
+    assert ids.max() <= 50
+    assert 35 <= len(ids.unique()) <= 50
+
+
+def test_the_table_is_saved_with_the_weights() -> None:
+    rows = [[2, 3, 4, 2, 3]]
+    trained, fresh = counted(make(), rows), make()
+    fresh.load_state_dict(trained.state_dict())
+    tokens_BL, mask_BL = torch.tensor(rows), torch.ones(1, 5, dtype=torch.bool)
+    assert torch.equal(trained(tokens_BL, mask_BL), fresh(tokens_BL, mask_BL))
+    assert fresh(tokens_BL, mask_BL)[0, 1, 4:].abs().sum() > 0
+
+
+def test_padding_is_zero_and_ngrams_of_dropped_words_stay() -> None:
+    embedding = counted(make(word_dropout=0.9), [[2, 3]]).train()
+    states_BLE = embedding(torch.tensor([[2, 3, 0]]), torch.tensor([[True, True, False]]))
+    assert torch.equal(states_BLE[0, 1, 4:], embedding.ngram_vectors.weight[1])
+    assert (states_BLE[0, 2] == 0).all()
+
+
+def test_ngram_dropout_leaves_out_whole_ngrams_and_keeps_the_sum() -> None:
+    embedding = counted(make(ngram_dropout=0.5, orders=[2]), [[2, 3]]).train()
+    tokens_BL = torch.tensor([[2, 3]]).repeat(400, 1)
+    seen = (
+        embedding(tokens_BL, torch.ones_like(tokens_BL, dtype=torch.bool))[:, 1, 4:] / embedding.ngram_vectors.weight[1]
+    )
+    assert set(seen.round(decimals=4).unique().tolist()) == {0.0, 2.0}
+    assert (seen == seen[:, :1]).all()
+    assert 0.8 < seen.mean() < 1.2
+
+
+@pytest.mark.parametrize("orders", [[], [1], [2, 2]])
+def test_lengths_that_make_no_sense_are_refused(orders: list[int]) -> None:
+    with pytest.raises(SettingError, match="orders="):
+        make(orders=orders)
+
+
+def test_ngrams_that_no_number_can_hold_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"orders=\[2,20\] is too long"):
+        make(orders=[2, 20])
