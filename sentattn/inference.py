@@ -77,37 +77,45 @@ class Classifier:
             raise RunError(f"The model in {folder} cannot be read: {str(error).splitlines()[0]}") from error
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
-    def predict(self, texts: Sequence[str], *, batch_size: int = 64) -> list[Prediction]:
-        """Predicts texts.
+    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> list[Prediction]:
+        """Predicts texts; see `stream`.
 
         Raises:
             DataError: If a text holds no word.
         """
-        return list(self.stream(texts, batch_size=batch_size))
+        return list(self.stream(texts, batch_size=batch_size, pairs=pairs))
 
-    def stream(self, texts: Iterable[str], *, batch_size: int = 64) -> Iterator[Prediction]:
+    def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:
         """Predicts texts one after another, in their order, holding only a few batches at a time.
+
+        Args:
+            texts: What to read.
+            batch_size: Texts read at once. With pairs, which grow with the square of the length, it is one at a time.
+            pairs: Whether token-to-token weights are wanted too, where the model has them.
 
         Raises:
             DataError: If a text holds no word; the sentence counts texts from 1.
         """
         source = iter(texts)
         before = 0
-        while chunk := list(islice(source, batch_size * CHUNK_BATCHES)):
+        batch_size, batches = (1, 1) if pairs else (batch_size, CHUNK_BATCHES)
+        while chunk := list(islice(source, batch_size * batches)):
             encoded = self.tokenizer.encode(chunk)
             for number, one in enumerate(encoded, start=before + 1):
                 if not len(one.ids):
                     raise DataError(f"Text {number} holds no word or sign to read: {chunk[number - before - 1]!r}.")
-            yield from self._predict_chunk(chunk, encoded, batch_size)
+            yield from self._predict_chunk(chunk, encoded, batch_size, pairs)
             before += len(chunk)
 
-    def _predict_chunk(self, texts: list[str], encoded: list[Encoded], batch_size: int) -> list[Prediction]:
+    def _predict_chunk(
+        self, texts: list[str], encoded: list[Encoded], batch_size: int, pairs: bool
+    ) -> list[Prediction]:
         """Predicts in batches of like lengths; gives back the order of the texts."""
         order = sorted(range(len(texts)), key=lambda i: len(encoded[i].ids))
         predictions: dict[int, Prediction] = {}
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            for i, probabilities, attention in self._predict_batch(chosen, encoded):
+            for i, probabilities, attention, token_pairs in self._predict_batch(chosen, encoded, pairs):
                 predictions[i] = Prediction(
                     text=texts[i],
                     label=self.labels[max(range(len(probabilities)), key=probabilities.__getitem__)],
@@ -115,17 +123,20 @@ class Classifier:
                     tokens=encoded[i].tokens,
                     spans=encoded[i].spans,
                     attention=attention,
+                    pairs=token_pairs,
                 )
         return [predictions[i] for i in range(len(texts))]
 
     @torch.inference_mode()
     def _predict_batch(
-        self, chosen: list[int], encoded: list[Encoded]
-    ) -> Iterator[tuple[int, list[float], list[list[float]]]]:
+        self, chosen: list[int], encoded: list[Encoded], pairs: bool
+    ) -> Iterator[tuple[int, list[float], list[list[float]], list[list[list[float]]] | None]]:
         tokens_BL, mask_BL = pad([encoded[i].ids for i in chosen])
         device = next(self.model.parameters()).device
-        classified = self.model(tokens_BL.to(device), mask_BL.to(device))
+        classified = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = classified.logits_BC.float().softmax(dim=-1).cpu().tolist()
-        weights_BRL = classified.attended.weights_BRL.cpu()
+        weights_BRL, pairs_BHLL = classified.attended.weights_BRL.cpu(), classified.attended.pairs_BHLL
         for row, i in enumerate(chosen):
-            yield i, probabilities_BC[row], weights_BRL[row, :, : len(encoded[i].ids)].tolist()
+            length = len(encoded[i].ids)
+            maps = None if pairs_BHLL is None else pairs_BHLL[row, :, :length, :length].tolist()
+            yield i, probabilities_BC[row], weights_BRL[row, :, :length].tolist(), maps

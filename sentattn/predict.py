@@ -7,14 +7,19 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   text        a text, taken as it was typed
   input       file of texts: .txt (one a line), .csv or .tsv (column `text`), .jsonl (key `text`)
   output      file for the predictions: .jsonl (with attention), .csv or .tsv
-  plot        picture of the attention: .png, or .html to open in a browser (of a file: its first 50 texts)
+  plot        picture of the attention: .png, or .html to open in a browser (of a file: its first 50 texts,
+              with pairs its first 10)
   format      text (default) or json, one object a line
-  batch_size  texts read at once; default 64
+  pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
+              on both axes (plot=), as lists of rows (json) or as the heaviest ones (text); default true
+              for text=, false for input=, since they grow with the square of the length
+  batch_size  texts read at once; default 64 (with pairs one at a time)
 
 Examples:
   python -m sentattn.predict run=latest text="It's great, but slow (10/10)!"
   python -m sentattn.predict run=latest text="Slow at first, but wonderful." plot=attention.png
   python -m sentattn.predict run=latest input=reviews.csv output=labels.csv
+  python -m sentattn.predict run=latest input=reviews.csv output=pairs.jsonl pairs=true
 """
 
 from __future__ import annotations
@@ -27,8 +32,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn import cli
-from sentattn.errors import SettingError, UserError
+from sentattn import cli, kinds
+from sentattn.errors import RunError, SettingError, UserError
 
 if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
@@ -40,9 +45,10 @@ KEYS = {
     "output": "str",
     "plot": "str",
     "format": 'Literal["text", "json"]',
+    "pairs": "bool",
     "batch_size": "Count",
 }
-MOST_PLOTTED = 50
+MOST_PLOTTED, MOST_PLOTTED_WITH_PAIRS = 50, 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,10 +64,13 @@ def _command(arguments: list[str]) -> None:
     from sentattn.run import find
 
     classifier = find(given["run"]).classifier
-    predictions = classifier.stream(_texts(given), batch_size=given.get("batch_size", 64))
+    pairs = given.get("pairs", "text" in given and _has_place_for_pairs(given))
+    predictions = classifier.stream(_texts(given), batch_size=given.get("batch_size", 64), pairs=pairs)
+    if given.get("pairs"):
+        predictions = _with_pairs(predictions, classifier.model.name)
     plotted: list[Prediction] = []
     if "plot" in given:
-        plotted = list(islice(predictions, MOST_PLOTTED))
+        plotted = list(islice(predictions, MOST_PLOTTED_WITH_PAIRS if pairs else MOST_PLOTTED))
         predictions = _chain(plotted, predictions)
     if "output" in given:
         from sentattn.text_files import write_predictions
@@ -91,6 +100,16 @@ def _require_sense(given: Mapping[str, Any]) -> None:
         faults.append("text= is empty; type what is to be read.")
     if "output" in given and "format" in given:
         faults.append(f"format={given['format']} has no effect on output={given['output']}; the ending decides there.")
+    if "pairs" in given and not _has_place_for_pairs(given):
+        faults.append(
+            f"pairs={kinds.given(given['pairs'])} has no effect here; what shows pairs: text=... on the terminal,"
+            " format=json, plot=FILE and output=FILE.jsonl."
+        )
+    elif given.get("pairs") and "batch_size" in given:
+        faults.append(
+            f"batch_size={given['batch_size']} has no effect with pairs=true, which reads one text at a time; "
+            "leave one out."
+        )
     if "plot" in given:
         from sentattn.insight import heatmap
 
@@ -100,6 +119,47 @@ def _require_sense(given: Mapping[str, Any]) -> None:
             faults += error.faults
     if faults:
         raise SettingError(*faults)
+
+
+def _has_place_for_pairs(given: Mapping[str, Any]) -> bool:
+    """Whether anything that is shown or written can hold token-to-token weights."""
+    if "plot" in given:
+        return True
+    if "output" in given:
+        return Path(given["output"]).suffix == ".jsonl"
+    return "text" in given or given.get("format") == "json"
+
+
+def _with_pairs(predictions: Iterable[Prediction], model: str) -> Iterator[Prediction]:
+    """Yields predictions that have pairs.
+
+    Raises:
+        RunError: At the first one, if the model has none; the sentence names the models that have.
+    """
+    for prediction in predictions:
+        if prediction.pairs is None:
+            raise RunError(
+                f"pairs=true: the model {model} has no token-to-token weights; those that have them are "
+                f"{', '.join(_models_with_pairs())}. Leave pairs= out, or name a run of one of these."
+            )
+        yield prediction
+
+
+def _models_with_pairs() -> list[str]:
+    """Returns the variants that have token-to-token weights: each is asked for those of a text of one token."""
+    import torch
+
+    from sentattn.build import build_model
+    from sentattn.config import compose
+    from sentattn.settings.choices import Choices
+
+    tokens_BL = torch.zeros(1, 1, dtype=torch.int64)
+    found = []
+    for name in Choices.of().names("model"):
+        model = build_model(compose([f"model={name}"])["model"], num_embeddings=2, classes=2).eval()
+        if model(tokens_BL, tokens_BL == 0, pairs=True).attended.pairs_BHLL is not None:
+            found.append(name)
+    return found
 
 
 def _texts(given: Mapping[str, Any]) -> Iterator[str]:

@@ -89,8 +89,13 @@ class Run:
 
         return Classifier.load(self.path / MODEL)
 
-    def predict(self, texts: Sequence[str], *, batch_size: int = 64) -> list[Prediction]:
+    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> list[Prediction]:
         """Predicts texts: labels, probabilities, tokens and attention.
+
+        Args:
+            texts: What to read.
+            batch_size: Texts read at once; with pairs, one at a time.
+            pairs: Whether token-to-token weights are wanted too, where the model has them.
 
         Raises:
             DataError: If a text holds no word.
@@ -98,7 +103,7 @@ class Run:
         """
         if isinstance(texts, str):
             raise TypeError("predict takes a list of texts: predict([text])")
-        return self.classifier.predict(texts, batch_size=batch_size)
+        return self.classifier.predict(texts, batch_size=batch_size, pairs=pairs)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Writes `result.json` at once or not at all."""

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from sentattn import predict
+from sentattn.models.attention.structured import Structured
 from sentattn.run import Run
 
 TEXT = "It's great, but slow (10/10)! Schön."
@@ -28,6 +30,65 @@ def test_json_has_the_keys_of_the_design(tiny_run: Run, capsys: pytest.CaptureFi
     assert list(found) == ["text", "label", "probabilities", "tokens", "spans", "attention"]
     assert found["text"] == TEXT
     assert len(found["attention"]) == tiny_run.settings["model"]["attention"]["hops"]
+
+
+@pytest.fixture
+def with_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives the tiny run's attention even token-to-token weights in one head."""
+
+    def even(attention: Structured, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
+        real = mask_BL.double()
+        return real[:, None, :, None] * real[:, None, None, :] / real.sum(dim=1)[:, None, None, None]
+
+    monkeypatch.setattr(Structured, "pairs", even)
+
+
+@pytest.mark.usefixtures("with_pairs")
+def test_a_single_text_comes_with_its_pairs(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = [f"run={tiny_run.path}", "text=good and bad"]
+    assert predict.main([*one, "format=json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found)[-1] == "pairs"
+    assert found["pairs"] == [[pytest.approx([1 / 3] * 3)] * 3]
+    assert predict.main([*one, "format=json", "pairs=false"]) == 0
+    assert "pairs" not in json.loads(capsys.readouterr().out)
+    assert predict.main([*one, f"plot={tmp_path / 'plot.html'}"]) == 0
+    assert "<figure>" in (tmp_path / "plot.html").read_text()
+    assert "pairs  no pair of words stands out" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("with_pairs")
+def test_a_file_comes_with_its_pairs_when_they_are_asked_for(tiny_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("good\n" * 12)
+    plot, output = tmp_path / "plot.html", tmp_path / "out.jsonl"
+    arguments = [f"run={tiny_run.path}", f"input={tmp_path / 'in.txt'}", f"output={output}", f"plot={plot}"]
+    assert predict.main(arguments) == 0
+    assert '"pairs"' not in output.read_text()
+    assert plot.read_text().count("<article>") == 12
+    assert predict.main([*arguments, "pairs=true"]) == 0
+    assert [json.loads(line)["pairs"] for line in output.read_text().splitlines()] == [[[[1.0]]]] * 12
+    assert plot.read_text().count("<figure>") == predict.MOST_PLOTTED_WITH_PAIRS
+
+
+def test_pairs_of_a_model_that_has_none_are_refused_with_the_models_that_have(
+    tiny_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert predict.main([f"run={tiny_run.path}", "text=good", "format=json", "pairs=true"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    (sentence,) = shown.err.splitlines()
+    assert sentence.startswith("error: pairs=true: the model structured has no token-to-token weights")
+    listed = sentence.partition("those that have them are ")[2].partition(".")[0].split(", ")
+    assert "transformer" in listed
+    assert not {"structured", "mean", "lstm"} & set(listed)
+
+
+def test_pairs_that_are_refused_leave_no_file(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "_models_with_pairs", lambda: ["another"])
+    written = [f"output={tmp_path / 'out.jsonl'}", f"plot={tmp_path / 'plot.png'}"]
+    for outputs in (written, written[:1], written[1:]):
+        assert predict.main([f"run={tiny_run.path}", "text=good", "pairs=true", *outputs]) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["plot.png", "plot.html"])
@@ -63,6 +124,10 @@ def test_a_file_keeps_its_order_and_streams(tiny_run: Run, tmp_path: Path, capsy
         (["run=RUN", "text=a", "format=xml"], "format=xml is not legal"),
         (["run=RUN", "text=a", "batch_size=0"], "batch_size=0 is not legal"),
         (["run=RUN", "text=a", "format=json", "output=o.csv"], "has no effect"),
+        (["run=RUN", "text=a", "pairs=maybe"], "pairs=maybe is not legal: it takes true or false"),
+        (["run=RUN", "input=b.txt", "pairs=true"], "pairs=true has no effect"),
+        (["run=RUN", "text=a", "output=o.csv", "pairs=false"], "pairs=false has no effect"),
+        (["run=RUN", "input=b.txt", "format=json", "pairs=true", "batch_size=8"], "reads one text at a time"),
         (["run=RUN", "input=none.txt"], "none.txt cannot be read"),
         (["run=nowhere", "text=a"], "nowhere is no folder"),
     ],

@@ -33,11 +33,12 @@ def columns(prediction: Prediction, width_of: Callable[[str], float], *, widest:
     """
     for piece in pieces(prediction.text, prediction.spans):
         if piece.token is not None or piece.unread:
-            text = _cut(piece.text if piece.token is not None else UNREAD.strip(), width_of, widest)
+            text = cut(piece.text if piece.token is not None else UNREAD.strip(), width_of, widest)
             yield Column(text, width_of(text), piece.token)
 
 
-def _cut(text: str, width_of: Callable[[str], float], widest: float) -> str:
+def cut(text: str, width_of: Callable[[str], float], widest: float) -> str:
+    """Returns a text that is no wider than `widest`; what is wider ends in an ellipsis."""
     if width_of(text) <= widest:
         return text
     # A URL may be thousands of letters long; a line holds a few hundred at most.

@@ -15,8 +15,8 @@ Writer = Callable[[Sequence[Prediction]], bytes]
 def save(predictions: Sequence[Prediction], path: Path) -> None:
     """Draws predictions into a file, at once or not at all.
 
-    A `.png` has one row a hop and one column a token, wrapped to lines; a `.html` page stands alone
-    and switches between the hops.
+    A `.png` has one row a hop and one column a token, wrapped to lines, and a square map a head where
+    there are pairs; a `.html` page stands alone and switches between the hops and between the heads.
 
     Args:
         predictions: What to draw, one or more.

@@ -9,15 +9,22 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from sentattn.insight.pairs import Map, head_names, lead, packed
 from sentattn.insight.pieces import pieces, visible
 from sentattn.insight.prediction import Prediction
 from sentattn.insight.shares import full_colour, shades, summary
 
 TEMPLATE = "page.html"
+CAPTION = (
+    "Row: the token that looks. Column: the token looked at. A row sums to 1. Point at a cell for its words and weight."
+)
 
 
 def page(predictions: Sequence[Prediction]) -> str:
-    """Returns an HTML page on which each text shows the mean attention or, at a click, one hop's."""
+    """Returns an HTML page on which each text shows the mean attention or, at a click, one hop's.
+
+    Token-to-token weights follow as a square map, one head at a time.
+    """
     texts = "a text" if len(predictions) == 1 else f"{len(predictions):,} texts"
     template = Template(resources.files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8"))
     articles = "\n".join(_article(number, prediction) for number, prediction in enumerate(predictions))
@@ -32,11 +39,12 @@ def _article(number: int, prediction: Prediction) -> str:
             "<article>",
             f"<h2>{_safe(prediction.label)}<small>{_percent(share)}</small></h2>",
             _classes(prediction.probabilities),
-            _switch(number, [row["name"] for row in rows]) if len(rows) > 1 else "",
+            _switch(f"row-{number}", [row["name"] for row in rows]) if len(rows) > 1 else "",
             f'<p class="lead"><b>{escape(rows[0]["lead"])}</b>'
             f'<span>weight 0<span class="scale">{rows[0]["full"]}</span></span></p>',
             f'<p class="text" dir="auto">{_text(prediction)}</p>',
             f'<script type="application/json">{_json(rows)}</script>',
+            _pairs(number, prediction.words, prediction.pairs) if prediction.pairs else "",
             "</article>",
         )
     )
@@ -66,13 +74,13 @@ def _classes(probabilities: dict[str, float]) -> str:
     return f'<dl class="classes">{"".join(lines)}</dl>'
 
 
-def _switch(number: int, names: Sequence[str]) -> str:
+def _switch(group: str, names: Sequence[str]) -> str:
     buttons = [
-        f'<label><input type="radio" name="row-{number}" value="{row}"{" checked" if row == 0 else ""}>'
+        f'<label><input type="radio" name="{group}" value="{row}"{" checked" if row == 0 else ""}>'
         f"<span>{name}</span></label>"
         for row, name in enumerate(names)
     ]
-    return f'<fieldset aria-label="row of attention">{"".join(buttons)}</fieldset>'
+    return f'<fieldset aria-label="what is shown">{"".join(buttons)}</fieldset>'
 
 
 def _text(prediction: Prediction) -> str:
@@ -85,6 +93,26 @@ def _text(prediction: Prediction) -> str:
         if piece.unread
         else escape(piece.text)
         for piece in pieces(prediction.text, prediction.spans)
+    )
+
+
+def _pairs(number: int, words: Sequence[str], maps: Sequence[Map]) -> str:
+    """Returns the figure of the token-to-token weights; the page's script draws the map of the head chosen."""
+    names = head_names(len(maps))
+    words = [visible(word) for word in words]
+    heads = [{"lead": lead(words, [weights]), **packed(weights)} for weights in maps]
+    return "\n".join(
+        (
+            "<figure>",
+            "<h3>pairs</h3>",
+            _switch(f"head-{number}", names) if len(names) > 1 else "",
+            '<p class="lead"><b></b><span>weight 0<span class="scale power"></span></span></p>',
+            '<div class="map"><div class="looked-at"></div><div class="looking"></div>'
+            '<div class="cells"><canvas role="img"></canvas><i></i></div></div>',
+            f"<figcaption>{CAPTION}</figcaption>",
+            f'<script type="application/json">{_json(heads)}</script>',
+            "</figure>",
+        )
     )
 
 

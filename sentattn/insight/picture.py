@@ -6,26 +6,26 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from sentattn.insight import pair_maps
 from sentattn.insight.columns import Column, columns, lines
+from sentattn.insight.pair_maps import PairMaps
 from sentattn.insight.pieces import visible
 from sentattn.insight.prediction import Prediction
-from sentattn.insight.scale import Scale
+from sentattn.insight.scale import SCALE_ROOM, Scale
 from sentattn.insight.shares import full_colour
-from sentattn.insight.sheet import POINTS, Ruler, font, quiet, sheet, to_png
+from sentattn.insight.sheet import GREY, POINTS, SMALL_SIZE, Ruler, font, quiet, sheet, to_png, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # All lengths in inches, sizes of fonts in points.
-WIDTH, NARROWEST, TALLEST = 10.0, 5.5, 40.0
+WIDTH, NARROWEST, TALLEST, TALLEST_MAPS = 10.0, 5.5, 40.0, 14.0
 MARGIN, GUTTER, PADDING = 0.15, 0.5, 0.05
 HEAD, BETWEEN_LINES, BETWEEN_TEXTS = 0.5, 0.13, 0.25
 WORD_ROW, HOP_ROW, THINNEST_HOP_ROW, HOP_ROWS = 0.27, 0.16, 0.07, 1.6
-WORD_SIZE, LABEL_SIZE, SMALL_SIZE = 9.5, 11.0, 7.5
-SCALE_WIDTH, SCALE_HEIGHT, SCALE_ROOM = 1.8, 0.1, 3.6
-GREY = "#666666"
+WORD_SIZE, LABEL_SIZE = 9.5, 11.0
 MOST_CLASSES = 4
 
 
@@ -37,12 +37,14 @@ class Block:
         prediction: The text with its attention.
         rows: The mean over the hops; below it the hops, where there are several.
         lines: The columns, line by line.
+        maps: The token-to-token weights below, where there are any.
         left_out: Number of tokens for which the picture has no room.
     """
 
     prediction: Prediction
     rows: list[list[float]]
     lines: list[list[Column]]
+    maps: PairMaps | None = None
     left_out: int = 0
 
     @property
@@ -64,15 +66,21 @@ class Block:
     def height(self) -> float:
         """Height of all of it."""
         note = 2 * BETWEEN_LINES if self.left_out else 0.0
-        return HEAD + len(self.lines) * self.line_height - BETWEEN_LINES + note
+        return HEAD + len(self.lines) * self.line_height - BETWEEN_LINES + note + self.maps_height
+
+    @property
+    def maps_height(self) -> float:
+        """Height of the maps of pairs, with what parts them from the lines."""
+        return BETWEEN_TEXTS + self.maps.height if self.maps else 0.0
 
 
 def picture(predictions: Sequence[Prediction]) -> bytes:
     """Returns the heat maps of texts, one below the other, as the bytes of a PNG file.
 
-    The words stand on the mean over the hops; below them each hop has a row. One scale of colours,
-    from 0 to the largest weight, serves all. The picture is at most `TALLEST` inches high; what has
-    no room is counted in it.
+    The words stand on the mean over the hops; below them each hop has a row. Token-to-token weights
+    follow as square maps. One scale of colours, from 0 to the largest weight, serves all rows, and
+    another one all maps. The picture is at most `TALLEST` inches high; what has no room is counted
+    in it.
     """
     with quiet():
         blocks, texts_left_out = _bounded([_block(prediction) for prediction in predictions])
@@ -80,13 +88,18 @@ def picture(predictions: Sequence[Prediction]) -> bytes:
         width, height = _width(blocks), sum(block.height for block in blocks) + gaps * BETWEEN_TEXTS + 2 * MARGIN
         figure, axes = sheet(width, height)
         scale = Scale(max(full_colour(row) for block in blocks for row in block.rows))
-        _draw_scale(axes, scale, width - MARGIN)
+        pair_scale = Scale(max((block.maps.largest for block in blocks if block.maps), default=1.0))
+        scale.draw(axes, width - MARGIN, MARGIN + 0.02)
         top = MARGIN
         for block in blocks:
             _draw(axes, block, scale, top)
-            top += block.height + BETWEEN_TEXTS
+            top += block.height
+            if block.maps:
+                corner = MARGIN, top - block.maps.height
+                pair_maps.draw(axes, block.maps, pair_scale, *corner, right=width - MARGIN)
+            top += BETWEEN_TEXTS
         if texts_left_out:
-            _write(axes, MARGIN, top - BETWEEN_TEXTS / 2, f"{texts_left_out} more texts are not drawn; .html shows all")
+            write(axes, MARGIN, top - BETWEEN_TEXTS / 2, f"{texts_left_out} more texts are not drawn; .html shows all")
         return to_png(figure)
 
 
@@ -95,7 +108,8 @@ def _block(prediction: Prediction) -> Block:
     room = WIDTH - 2 * MARGIN - GUTTER
     wanted = columns(prediction, lambda text: ruler(text) + 2 * PADDING, widest=room / 2)
     hops = prediction.attention if len(prediction.attention) > 1 else []
-    return Block(prediction, [prediction.mean_attention, *hops], list(lines(wanted, room)))
+    maps = pair_maps.lay_out(prediction, width=WIDTH - 2 * MARGIN, height=min(TALLEST_MAPS, TALLEST / 2))
+    return Block(prediction, [prediction.mean_attention, *hops], list(lines(wanted, room)), maps)
 
 
 def _bounded(blocks: list[Block]) -> tuple[list[Block], int]:
@@ -105,7 +119,7 @@ def _bounded(blocks: list[Block]) -> tuple[list[Block], int]:
         if block.height + BETWEEN_TEXTS <= room:
             room -= block.height + BETWEEN_TEXTS
             continue
-        fitting = math.floor((room - HEAD - BETWEEN_LINES - BETWEEN_TEXTS) / block.line_height)
+        fitting = math.floor((room - block.maps_height - HEAD - BETWEEN_LINES - BETWEEN_TEXTS) / block.line_height)
         if fitting < 1 and i:
             return blocks[:i], len(blocks) - i
         dropped = block.lines[max(1, fitting) :]
@@ -118,17 +132,8 @@ def _bounded(blocks: list[Block]) -> tuple[list[Block], int]:
 def _width(blocks: list[Block]) -> float:
     widths = [block.gutter + sum(column.width for column in line) for block in blocks for line in block.lines]
     titles = [_title_width(block.prediction) for block in blocks]
-    return max(NARROWEST, 2 * MARGIN + max([*widths, *titles]))
-
-
-def _draw_scale(axes: Axes, scale: Scale, right: float) -> None:
-    left, top = right - SCALE_WIDTH, MARGIN + 0.02
-    scale.draw(axes, left, top, SCALE_WIDTH, SCALE_HEIGHT)
-    _write(axes, left - 0.08, top + SCALE_HEIGHT / 2, "weight (a row sums to 1)", align="right")
-    below = top + SCALE_HEIGHT + 0.09
-    _write(axes, left, below, "0")
-    _write(axes, left + SCALE_WIDTH / 2, below, f"{scale.largest / 2:.2g}", align="center")
-    _write(axes, right, below, f"{scale.largest:.2g}", align="right")
+    maps = [block.maps.width for block in blocks if block.maps]
+    return max(NARROWEST, 2 * MARGIN + max([*widths, *titles, *maps]))
 
 
 def _draw(axes: Axes, block: Block, scale: Scale, top: float) -> None:
@@ -138,16 +143,16 @@ def _draw(axes: Axes, block: Block, scale: Scale, top: float) -> None:
         _draw_line(axes, block, line, scale, top)
         top += block.line_height
     if block.left_out:
-        _write(axes, MARGIN + block.gutter, top, f"{block.left_out} more tokens are not drawn; .html shows all")
+        write(axes, MARGIN + block.gutter, top, f"{block.left_out} more tokens are not drawn; .html shows all")
 
 
 def _draw_title(axes: Axes, prediction: Prediction, top: float) -> None:
     """Writes the label with its probability, and the probabilities of the other classes below."""
     name, share = _short(prediction.label), _percent(prediction.probabilities[prediction.label])
-    _write(axes, MARGIN, top + 0.08, name, size=LABEL_SIZE, weight="bold", color="black")
+    write(axes, MARGIN, top + 0.08, name, size=LABEL_SIZE, weight="bold", color="black")
     beside = MARGIN + Ruler(font(LABEL_SIZE, "bold"))(name) + 0.12
-    _write(axes, beside, top + 0.08, share, size=LABEL_SIZE, color="black")
-    _write(axes, MARGIN, top + 0.27, _others(prediction))
+    write(axes, beside, top + 0.08, share, size=LABEL_SIZE, color="black")
+    write(axes, MARGIN, top + 0.27, _others(prediction))
 
 
 def _title_width(prediction: Prediction) -> float:
@@ -173,7 +178,7 @@ def _draw_line(axes: Axes, block: Block, line: list[Column], scale: Scale, top: 
     for column, mean, start in zip(line, values[0], x[:-1], strict=True):
         color = GREY if column.token is None else scale.ink(mean)
         middle = start + column.width / 2
-        _write(axes, middle, top + WORD_ROW / 2, column.text, size=WORD_SIZE, color=color, align="center")
+        write(axes, middle, top + WORD_ROW / 2, column.text, size=WORD_SIZE, color=color, align="center")
     _draw_row_names(axes, block, y)
 
 
@@ -182,29 +187,11 @@ def _draw_row_names(axes: Axes, block: Block, y: list[float]) -> None:
     if len(block.rows) == 1:
         return
     end = MARGIN + block.gutter - 0.06
-    _write(axes, end, (y[0] + y[1]) / 2, "mean", align="right")
+    write(axes, end, (y[0] + y[1]) / 2, "mean", align="right")
     every = 1 if block.hop_row * POINTS >= SMALL_SIZE else 5
     for hop in range(1, len(block.rows)):
         if hop % every == 0 or hop == 1:
-            _write(axes, end, (y[hop] + y[hop + 1]) / 2, f"hop {hop}", align="right")
-
-
-def _write(
-    axes: Axes,
-    x: float,
-    y: float,
-    text: str,
-    *,
-    size: float = SMALL_SIZE,
-    weight: str = "normal",
-    color: str = GREY,
-    align: Literal["left", "center", "right"] = "left",
-) -> None:
-    """Writes a text whose letters are centred on `y`."""
-    properties = font(size, weight)
-    # Not centred on each text's own box: words with and without descenders share one line.
-    base = y + 0.35 * size / POINTS
-    axes.text(x, base, text, fontproperties=properties, color=color, ha=align, va="baseline", parse_math=False)
+            write(axes, end, (y[hop] + y[hop + 1]) / 2, f"hop {hop}", align="right")
 
 
 def _short(name: str) -> str:

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DPI = 150
 POINTS = 72  # an inch
+SMALL_SIZE = 7.5  # points
+GREY = "#666666"
 # For signs that matplotlib's own font lacks, where one of these is installed.
 FALLBACKS = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic",
@@ -71,6 +73,35 @@ def sheet(width: float, height: float) -> tuple[Figure, Axes]:
     axes.set_ylim(height, 0)
     axes.axis("off")
     return figure, axes
+
+
+def write(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    *,
+    size: float = SMALL_SIZE,
+    weight: str = "normal",
+    color: str = GREY,
+    align: Literal["left", "center", "right"] = "left",
+    upwards: bool = False,
+) -> None:
+    """Writes a text whose letters are centred on `y`, or with `upwards` a text that climbs from `y`, centred on `x`."""
+    # Not centred on each text's own box: words with and without descenders share one line.
+    base = 0.35 * size / POINTS
+    axes.text(
+        x + base * upwards,
+        y + base * (not upwards),
+        text,
+        fontproperties=font(size, weight),
+        color=color,
+        ha=align,
+        va="baseline",
+        rotation=90 if upwards else 0,
+        rotation_mode="anchor",
+        parse_math=False,
+    )
 
 
 def to_png(figure: Figure) -> bytes:

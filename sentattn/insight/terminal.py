@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
+from sentattn.insight.pairs import lead
 from sentattn.insight.pieces import UNREAD, pieces, visible
 from sentattn.insight.prediction import Prediction
 from sentattn.insight.shares import shades, summary
@@ -41,8 +42,9 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
     """Returns a prediction as lines of text.
 
     With one hop its attention; with up to six the mean over the hops and each hop, of which long
-    texts show the strongest lines; with more the mean and each hop's leading words. Without colour,
-    brackets stand around the words that are strongest in their row.
+    texts show the strongest lines; with more the mean and each hop's leading words. Where there are
+    pairs, a line names the heaviest ones. Without colour, brackets stand around the words that are
+    strongest in their row.
 
     Args:
         prediction: What to show.
@@ -125,17 +127,20 @@ def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool
     mean = prediction.mean_attention
     name = "attention" if len(hops) == 1 else f"mean of {len(hops)} hops"
     whole = [line.text for line in _coloured(prediction, mean, console, width, color)]
-    yield [*_title(name, words, mean, console, width), *whole]
+    yield [*_title(name, summary(words, mean), console, width), *whole]
     if len(hops) > MOST_BLOCKS:
-        yield [part for r, row in enumerate(hops, 1) for part in _title(f"hop {r:<2}", words, row, console, width)]
+        leads = {f"hop {r:<2}": summary(words, row) for r, row in enumerate(hops, start=1)}
+        yield [part for hop, led in leads.items() for part in _title(hop, led, console, width)]
     elif len(hops) > 1:
         for r, row in enumerate(hops, start=1):
             lines = _coloured(prediction, row, console, width, color)
-            yield [*_title(f"hop {r}", words, row, console, width), *_strongest(lines)]
+            yield [*_title(f"hop {r}", summary(words, row), console, width), *_strongest(lines)]
+    if prediction.pairs:
+        yield _title("pairs", lead(words, prediction.pairs), console, width)
 
 
-def _title(name: str, words: Sequence[str], row: Sequence[float], console: Console, width: int) -> list[Text]:
-    title = Text.assemble((name, "bold"), "  ", (summary(words, row), "italic"))
+def _title(name: str, led: str, console: Console, width: int) -> list[Text]:
+    title = Text.assemble((name, "bold"), "  ", (led, "italic"))
     return list(title.wrap(console, width))
 
 

@@ -1,6 +1,7 @@
 """Predictions with weights set by hand."""
 
 import re
+from dataclasses import replace
 
 from sentattn.insight.prediction import Prediction
 
@@ -28,3 +29,10 @@ def clipped(text: str, kept: list[int], at: int = 0) -> Prediction:
     spans = [spans[i] for i in kept]
     tokens = [text[start:end].lower() for start, end in spans]
     return Prediction(text, "positive", {"negative": 0.25, "positive": 0.75}, tokens, spans, [peaked(len(kept), at)])
+
+
+def paired(text: str = SENTENCE, *maps: list[list[float]]) -> Prediction:
+    """A prediction with pairs; without maps, one in which each token looks at the next one and a little at all."""
+    prediction = example(text)
+    count = len(prediction.tokens)
+    return replace(prediction, pairs=list(maps) or [[peaked(count, at=(i + 1) % count) for i in range(count)]])

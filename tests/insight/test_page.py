@@ -1,9 +1,11 @@
+import base64
 import json
 import re
+import struct
 from html.parser import HTMLParser
 
 import pytest
-from given_predictions import SENTENCE, clipped, example, peaked
+from given_predictions import SENTENCE, clipped, example, paired, peaked
 
 from sentattn.insight.page import page
 from sentattn.insight.prediction import Prediction
@@ -65,6 +67,7 @@ def test_control_signs_become_visible() -> None:
 
 def test_the_page_asks_for_nothing_from_elsewhere() -> None:
     source = page([example(), example(SENTENCE, peaked(10, at=1), peaked(10, at=2))])
+    source += page([paired()])
     assert "http" not in source
     assert not re.search(r"\b(src|href|import|url|fetch)\b", source)
 
@@ -105,3 +108,39 @@ def test_what_was_not_read_becomes_three_dots_without_a_colour() -> None:
 def test_bars_are_as_long_as_the_probabilities() -> None:
     prediction = Prediction("a", "y", {"x": 0.125, "y": 0.875}, ["a"], [(0, 1)], [[1.0]])
     assert re.findall(r'style="width:([0-9.]+)%"', page([prediction])) == ["12.5", "87.5"]
+
+
+def test_each_head_has_its_map_with_the_weights_and_what_leads_it() -> None:
+    first = [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.6, 0.4, 0.0]]
+    second = [[0.0, 0.0, 1.0]] * 3
+    source = page([paired("not so good", first, second)])
+    _, heads = Reader(source).data
+    for head, weights in zip(heads, (first, second), strict=True):
+        steps = struct.unpack("<9H", base64.b64decode(str(head["weights"])))
+        found = [step / 65535 * float(str(head["full"])) for step in steps]
+        assert found == pytest.approx([weight for row in weights for weight in row], abs=1e-5)
+    assert heads[0]["lead"] == "good \u2192 not 0.600 \u00b7 good \u2192 so 0.400"
+    assert [head["full"] for head in heads] == [pytest.approx(0.8), 1.0]
+    inputs = [found for tag, found in Reader(source).elements if tag == "input"]
+    assert [("checked" in found, found["name"]) for found in inputs] == [(True, "head-0"), (False, "head-0")]
+    assert "head 2" in source
+
+
+def test_one_head_needs_no_switch_and_no_pairs_no_figure() -> None:
+    single = page([paired()])
+    assert "<input" not in single
+    assert "<figure>" in single
+    assert "<figure>" not in page([example()])
+
+
+def test_hostile_words_add_no_element_to_the_figure() -> None:
+    words = len(example(HOSTILE).tokens)
+    harmless, hostile = Reader(page([paired(" ".join("x" * words))])), Reader(page([paired(HOSTILE)]))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
+    assert len(hostile.data) == 2
+
+
+def test_the_page_of_a_long_text_stays_small() -> None:
+    text = " ".join(f"word{i}" for i in range(600))
+    even = [[1 / 600] * 600] * 600
+    assert len(page([paired(text, even, even)])) < 2_100_000

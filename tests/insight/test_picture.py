@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from given_predictions import SENTENCE, clipped, example, peaked
+from given_predictions import SENTENCE, clipped, example, paired, peaked
 from PIL import Image
 
 from sentattn.insight import picture
@@ -55,6 +55,25 @@ def test_what_has_no_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.left_out > 0
     assert kept.left_out + sum(len(line) for line in kept.lines) == 300
     assert texts_left_out == 1
+
+
+def test_maps_of_pairs_stand_below_the_text_and_the_picture_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, more = pixels(picture.picture([example()])), pixels(picture.picture([paired()]))
+    assert more.shape[0] > plain.shape[0] + DPI
+    monkeypatch.setattr(picture, "TALLEST", 8.0)
+    text = " ".join(f"word{i}" for i in range(100))
+    many = pixels(picture.picture([paired(text, *[[peaked(100, at=3)] * 100] * 3)] * 3))
+    assert many.shape[0] <= 8 * DPI
+    assert many.shape[1] <= picture.WIDTH * DPI
+
+
+def test_the_darkest_pair_is_where_the_largest_weight_is() -> None:
+    maps = [[0.0, 0.0, 1.0], [0.5, 0.3, 0.2], [0.5, 0.5, 0.0]]
+    image = pixels(picture.picture([paired("one two three", maps)]))
+    cells = (abs(image - [0xA9, 0x44, 0x00]).sum(axis=2) < 12)[-round(3 * 0.34 * DPI) - 22 :, : 2 * DPI]
+    rows, columns = cells.nonzero()
+    assert rows.max() < 22 + 0.34 * DPI
+    assert columns.min() > picture.MARGIN * DPI + 2 * 0.34 * DPI
 
 
 def test_colours_darken_with_the_weight() -> None:

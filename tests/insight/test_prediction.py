@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from given_predictions import example
+from given_predictions import example, paired
 
 from sentattn.insight.prediction import Prediction
 
@@ -32,3 +32,17 @@ def test_words_keep_the_case_of_the_text() -> None:
 def test_rows_of_another_length_than_the_tokens_are_our_bug() -> None:
     with pytest.raises(AssertionError):
         example("a b", [0.5, 0.25, 0.25])
+
+
+def test_pairs_are_a_key_of_the_json_only_where_there_are_any() -> None:
+    maps = [[[0.75, 0.25], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]]
+    found = json.loads(json.dumps(paired("a b", *maps).to_json()))
+    assert list(found) == ["text", "label", "probabilities", "tokens", "spans", "attention", "pairs"]
+    assert found["pairs"] == maps
+    assert "pairs" not in example("a b").to_json()
+
+
+@pytest.mark.parametrize("maps", [[[[1.0, 0.0]]], [[[1.0], [1.0]]], [[[0.5, 0.5]] * 2, [[1.0]]]])
+def test_a_map_that_is_not_square_over_the_tokens_is_our_bug(maps: list[list[list[float]]]) -> None:
+    with pytest.raises(AssertionError):
+        paired("a b", *maps)

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from given_predictions import SENTENCE, clipped, example, peaked
+from given_predictions import SENTENCE, clipped, example, paired, peaked
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -78,6 +78,16 @@ def test_several_hops_have_a_block_each_after_their_mean() -> None:
     assert blocks[1] == "mean of 2 hops  Slow 0.322 \u00b7 GREAT 0.322\n[Slow] at first, but the ending is [GREAT]."
     assert blocks[2] == "hop 1  Slow 0.600\n[Slow] at first, but the ending is GREAT."
     assert blocks[3] == "hop 2  GREAT 0.600\nSlow at first, but the ending is [GREAT]."
+
+
+def test_pairs_have_a_line_of_their_own() -> None:
+    maps = [[0.1, 0.8, 0.1], [0.0, 1.0, 0.0], [0.5, 0.3, 0.2]]
+    shown = render(paired("not that good", maps), color=False, width=80)
+    assert (
+        shown.splitlines()[-1]
+        == "pairs  not \u2192 that 0.800 \u00b7 good \u2192 not 0.500 \u00b7 good \u2192 that 0.300"
+    )
+    assert "pairs" not in render(example("not that good"), color=False, width=80)
 
 
 def test_many_hops_have_a_line_each() -> None:

@@ -1,0 +1,78 @@
+"""Token-to-token weights on their way from the model to a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from sentattn.inference import Classifier
+from sentattn.models.attention.structured import Structured
+from sentattn.run import Run
+
+TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
+
+
+def next_token(attention: Structured, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
+    """Two heads: in the first each token looks at the next one and the last at the first, in the second all evenly."""
+    batch, width = mask_BL.shape
+    pairs_BHLL = torch.zeros(batch, 2, width, width)
+    for row, count in enumerate(mask_BL.sum(dim=1).tolist()):
+        places = torch.arange(count)
+        pairs_BHLL[row, 0, places, (places + 1) % count] = 1.0
+        pairs_BHLL[row, 1, :count, :count] = 1 / count
+    return pairs_BHLL
+
+
+@pytest.fixture
+def with_pairs(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> Classifier:
+    """A model whose attention has token-to-token weights."""
+    monkeypatch.setattr(Structured, "pairs", next_token)
+    return tiny_run.classifier
+
+
+def test_pairs_are_maps_over_the_tokens_of_each_text(with_pairs: Classifier) -> None:
+    for prediction in with_pairs.predict(TEXTS, pairs=True):
+        count = len(prediction.tokens)
+        assert prediction.pairs is not None
+        shifted, even = prediction.pairs
+        assert shifted == [[float(s == (t + 1) % count) for s in range(count)] for t in range(count)]
+        assert even == [pytest.approx([1 / count] * count)] * count
+
+
+def test_all_else_is_the_same_with_pairs(with_pairs: Classifier) -> None:
+    for one, other in zip(with_pairs.predict(TEXTS), with_pairs.predict(TEXTS, pairs=True), strict=True):
+        assert (one.text, one.label, one.tokens, one.spans) == (other.text, other.label, other.tokens, other.spans)
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+        assert one.pairs is None
+
+
+def test_without_being_asked_for_no_pair_is_worked_out(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Structured, "pairs", lambda *_: pytest.fail("worked out for nothing"))
+    assert len(tiny_run.predict(TEXTS)) == 3
+
+
+def test_with_pairs_one_text_is_held_at_a_time(with_pairs: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, read = [], []
+
+    def recorded(attention: Structured, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
+        sizes.append(len(mask_BL))
+        return next_token(attention, states_BLD, mask_BL)
+
+    def source() -> Iterator[str]:
+        for text in TEXTS:
+            read.append(text)
+            yield text
+
+    monkeypatch.setattr(Structured, "pairs", recorded)
+    predictions = with_pairs.stream(source(), pairs=True)
+    assert next(predictions).text == TEXTS[0]
+    assert read == TEXTS[:1]
+    assert [prediction.text for prediction in predictions] == TEXTS[1:]
+    assert sizes == [1, 1, 1]
+
+
+def test_a_model_without_pairs_gives_none(tiny_run: Run) -> None:
+    assert [prediction.pairs for prediction in tiny_run.predict(TEXTS, pairs=True)] == [None] * 3
