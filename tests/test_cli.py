@@ -178,10 +178,22 @@ assert not heavy, heavy
 def test_waiting_threads_spin_briefly_unless_the_user_says_otherwise(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str | None
 ) -> None:
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE"):
         monkeypatch.setenv(name, "")  # so that what the command sets is undone as well
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     assert cli.run(lambda _: None, []) == 0
     assert os.environ.get("GOMP_SPINCOUNT") == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("0", "0")])
+def test_tensors_lie_in_huge_pages_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, expected: str
+) -> None:
+    monkeypatch.setenv("THP_MEM_ALLOC_ENABLE", given or "")
+    if given is None:
+        monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")
+    monkeypatch.setenv("GOMP_SPINCOUNT", cli.SPIN_COUNT)
+    assert cli.run(lambda _: None, []) == 0
+    assert os.environ.get("THP_MEM_ALLOC_ENABLE") == expected
