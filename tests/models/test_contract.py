@@ -114,7 +114,8 @@ def test_every_parameter_of_an_attention_gets_a_gradient(attention: Attention) -
 
 def test_every_parameter_of_a_variant_gets_a_gradient(model: TextClassifier) -> None:
     mask_BL = ragged_mask(7, 3, 5)
-    blind = {f"attention.{name}" for name in model.attention.shift_invariant_parameters}
+    slots = {"encoder": model.encoder, "attention": model.attention}
+    blind = {f"{slot}.{name}" for slot, module in slots.items() for name in module.shift_invariant_parameters}
     assert_gradients(model, lambda: model(tokens(mask_BL), mask_BL).logits_BC.square().sum(), blind)
 
 
@@ -142,6 +143,25 @@ def test_variant_ignores_padding_and_its_neighbours(model: TextClassifier) -> No
         torch.testing.assert_close(alone.logits_BC[0], together.logits_BC[row])
     order = torch.tensor([1, 2, 0])
     torch.testing.assert_close(model(ids[order], mask_BL[order]).logits_BC, together.logits_BC[order])
+
+
+def test_pairs_are_weights_over_real_tokens_where_a_variant_has_them() -> None:
+    mask_BL, wider_BL = ragged_mask(7, 2, 4), ragged_mask(7, 2, 4, width=11)
+    ids = tokens(wider_BL)
+    pairwise = []
+    for path in PRESETS:
+        model = make_model(path)
+        pairs_BHLL = model(ids, wider_BL, pairs=True).attended.pairs_BHLL
+        if pairs_BHLL is None:
+            continue
+        pairwise.append(path.stem)
+        expected_BHL = wider_BL[:, None].expand(pairs_BHLL.shape[:3]).to(pairs_BHLL.dtype)
+        assert (pairs_BHLL >= 0).all()
+        assert (pairs_BHLL.masked_select(~wider_BL[:, None, None]) == 0).all()
+        torch.testing.assert_close(pairs_BHLL.sum(3), expected_BHL)
+        narrow_BHLL = model(ids[:, :7], mask_BL, pairs=True).attended.pairs_BHLL
+        torch.testing.assert_close(narrow_BHLL, pairs_BHLL[..., :7, :7])
+    assert "transformer" in pairwise
 
 
 @pytest.mark.parametrize("path", ATTENTIONS + PRESETS, ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -6,10 +6,17 @@ import pytest
 
 from sentattn.config import compose
 from sentattn.errors import SettingError
-from sentattn.settings.choices import Choices, at, comment, conf_dir, defaults, load
+from sentattn.settings.choices import QUIRKS, Choices, at, comment, conf_dir, defaults, load
 
 FILES = sorted(conf_dir().glob("**/*.yaml"))
-PARTS = [file for file in FILES if file.parent != conf_dir()]
+PARTS = [file for file in FILES if file.parent not in (conf_dir(), conf_dir() / QUIRKS)]
+
+BESIDE_SLOTS = {
+    "additive": {"attention": {"hops": 1}},  # one hop is what makes `structured` additive
+    "relation_plain": {"attention": {"score": "none"}},  # its pairs all weigh the same
+    "transformer": {"embedding": {"positions": "${data.max_length}"}},  # nothing else tells it the order of words
+}
+"""What makes a variant beside its slots. The recipe is shared, so a comparison compares models."""
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
@@ -29,8 +36,7 @@ def test_each_choice_composes(file: Path) -> None:
 def test_presets_differ_in_their_slots_only() -> None:
     for file in (conf_dir() / "model").glob("*.yaml"):
         node = load(file)
-        assert set(node) - {"attention"} == {"defaults", "name"}
-        assert set(node.get("attention", ())) <= {"hops"}  # one hop is what makes `structured` additive
+        assert {key: node[key] for key in set(node) - {"defaults", "name"}} == BESIDE_SLOTS.get(file.stem, {})
         assert node["name"] == file.stem
         assert set(defaults(node)) == {"embedding", "encoder", "attention", "pooling"}
 

@@ -34,7 +34,7 @@ class Attention(nn.Module, ABC):
     """
 
     learns: ClassVar[bool] = True
-    shift_invariant_parameters: ClassVar[tuple[str, ...]] = ()
+    shift_invariant_parameters: tuple[str, ...] = ()
     out_dim: int
     hops: int
 

@@ -14,9 +14,11 @@ class Encoder(nn.Module, ABC):
     Attributes:
         out_dim: Width D of a state.
         bidirectional: Whether the second half of a state comes from reading the text backwards.
+        shift_invariant_parameters: Names of parameters that a softmax cannot see (their gradient is 0).
     """
 
     bidirectional: ClassVar[bool] = False
+    shift_invariant_parameters: tuple[str, ...] = ()
     out_dim: int
 
     @abstractmethod

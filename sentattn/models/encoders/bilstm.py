@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from sentattn.kinds import Count, Fraction, checked
 from sentattn.models.encoders.base import Encoder
+from sentattn.models.encoders.lstm import one_layer
 
 
 class BiLSTM(Encoder):
@@ -33,8 +34,8 @@ class BiLSTM(Encoder):
         super().__init__()
         self.out_dim = 2 * hidden
         widths = [dim] + [self.out_dim] * (layers - 1)
-        self.forwards = nn.ModuleList(_lstm(width, hidden) for width in widths)
-        self.backwards = nn.ModuleList(_lstm(width, hidden) for width in widths)
+        self.forwards = nn.ModuleList(one_layer(width, hidden) for width in widths)
+        self.backwards = nn.ModuleList(one_layer(width, hidden) for width in widths)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
@@ -58,16 +59,3 @@ def reversal(mask_BL: Tensor) -> Tensor:
 def reorder(states_BLD: Tensor, order_BL: Tensor) -> Tensor:
     """Takes the states of each row in the order given."""
     return states_BLD.gather(1, order_BL[..., None].expand_as(states_BLD))
-
-
-def _lstm(dim: int, hidden: int) -> nn.LSTM:
-    """One direction of one layer: orthogonal recurrent weights (Saxe et al. 2014), Glorot input weights, no bias."""
-    lstm = nn.LSTM(dim, hidden, batch_first=True)
-    with torch.no_grad():
-        for name, parameter in lstm.named_parameters():
-            if name.startswith("bias"):
-                nn.init.zeros_(parameter)
-                continue
-            for gate_weights in parameter.chunk(4):
-                (nn.init.xavier_uniform_ if "ih" in name else nn.init.orthogonal_)(gate_weights)
-    return lstm

@@ -1,0 +1,142 @@
+"""Attention over pairs of tokens (Kim 2018, after the relation networks of Santoro et al. 2017)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from sentattn.errors import SettingError
+from sentattn.kinds import Count, checked
+from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.attention.relation_pairs import Halves, PairLinear, Room, score, sum_pairs
+
+
+class Relation(Attention):
+    """Reads features of pairs of tokens; each token t weighs the tokens s it is paired with.
+
+    z_ts = v . tanh(W1 x_t + W2 x_s + c) with a hidden layer of width A, a_t. = softmax of z_t. over the
+    real tokens s, f(x_t, x_s) = relu(G2 relu(G1 [x_t; x_s] + c1) + c2) of width F, and the value is the
+    mean over the real t of sum_s a_ts f(x_t, x_s), R = 1. A token weighs the mean over the real t of
+    a_ts: how much it is read as the second of a pair. Parameters: (2 D A + A + A) + (2 D F + F) + (F F + F).
+
+    The post scores a pair by one linear layer, z_ts = u . [x_t; x_s] + c, 2 D + 1 parameters. A softmax
+    over s cannot see its half for t, but the post's gate can: f is multiplied by
+    g_ts = sigmoid(tanh(z_ts)), summed over all pairs and divided by their number. The weight of a
+    token is then its share of all gates, sum_t g_ts / sum_ts g_ts, and `pairs` shows each row of gates
+    divided by its sum.
+
+    Args:
+        dim: Width D of the states.
+        hidden: Width A of the hidden layer of `score=pairwise`.
+        width: Width F of both layers of f, and so of the value.
+        score: How a pair is scored: `pairwise` as above, `linear` as in the post, or `none` for the
+            same weight for all (a_ts = 1/n), which is a relation network without attention.
+        gate: What makes weights of scores: `softmax` or the post's `sigmoid`.
+        self_pairs: Whether a token is paired with itself. Without, n (n - 1) pairs count in place of
+            n^2; the token of a text of one keeps its own.
+
+    Raises:
+        SettingError: If an argument is out of range, or `score` cannot go with `gate`.
+    """
+
+    learns = True
+    learns_unless: ClassVar[dict[str, str]] = {"score": "none"}
+
+    @checked
+    def __init__(
+        self,
+        *,
+        dim: Count,
+        hidden: Count = 32,
+        width: Count = 32,
+        score: Literal["pairwise", "linear", "none"] = "pairwise",
+        gate: Literal["softmax", "sigmoid"] = "softmax",
+        self_pairs: bool = True,
+    ) -> None:
+        super().__init__()
+        _check(score, gate)
+        self.out_dim = width
+        self.hops = 1
+        self.gate = gate
+        self.self_pairs = self_pairs
+        self.score_pair = None if score == "none" else PairLinear(dim, 1 if score == "linear" else hidden)
+        self.score_out = nn.Linear(hidden, 1, bias=False) if score == "pairwise" else None
+        self.feature_pair = PairLinear(dim, width)
+        self.feature_out = nn.Linear(width, width)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Glorot for the scores, He for the relu layers, no bias."""
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif name.startswith("score"):
+                nn.init.xavier_uniform_(parameter)
+            else:
+                nn.init.kaiming_uniform_(parameter, nonlinearity="relu")
+
+    def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
+        """Returns values_BRD of the features' width, with R = 1."""
+        sums_BF, reads_BL = sum_pairs(self._weigh, mask_BL, self._halves(states_BLD))
+        values_BF = sums_BF / self._counts(mask_BL)
+        weights_BL = reads_BL / reads_BL.sum(dim=1, keepdim=True)
+        return Attended(values_BF[:, None].to(states_BLD.dtype), weights_BL[:, None])
+
+    @torch.no_grad()
+    def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns the weights a_ts of each t, or its gates divided by their sum, (B, 1, L, L)."""
+        halves = self._halves(states_BLD)
+        pairs_BLL = halves.score_first_BLA.new_zeros(*mask_BL.shape, mask_BL.shape[1])
+        room = Room.like(pairs_BLL)
+        for texts, firsts in halves.slices():
+            _, scores_BTL = score(halves.cut(texts, firsts), room)
+            pairs_BLL[texts, firsts] = self._weigh(scores_BTL, mask_BL[texts], firsts)
+        sums_BL1 = pairs_BLL.sum(dim=2, keepdim=True)
+        return (pairs_BLL / sums_BL1.masked_fill(sums_BL1 == 0, 1.0))[:, None]
+
+    def _halves(self, states_BLD: Tensor) -> Halves:
+        """What each token adds to its pairs, in single precision or better: thousands of pairs are summed."""
+        feature_first, feature_second = self.feature_pair.halves(states_BLD)
+        if self.score_pair is None:
+            score_first = score_second = torch.zeros_like(feature_first[..., :1])
+        else:
+            score_first, score_second = self.score_pair.halves(states_BLD)
+        v_A = None if self.score_out is None else self.score_out.weight[0]
+        features = (feature_first, feature_second, self.feature_out.weight, self.feature_out.bias)
+        halves = (score_first, score_second, v_A, *features)
+        return Halves._make(x if x is None or x.dtype == torch.float64 else x.float() for x in halves)
+
+    def _weigh(self, scores_BTL: Tensor, mask_BL: Tensor, firsts: slice) -> Tensor:
+        """Weights of the pairs of some first tokens; exactly 0 where either token is padding."""
+        counted_BTL = mask_BL[:, firsts, None] & mask_BL[:, None]
+        if not self.self_pairs:
+            positions_L = torch.arange(mask_BL.shape[1], device=mask_BL.device)
+            other_TL = positions_L[firsts, None] != positions_L
+            counted_BTL = counted_BTL & (other_TL | (mask_BL.sum(dim=1) == 1)[:, None, None])
+        if self.gate == "sigmoid":
+            return scores_BTL.tanh().sigmoid().masked_fill(~counted_BTL, 0.0)
+        scores_BTL = scores_BTL.masked_fill(~counted_BTL, torch.finfo(scores_BTL.dtype).min)
+        return masked_softmax(scores_BTL, mask_BL).masked_fill(~counted_BTL, 0.0)
+
+    def _counts(self, mask_BL: Tensor) -> Tensor:
+        """What the sum over pairs is divided by, (B, 1): first tokens, or with a gate pairs."""
+        tokens_B1 = mask_BL.sum(dim=1, keepdim=True)
+        if self.gate == "softmax":
+            return tokens_B1
+        return tokens_B1 * (tokens_B1 if self.self_pairs else (tokens_B1 - 1).clamp_min(1))
+
+
+def _check(score: str, gate: str) -> None:
+    """Refuses a score that its gate cannot see, or has not got."""
+    if score == "linear" and gate == "softmax":
+        raise SettingError(
+            "Relation: score=linear needs gate=sigmoid, because a softmax cancels the first token's half of a linear"
+            " score: type model.attention.gate=sigmoid, or model.attention.score=pairwise."
+        )
+    if score == "none" and gate == "sigmoid":
+        raise SettingError(
+            "Relation: score=none gives gate=sigmoid nothing to work on: type model.attention.gate=softmax,"
+            " or model.attention.score=pairwise."
+        )

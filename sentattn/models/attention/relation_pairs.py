@@ -1,0 +1,207 @@
+"""A weighted sum over all pairs of tokens that never holds all pairs at once.
+
+A dense layer on the pair [x_t; x_s] is the sum of two layers on single tokens, so no pair is ever
+concatenated. What follows that sum is worked out for a slice of the pairs at a time, and once more
+in the backward pass: memory grows with the length, not with its square. The backward pass is
+written out so that one slice after another can use the same memory. Automatic differentiation of
+recomputed slices spends a third more time, most of it on memory that is new to the cache.
+
+Letters of shapes: T first tokens of a slice, L second tokens, A width of the scores' layer, F of the features'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+Weigh = Callable[[Tensor, Tensor, slice], Tensor]
+"""scores_BTL, mask_BL, which first tokens those are -> weights_BTL, exactly 0 where a pair does not count."""
+
+BUDGET = {"cpu": 2**20, "cuda": 2**26}
+"""Numbers in a tensor of one slice: few enough for a CPU's cache, enough to keep a GPU busy."""
+
+
+class PairLinear(nn.Linear):
+    """A dense layer on the pair [x_t; x_s] of two tokens, in two halves that add up to it.
+
+    Args:
+        dim: Width of one token.
+        width: Width of the layer.
+    """
+
+    def __init__(self, dim: int, width: int) -> None:
+        super().__init__(2 * dim, width)
+
+    def halves(self, states_BLD: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what each token adds as the first of a pair, with the bias, and as the second."""
+        first, second = self.weight.chunk(2, dim=1)
+        return nn.functional.linear(states_BLD, first, self.bias), nn.functional.linear(states_BLD, second)
+
+
+class Halves(NamedTuple):
+    """What pairs are worked out from; also the gradients of that.
+
+    The score of a pair is v . tanh(first + second), or first + second itself where there is no v. Its
+    features are relu(weight relu(first + second) + bias).
+    """
+
+    score_first_BLA: Tensor
+    score_second_BLA: Tensor
+    v_A: Tensor | None
+    feature_first_BLF: Tensor
+    feature_second_BLF: Tensor
+    weight_FF: Tensor
+    bias_F: Tensor
+
+    def slices(self) -> Iterator[tuple[slice, slice]]:
+        """Yields which texts, and which first tokens in them, are worked out at once."""
+        batch, length, features = self.feature_first_BLF.shape
+        numbers = BUDGET.get(self.weight_FF.device.type, BUDGET["cuda"])
+        rows = max(1, numbers // (length * max(features, self.score_first_BLA.shape[2])))
+        texts = max(1, rows // length)
+        for text in range(0, batch, texts):
+            for first in range(0, length, rows):
+                yield slice(text, text + texts), slice(first, first + rows)
+
+    def cut(self, texts: slice, firsts: slice) -> Halves:
+        """Returns a view of one slice."""
+        return self._replace(
+            score_first_BLA=self.score_first_BLA[texts, firsts],
+            score_second_BLA=self.score_second_BLA[texts],
+            feature_first_BLF=self.feature_first_BLF[texts, firsts],
+            feature_second_BLF=self.feature_second_BLF[texts],
+        )
+
+
+class Room(NamedTuple):
+    """Memory that one slice after another is worked out in; None for new memory each time."""
+
+    layer: Tensor | None = None
+    hidden: Tensor | None = None
+    features: Tensor | None = None
+    below: Tensor | None = None
+
+    @classmethod
+    def like(cls, tensor: Tensor) -> Room:
+        """Returns room of a tensor's kind and on its device; the first slice sets its size."""
+        return cls(*(tensor.new_empty(0) for _ in cls._fields))
+
+
+class PairSum(torch.autograd.Function):
+    """Sums the features of all pairs by their weights, slice by slice."""
+
+    @staticmethod
+    def forward(ctx: Any, weigh: Weigh, mask_BL: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.weigh = weigh
+        ctx.save_for_backward(mask_BL, *tensors)
+        halves = Halves(*tensors)
+        values_BF = torch.zeros_like(halves.feature_first_BLF[:, 0])
+        reads_BL = torch.zeros_like(halves.score_first_BLA[..., 0])
+        room = Room.like(values_BF)
+        with torch.autocast(mask_BL.device.type, enabled=False):
+            for texts, firsts in halves.slices():
+                values, reads = _read(weigh, mask_BL[texts], firsts, halves.cut(texts, firsts), room)
+                values_BF[texts] += values
+                reads_BL[texts] += reads
+        return values_BF, reads_BL
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dvalues_BF: Tensor, dreads_BL: Tensor) -> tuple[Tensor | None, ...]:
+        mask_BL, *tensors = ctx.saved_tensors
+        halves = Halves(*tensors)
+        gradients = Halves._make(None if tensor is None else torch.zeros_like(tensor) for tensor in tensors)
+        room = Room.like(dvalues_BF)
+        with torch.autocast(mask_BL.device.type, enabled=False):
+            for texts, firsts in halves.slices():
+                part, into = halves.cut(texts, firsts), gradients.cut(texts, firsts)
+                layer_BTLA, scores_BTL = score(part, room)
+                with torch.enable_grad():
+                    weights_BTL = ctx.weigh(scores_BTL.requires_grad_(), mask_BL[texts], firsts)
+                dweights_BTL = _feature_gradients(part, into, weights_BTL.detach(), dvalues_BF[texts], room)
+                dweights_BTL += dreads_BL[texts, None]
+                (dscores_BTL,) = torch.autograd.grad(weights_BTL, scores_BTL, dweights_BTL)
+                _score_gradients(part, into, layer_BTLA, dscores_BTL)
+        return None, None, *gradients
+
+
+def sum_pairs(weigh: Weigh, mask_BL: Tensor, halves: Halves) -> tuple[Tensor, Tensor]:
+    """Sums the features of all pairs by their weights.
+
+    Args:
+        weigh: Scores to weights, for the pairs of some first tokens with all second ones.
+        mask_BL: True at real tokens.
+        halves: What the pairs are worked out from.
+
+    Returns:
+        The sum of all pairs' weights x features, values_BF, and for each token the sum of its weights as
+        the second of a pair, reads_BL.
+    """
+    if torch.compiler.is_compiling():  # the number of slices would fix the length in an exported graph
+        return _read(weigh, mask_BL, slice(None), halves, Room())
+    values_BF, reads_BL = PairSum.apply(weigh, mask_BL, *halves)  # type: ignore[no-untyped-call]
+    return values_BF, reads_BL
+
+
+def score(part: Halves, room: Room) -> tuple[Tensor, Tensor]:
+    """Returns the scores' layer of a slice, (B, T, L, A), and scores_BTL."""
+    layer_BTLA = _add(part.score_first_BLA, part.score_second_BLA, room.layer)
+    if part.v_A is None:
+        return layer_BTLA, layer_BTLA.squeeze(3)
+    layer_BTLA.tanh_()
+    return layer_BTLA, layer_BTLA @ part.v_A
+
+
+def _read(weigh: Weigh, mask_BL: Tensor, firsts: slice, part: Halves, room: Room) -> tuple[Tensor, Tensor]:
+    weights_BTL = weigh(score(part, room)[1], mask_BL, firsts)
+    _, features_BTLF = _features(part, room)
+    values_B1F = weights_BTL.flatten(1)[:, None] @ features_BTLF.flatten(1, 2)
+    return values_B1F[:, 0], weights_BTL.sum(1)
+
+
+def _features(part: Halves, room: Room) -> tuple[Tensor, Tensor]:
+    """The features' hidden layer and the features themselves, (B, T, L, F) both."""
+    hidden_BTLF = _add(part.feature_first_BLF, part.feature_second_BLF, room.hidden).relu_()
+    features_BTLF = _dense(hidden_BTLF, part.weight_FF.t(), room.features)
+    return hidden_BTLF, features_BTLF.add_(part.bias_F).relu_()
+
+
+def _feature_gradients(part: Halves, into: Halves, weights_BTL: Tensor, dvalues_BF: Tensor, room: Room) -> Tensor:
+    """Adds the gradients that come through the features; returns that of the weights."""
+    hidden_BTLF, features_BTLF = _features(part, room)
+    dweights_BTL = (features_BTLF.flatten(1, 2) @ dvalues_BF[..., None]).view_as(weights_BTL)
+    slopes_BTLF = features_BTLF.sign_().mul_(dvalues_BF[:, None, None]).mul_(weights_BTL[..., None])
+    into.weight_FF.addmm_(slopes_BTLF.flatten(0, 2).t(), hidden_BTLF.flatten(0, 2))
+    into.bias_F.add_(slopes_BTLF.sum(dim=(0, 1, 2)))
+    below_BTLF = _dense(slopes_BTLF, part.weight_FF, room.below).mul_(hidden_BTLF.sign_())
+    into.feature_first_BLF.add_(below_BTLF.sum(2))
+    into.feature_second_BLF.add_(below_BTLF.sum(1))
+    return dweights_BTL
+
+
+def _score_gradients(part: Halves, into: Halves, layer_BTLA: Tensor, dscores_BTL: Tensor) -> None:
+    """Adds the gradients that come through the scores."""
+    first_BT1, second_BL1 = dscores_BTL.sum(2)[..., None], dscores_BTL.sum(1)[..., None]
+    if part.v_A is None or into.v_A is None:
+        into.score_first_BLA.add_(first_BT1)
+        into.score_second_BLA.add_(second_BL1)
+        return
+    into.v_A.addmv_(layer_BTLA.flatten(0, 2).t(), dscores_BTL.flatten())
+    bent_BTLA = layer_BTLA.square_().mul_(dscores_BTL[..., None])  # tanh' = 1 - tanh^2
+    into.score_first_BLA.addcmul_(first_BT1 - bent_BTLA.sum(2), part.v_A)
+    into.score_second_BLA.addcmul_(second_BL1 - bent_BTLA.sum(1), part.v_A)
+
+
+def _add(first_BTF: Tensor, second_BLF: Tensor, room: Tensor | None) -> Tensor:
+    """Sums of all pairs, (B, T, L, F)."""
+    out = None if room is None else room.resize_(*first_BTF.shape[:2], *second_BLF.shape[1:])
+    return torch.add(first_BTF[:, :, None], second_BLF[:, None], out=out)
+
+
+def _dense(pairs_BTLF: Tensor, weight_FF: Tensor, room: Tensor | None) -> Tensor:
+    out = None if room is None else room.resize_(pairs_BTLF.shape).flatten(0, 2)
+    return torch.mm(pairs_BTLF.flatten(0, 2), weight_FF, out=out).view_as(pairs_BTLF)

@@ -1,0 +1,86 @@
+"""Convolutions over the words (Kim 2014, Convolutional Neural Networks for Sentence Classification)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from sentattn.errors import SettingError
+from sentattn.kinds import Count, Fraction, checked
+from sentattn.models.encoders.base import Encoder
+
+
+class CNN(Encoder):
+    """Filters of several widths side by side, then relu; a state knows the few words around it.
+
+    The output is as long as the input: a filter of width W at token t sees tokens t - (W - 1) // 2 to
+    t + W // 2, with zeros beyond the real ones. Kim takes the maximum over the tokens (`max` attention),
+    and convolves only where the whole filter fits; here it may reach over the edge, so that a text of
+    one word has a state too. Parameters a layer: the sum over the widths of (W in + 1) channels.
+
+    Args:
+        dim: Width of the incoming states.
+        widths: Numbers of tokens that the filters see, each given `channels` filters.
+        channels: Filters of each width; the states are len(widths) channels wide.
+        layers: Number of layers.
+        dropout: Share of each layer's outgoing components set to 0 while training.
+
+    Raises:
+        SettingError: If an argument is out of range or `widths` is empty.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        dim: Count,
+        widths: Sequence[Count] = (3, 4, 5),
+        channels: Count = 100,
+        layers: Count = 1,
+        dropout: Fraction = 0.0,
+    ) -> None:
+        super().__init__()
+        if not widths:
+            raise SettingError("CNN: widths=[] leaves no filter: it takes one width or more, such as [3,4,5].")
+        self.out_dim = len(widths) * channels
+        incoming = [dim] + [self.out_dim] * (layers - 1)
+        self.layers = nn.ModuleList(Filters(dim=width, widths=widths, channels=channels) for width in incoming)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLD; padding is all zeros."""
+        pad_B1L = ~mask_BL[:, None]
+        states = states_BLE.transpose(1, 2).masked_fill(pad_B1L, 0.0)
+        for layer in self.layers:
+            states = self.dropout(torch.relu(layer(states))).masked_fill(pad_B1L, 0.0)
+        return states.transpose(1, 2)
+
+
+class Filters(nn.Module):
+    """Filters of several widths side by side, with zeros beyond the edges, so that no token is lost.
+
+    Weights start as He et al. (2015) have them for relu, biases at 0.
+
+    Args:
+        dim: Width of the incoming states.
+        widths: Numbers of tokens that the filters see.
+        channels: Filters of each width.
+    """
+
+    def __init__(self, *, dim: int, widths: Sequence[int], channels: int) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv1d(dim, channels, width) for width in widths)
+        self.edges = [((width - 1) // 2, width // 2) for width in widths]
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.kaiming_uniform_(parameter, nonlinearity="relu")
+
+    def forward(self, states_BDL: Tensor) -> Tensor:
+        """Returns what the filters give, those of the first width first, (B, len(widths) channels, L)."""
+        pairs = zip(self.convolutions, self.edges, strict=True)
+        return torch.cat([convolution(pad(states_BDL, edges)) for convolution, edges in pairs], dim=1)

@@ -1,0 +1,54 @@
+"""One-directional LSTM (Hochreiter and Schmidhuber 1997)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from sentattn.kinds import Count, Fraction, checked
+from sentattn.models.encoders.base import Encoder
+
+
+class LSTM(Encoder):
+    """Reads the text forwards, so that a state knows what stands before it.
+
+    Real tokens stand first in each row, so no real token is read after padding and nothing needs to be
+    packed. Parameters a layer: 4 U (in + U) + 8 U.
+
+    Args:
+        dim: Width of the incoming states.
+        hidden: Units U, the width of the states.
+        layers: Number of layers.
+        dropout: Share of each layer's outgoing components set to 0 while training.
+
+    Raises:
+        SettingError: If an argument is out of range.
+    """
+
+    @checked
+    def __init__(self, *, dim: Count, hidden: Count = 100, layers: Count = 1, dropout: Fraction = 0.0) -> None:
+        super().__init__()
+        self.out_dim = hidden
+        self.layers = nn.ModuleList(one_layer(width, hidden) for width in [dim] + [hidden] * (layers - 1))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLD."""
+        states = states_BLE
+        for layer in self.layers:
+            ahead, _ = layer(states)
+            states = self.dropout(ahead)
+        return states
+
+
+def one_layer(dim: int, hidden: int) -> nn.LSTM:
+    """One direction of one layer: orthogonal recurrent weights (Saxe et al. 2014), Glorot input weights, no bias."""
+    lstm = nn.LSTM(dim, hidden, batch_first=True)
+    with torch.no_grad():
+        for name, parameter in lstm.named_parameters():
+            if name.startswith("bias"):
+                nn.init.zeros_(parameter)
+                continue
+            for gate_weights in parameter.chunk(4):
+                (nn.init.xavier_uniform_ if "ih" in name else nn.init.orthogonal_)(gate_weights)
+    return lstm

@@ -1,0 +1,80 @@
+"""The LSTM against a packed `nn.LSTM` with the same weights, and against its equations in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from sentattn.models.encoders.bilstm import BiLSTM
+from sentattn.models.encoders.lstm import LSTM
+
+LENGTHS = torch.tensor([9, 1, 4, 7])
+MASK_BL = torch.arange(9)[None] < LENGTHS[:, None]
+
+
+def twin(encoder: LSTM, layers: int) -> nn.LSTM:
+    packed = nn.LSTM(5, 6, num_layers=layers, batch_first=True).to(next(encoder.parameters()).dtype)
+    with torch.no_grad():
+        for number, layer in enumerate(encoder.layers):
+            for name, value in layer.named_parameters():
+                getattr(packed, name.replace("_l0", f"_l{number}")).copy_(value)
+    return packed
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_equals_packed(dtype: torch.dtype, tolerance: float, layers: int) -> None:
+    torch.manual_seed(0)
+    encoder = LSTM(dim=5, hidden=6, layers=layers).to(dtype)
+    states = torch.randn(4, 9, 5, dtype=dtype)
+    packed, _ = twin(encoder, layers)(pack_padded_sequence(states, LENGTHS, batch_first=True, enforce_sorted=False))
+    expected = pad_packed_sequence(packed, batch_first=True)[0]
+    torch.testing.assert_close(encoder(states, MASK_BL)[MASK_BL], expected[MASK_BL], atol=tolerance, rtol=0)
+
+
+def test_equals_the_equations() -> None:
+    torch.manual_seed(0)
+    encoder = LSTM(dim=5, hidden=6).double()
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.normal_()
+    states = torch.randn(4, 9, 5, dtype=torch.float64)
+    ours = encoder(states, MASK_BL).detach().numpy()
+    w_in, w_rec, b_in, b_rec = (parameter.detach().numpy() for parameter in encoder.layers[0].parameters())
+    for row, n in enumerate(LENGTHS.tolist()):
+        h, c = np.zeros(6), np.zeros(6)
+        for t in range(n):
+            i, f, g, o = np.split(w_in @ states[row, t].numpy() + b_in + w_rec @ h + b_rec, 4)
+            i, f, o = (1 / (1 + np.exp(-gate)) for gate in (i, f, o))
+            c = f * c + i * np.tanh(g)
+            h = o * np.tanh(c)
+            np.testing.assert_allclose(ours[row, t], h, atol=1e-12)
+
+
+def test_starts_as_a_direction_of_the_bilstm_with_orthogonal_recurrence_and_no_bias() -> None:
+    torch.manual_seed(0)
+    ours = dict(LSTM(dim=5, hidden=6).layers[0].named_parameters())
+    torch.manual_seed(0)
+    for name, value in BiLSTM(dim=5, hidden=6).forwards[0].named_parameters():
+        assert torch.equal(ours[name], value), name
+    for gate in ours["weight_hh_l0"].chunk(4):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(6), atol=1e-5, rtol=0)
+    assert (ours["bias_ih_l0"] == 0).all()
+    assert (ours["bias_hh_l0"] == 0).all()
+
+
+def test_parameter_count_is_the_formula_and_states_are_as_wide_as_one_direction() -> None:
+    encoder = LSTM(dim=5, hidden=6, layers=2)
+    assert sum(p.numel() for p in encoder.parameters()) == sum(4 * 6 * (width + 6) + 8 * 6 for width in (5, 6))
+    assert encoder.out_dim == encoder(torch.randn(4, 9, 5), MASK_BL).shape[2] == 6
+    assert not encoder.bidirectional
+
+
+def test_dropout_acts_in_training_only() -> None:
+    encoder = LSTM(dim=5, hidden=6, dropout=0.5)
+    states = torch.randn(4, 9, 5)
+    assert (encoder.train()(states, MASK_BL) == 0).any()
+    assert not (encoder.eval()(states, MASK_BL) == 0).any()

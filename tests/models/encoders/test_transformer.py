@@ -1,0 +1,132 @@
+"""The transformer against its equations in NumPy, row by row without padding, and the preset around it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from sentattn.config import compose, override
+from sentattn.errors import SettingError
+from sentattn.models.encoders.transformer import Block, SelfAttention, Transformer
+
+LENGTHS = [6, 1, 4]
+MASK_BL = torch.arange(6)[None] < torch.tensor(LENGTHS)[:, None]
+E, H = 6, 2
+
+
+def drawn(layers: int = 2) -> Transformer:
+    torch.manual_seed(0)
+    encoder = Transformer(dim=E, heads=H, hidden=5, layers=layers).double().eval()
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.normal_()
+    return encoder
+
+
+def inputs() -> torch.Tensor:
+    return torch.randn(3, 6, E, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def dense(layer: nn.Module, x: np.ndarray) -> np.ndarray:
+    assert isinstance(layer, nn.Linear)
+    return x @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
+
+
+def normalised(norm: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(axis=1, keepdims=True)
+    scaled = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-6)
+    return scaled * norm.weight.detach().numpy() + norm.bias.detach().numpy()
+
+
+def attended(attention: SelfAttention, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multi-head attention over the n rows of `x`: (n, E), and the weights (H, n, n)."""
+    q, k, v = (dense(layer, x) for layer in (attention.query, attention.key, attention.value))
+    read, maps = [], []
+    for head in range(H):
+        part = slice(head * E // H, (head + 1) * E // H)
+        exponentials = np.exp(q[:, part] @ k[:, part].T / np.sqrt(E / H))
+        maps.append(exponentials / exponentials.sum(axis=1, keepdims=True))
+        read.append(maps[-1] @ v[:, part])
+    return dense(attention.combine, np.concatenate(read, axis=1)), np.array(maps)
+
+
+def encoded(encoder: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The states of one text, (n, E), and the weights of all blocks, (layers H, n, n)."""
+    maps = []
+    for block in encoder.blocks:
+        assert isinstance(block, Block)
+        added, weights = attended(block.attention, x)
+        maps.append(weights)
+        x = normalised(block.attention_norm, x + added)
+        hidden = np.maximum(dense(block.network[0], x), 0.0)
+        x = normalised(block.network_norm, x + dense(block.network[2], hidden))
+    return x, np.concatenate(maps)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_states_and_pairs_equal_the_equations(layers: int) -> None:
+    encoder, states_BLE = drawn(layers), inputs()
+    ours, pairs_BHLL = encoder(states_BLE, MASK_BL), encoder.pairs(states_BLE, MASK_BL)
+    assert pairs_BHLL.shape == (3, layers * H, 6, 6)
+    for row, n in enumerate(LENGTHS):
+        states, maps = encoded(encoder, states_BLE[row, :n].numpy())
+        np.testing.assert_allclose(ours[row, :n].detach(), states, atol=1e-10)
+        np.testing.assert_allclose(pairs_BHLL[row, :, :n, :n].detach(), maps, atol=1e-12)
+        assert (pairs_BHLL[row, :, n:] == 0).all()
+        assert (pairs_BHLL[row, :, :, n:] == 0).all()
+
+
+def test_weights_times_values_are_what_the_attention_reads() -> None:
+    attention, states_BLE = drawn().blocks[0].attention, inputs()
+    assert isinstance(attention, SelfAttention)
+    values_BHLd = attention.value(states_BLE).unflatten(2, (H, E // H)).transpose(1, 2)
+    read_BLE = (attention.weights(states_BLE, MASK_BL) @ values_BHLd).transpose(1, 2).flatten(2)
+    expected = attention(states_BLE, MASK_BL)
+    torch.testing.assert_close(attention.combine(read_BLE)[MASK_BL], expected[MASK_BL])
+
+
+def test_the_bias_of_the_keys_is_named_as_what_the_softmax_cannot_see() -> None:
+    encoder = drawn()
+    encoder(inputs(), MASK_BL)[MASK_BL].pow(3).sum().backward()
+    names = {name for name, p in encoder.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-10}
+    assert names == set(encoder.shift_invariant_parameters)
+    assert names == {"blocks.0.attention.key.bias", "blocks.1.attention.key.bias"}
+
+
+@given(order=st.permutations(range(6)))
+def test_without_positions_the_order_of_the_words_does_not_count(order: list[int]) -> None:
+    encoder, states_BLE = drawn(), inputs()[:1]
+    mask_BL = torch.ones(1, 6, dtype=torch.bool)
+    torch.testing.assert_close(encoder(states_BLE[:, order], mask_BL), encoder(states_BLE, mask_BL)[:, order])
+
+
+def test_dropout_acts_on_what_is_added_in_training_only() -> None:
+    encoder = Transformer(dim=E, heads=H, hidden=5, dropout=0.5)
+    states_BLE = inputs().float()
+    kept = encoder.eval()(states_BLE, MASK_BL)
+    assert torch.equal(kept, encoder(states_BLE, MASK_BL))
+    assert not torch.equal(kept, encoder.train()(states_BLE, MASK_BL))
+
+
+def test_heads_that_do_not_divide_the_width_are_refused_with_what_does() -> None:
+    with pytest.raises(SettingError, match=re.escape("heads=4 does not divide the width 6")) as refused:
+        Transformer(dim=6, heads=4)
+    assert "one of 1, 2, 3, 6" in str(refused.value)
+
+
+def test_the_preset_has_a_position_for_every_token_that_is_read() -> None:
+    saved = compose(["model=transformer", "data.max_length=200"])
+    several = [
+        compose(["model=transformer"]),
+        saved,
+        compose(["model=transformer", "data.max_length=200", "model.embedding.positions=250"]),
+        override(saved, ["data=imdb"], only=["data"]),
+        override(compose(["model=mean", "data.max_length=900"]), ["model=transformer"]),
+    ]
+    assert [settings["model"]["embedding"]["positions"] for settings in several] == [600, 200, 250, 200, 900]
