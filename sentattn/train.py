@@ -5,7 +5,10 @@ usage: python -m sentattn.train [KEY=VALUE ...] [--cfg job] [--config-dir FOLDER
   data=demo                demo or imdb (with data.path=aclImdb_v1.tar.gz); data.limit=500 for a quick look
   model=structured         a variant; `python -m sentattn.list models` shows them all
   model.attention.hops=4   a setting of one of its parts; model/attention=uniform exchanges the part itself
+  model/embedding=ngrams   bigrams and trigrams beside the words; model/pooling=prune and model/encoder=cnn likewise
   loss.penalty=0.0         keeps the hops apart
+  loss.class_weights=none  balanced, or a number for each class such as [1,2]
+  faithful=false           true repeats the quirks of the variant's source; docs/sources.md lists them
   optimizer.lr=0.005       optimizer=adamw and scheduler=cosine exchange what learns, and how fast when
   trainer.max_epochs=8     like any other argument of Lightning's Trainer
   seed=0                   of the weights and of the order of the rows
@@ -20,6 +23,7 @@ Examples:
   python -m sentattn.train
   python -m sentattn.train model=mean data=imdb data.path=aclImdb_v1.tar.gz seed=1
   python -m sentattn.train model.attention.hops=8 model/pooling=mean loss.penalty=0.3 logger=none
+  python -m sentattn.train model=relation data=imdb data.path=aclImdb_v1.tar.gz data.max_length=100
 """
 
 from __future__ import annotations

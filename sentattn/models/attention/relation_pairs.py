@@ -3,8 +3,8 @@
 A dense layer on the pair [x_t; x_s] is the sum of two layers on single tokens, so no pair is ever
 concatenated. What follows that sum is worked out for a slice of the pairs at a time, and once more
 in the backward pass: memory grows with the length, not with its square. The backward pass is
-written out so that one slice after another can use the same memory. Automatic differentiation of
-recomputed slices spends a third more time, most of it on memory that is new to the cache.
+written out so that one slice after another can use the same memory; automatic differentiation of
+recomputed slices takes a quarter more time.
 
 Letters of shapes: T first tokens of a slice, L second tokens, A width of the scores' layer, F of the features'.
 """
@@ -174,10 +174,10 @@ def _feature_gradients(part: Halves, into: Halves, weights_BTL: Tensor, dvalues_
     """Adds the gradients that come through the features; returns that of the weights."""
     hidden_BTLF, features_BTLF = _features(part, room)
     dweights_BTL = (features_BTLF.flatten(1, 2) @ dvalues_BF[..., None]).view_as(weights_BTL)
-    slopes_BTLF = features_BTLF.sign_().mul_(dvalues_BF[:, None, None]).mul_(weights_BTL[..., None])
+    slopes_BTLF = features_BTLF.gt_(0).mul_(dvalues_BF[:, None, None]).mul_(weights_BTL[..., None])
     into.weight_FF.addmm_(slopes_BTLF.flatten(0, 2).t(), hidden_BTLF.flatten(0, 2))
     into.bias_F.add_(slopes_BTLF.sum(dim=(0, 1, 2)))
-    below_BTLF = _dense(slopes_BTLF, part.weight_FF, room.below).mul_(hidden_BTLF.sign_())
+    below_BTLF = _dense(slopes_BTLF, part.weight_FF, room.below).mul_(hidden_BTLF.gt_(0))
     into.feature_first_BLF.add_(below_BTLF.sum(2))
     into.feature_second_BLF.add_(below_BTLF.sum(1))
     return dweights_BTL
