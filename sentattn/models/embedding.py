@@ -14,7 +14,9 @@ from sentattn.kinds import Count, Fraction, checked
 
 PAD_ID, UNKNOWN_ID = 0, 1
 STD = 0.1
-"""Spread of the vectors at the start."""
+"""Spread of the words' vectors at the start."""
+POSITION_STD = 0.02
+"""Small beside the words, as in GPT-2 and BERT; as large as they are, positions hide them at first."""
 
 
 class Embedding(nn.Module, ABC):
@@ -82,7 +84,7 @@ class Words(Embedding):
         self.vectors.weight.requires_grad_(not frozen)
         self.positions = nn.Embedding(positions, size) if positions is not None else None
         if self.positions is not None:
-            nn.init.normal_(self.positions.weight, std=STD)
+            nn.init.normal_(self.positions.weight, std=POSITION_STD)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:

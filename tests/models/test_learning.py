@@ -14,11 +14,12 @@ ATTENTIONS = sorted(path.stem for path in (conf_dir() / "model" / "attention").g
 PRESETS = sorted(path.stem for path in (conf_dir() / "model").glob("*.yaml"))
 OVER_A_BILSTM = [f"model/attention={name}" for name in ATTENTIONS]
 REACH = {
+    "relation": (0.78, 0.92),  # sees which words meet, not their order
     "Identity": (0.65, 0.85),  # blind to the order of words
     "CNN": (0.86, 1.0),  # five words do not show which of two clauses decides
-    "Transformer": (0.76, 1.0),  # 504 steps are few to learn order from positions; three times as many give 0.93
+    "Transformer": (0.8, 1.0),  # 504 steps are few to learn what positions mean; 1,512 give 0.92
 }
-"""Least and greatest accuracy by encoder, where it is not that of every LSTM: 0.95 or more."""
+"""Least and greatest accuracy by preset or else by encoder, where it is not that of every LSTM: 0.95 or more."""
 
 
 def stands_among_the_attentions(preset: str) -> bool:
@@ -35,7 +36,7 @@ def assert_learns(choice: str, seed: int, folder: Path) -> None:
     settings = compose([choice, f"seed={seed}", "logger=none", "trainer.accelerator=cpu", f"output_dir={folder}"])
     run = train(settings)
     encoder = settings["model"]["encoder"]["_target_"].rpartition(".")[2]
-    low, high = REACH.get(encoder, (0.95, 1.0))
+    low, high = REACH.get(settings["model"]["name"]) or REACH.get(encoder, (0.95, 1.0))
     for split in ("val", "test"):
         assert low <= run.metrics[f"{split}/accuracy"] <= high, (choice, seed, split)
 
