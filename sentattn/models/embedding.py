@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,8 +25,10 @@ class Embedding(nn.Module, ABC):
 
     Attributes:
         out_dim: Width E of a vector.
+        idle: Arguments that do nothing at some values of another one, which is named with these values.
     """
 
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
     out_dim: int
 
     @abstractmethod

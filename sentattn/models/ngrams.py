@@ -49,6 +49,8 @@ class NGrams(Words):
         SettingError: If an argument is out of range.
     """
 
+    idle = {"ngram_min_count": ("ngram_table", ("hashed",))}
+
     @checked
     def __init__(
         self,

@@ -26,6 +26,7 @@ def check_combinations(composition: Composition) -> None:
     _class_weights(composition)
     for path in POSITIONS:
         _positions(composition, path)
+    _idle_arguments(composition)
     _fused(composition)
     _objective(composition)
     check_quirks(composition)
@@ -84,6 +85,16 @@ def _class_weights(composition: Composition) -> None:
         _idle(composition, "loss.class_weight_power", weights)
     if composition.is_typed("loss.class_weight_reduction") and weights == "none":
         _idle(composition, "loss.class_weight_reduction", weights)
+
+
+def _idle_arguments(composition: Composition) -> None:
+    """Refuses typed arguments that do nothing beside another one, as the class constant `idle` says."""
+    for group in composition.choices.groups():
+        node = at(composition.settings, group.replace("/", "."))
+        for argument, (key, values) in _constants(node).get("idle", {}).items():
+            path, other = (f"{group.replace('/', '.')}.{name}" for name in (argument, key))
+            if node.get(key) in values and composition.is_typed(path):
+                composition.fault(path, f"it does nothing with {other}={given(node[key])}: leave one of them out.")
 
 
 def _idle(composition: Composition, path: str, weights: Any) -> None:

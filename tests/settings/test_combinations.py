@@ -64,3 +64,23 @@ def test_a_fused_optimizer_is_refused_where_lightning_could_not_clip() -> None:
         compose(["trainer.precision=16-mixed"])
     for mended in ("optimizer.fused=false", "trainer.gradient_clip_val=null", "optimizer=sgd"):
         compose(["trainer.precision=16-mixed", mended])
+
+
+@pytest.mark.parametrize(
+    ("args", "idle", "beside"),
+    [
+        (["model=relation_plain", "model.attention.hidden=8"], "model.attention.hidden=8", "score=none"),
+        (["model=relation", "faithful=true", "model.attention.hidden=8"], "model.attention.hidden=8", "score=linear"),
+        (
+            ["model/embedding=ngrams", "model.embedding.ngram_table=hashed", "model.embedding.ngram_min_count=2"],
+            "model.embedding.ngram_min_count=2",
+            "ngram_table=hashed",
+        ),
+    ],
+)
+def test_an_argument_that_does_nothing_beside_another_is_refused_where_it_was_typed(
+    args: list[str], idle: str, beside: str
+) -> None:
+    with pytest.raises(SettingError, match=rf"{idle}: it does nothing with .*{beside}"):
+        compose(args)
+    compose([arg for arg in args if arg != idle])

@@ -30,10 +30,14 @@ class Attention(nn.Module, ABC):
         out_dim: Width of the values.
         hops: Number of rows R of the attention matrix.
         learns: Whether the weights depend on parameters, so that a penalty on them can do something.
+        learns_unless: Values of arguments at which an attention that learns otherwise has nothing to learn.
+        idle: Arguments that do nothing at some values of another one, which is named with these values.
         shift_invariant_parameters: Names of parameters that a softmax cannot see (their gradient is 0).
     """
 
     learns: ClassVar[bool] = True
+    learns_unless: ClassVar[dict[str, str]] = {}
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
     shift_invariant_parameters: tuple[str, ...] = ()
     out_dim: int
     hops: int

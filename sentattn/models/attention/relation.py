@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +42,8 @@ class Relation(Attention):
     """
 
     learns = True
-    learns_unless: ClassVar[dict[str, str]] = {"score": "none"}
+    learns_unless = {"score": "none"}
+    idle = {"hidden": ("score", ("linear", "none"))}
 
     @checked
     def __init__(
