@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ class NGrams(Words):
         SettingError: If an argument is out of range.
     """
 
-    idle = {"ngram_min_count": ("ngram_table", ("hashed",))}
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"ngram_min_count": ("ngram_table", ("hashed",))}
 
     @checked
     def __init__(

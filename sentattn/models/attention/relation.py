@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,8 +42,8 @@ class Relation(Attention):
     """
 
     learns = True
-    learns_unless = {"score": "none"}
-    idle = {"hidden": ("score", ("linear", "none"))}
+    learns_unless: ClassVar[dict[str, str]] = {"score": "none"}
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"hidden": ("score", ("linear", "none"))}
 
     @checked
     def __init__(
