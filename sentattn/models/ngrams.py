@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -32,11 +32,6 @@ class NGrams(Words):
 
     Args:
         num_embeddings: Number of ids, the specials included.
-        size: Width of a word's vector.
-        dropout: Share of the vectors' components set to 0 while training.
-        word_dropout: Share of the words replaced by `<unk>` while training.
-        frozen: Keep the vectors of the words as they are initialised.
-        positions: As in `Words`.
         orders: Lengths of the n-grams.
         ngram_size: Width of an n-gram's vector; it is appended to the word's.
         ngram_vocab_size: Number of vectors for n-grams.
@@ -44,6 +39,7 @@ class NGrams(Words):
         ngram_dropout: Share of the n-grams left out while training.
         ngram_table: Whether the most frequent n-grams of the training rows have a vector each (`counted`),
             or all n-grams share vectors by a hash of their words (`hashed`).
+        words: Those of `Words`.
 
     Raises:
         SettingError: If an argument is out of range.
@@ -56,28 +52,17 @@ class NGrams(Words):
         self,
         *,
         num_embeddings: Count,
-        size: Count = 100,
-        dropout: Fraction = 0.0,
-        word_dropout: Fraction = 0.0,
-        frozen: bool = False,
-        positions: Count | None = None,
-        orders: list[Count] = [2, 3],  # noqa: B006 - never changed
+        orders: Sequence[Count] = (2, 3),
         ngram_size: Count = 16,
         ngram_vocab_size: Count = 200000,
         ngram_min_count: Count = 3,
         ngram_dropout: Fraction = 0.0,
         ngram_table: Literal["counted", "hashed"] = "counted",
+        **words: Any,
     ) -> None:
-        super().__init__(
-            num_embeddings=num_embeddings,
-            size=size,
-            dropout=dropout,
-            word_dropout=word_dropout,
-            frozen=frozen,
-            positions=positions,
-        )
+        super().__init__(num_embeddings=num_embeddings, **words)
         _require_orders(orders, num_embeddings)
-        self.out_dim = size + ngram_size
+        self.out_dim += ngram_size
         self.orders = tuple(orders)
         self.base = num_embeddings
         self.ngram_min_count = ngram_min_count
