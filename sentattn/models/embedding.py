@@ -11,11 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sentattn.kinds import Count, Fraction, checked
+from sentattn.kinds import Count, Fraction, Positive, checked
 
 PAD_ID, UNKNOWN_ID = 0, 1
-STD = 0.1
-"""Spread of the words' vectors at the start."""
 POSITION_STD = 0.02
 """Small beside the words, as in GPT-2 and BERT; as large as they are, positions hide them at first."""
 
@@ -62,6 +60,7 @@ class Words(Embedding):
         dropout: Share of the vectors' components set to 0 while training.
         word_dropout: Share of the words replaced by `<unk>` while training.
         frozen: Keep the vectors of the words as they are initialised.
+        init_std: Standard deviation of the words' vectors at the start.
         positions: Positions of a text that have a vector of their own, which is added to the word's
             (Gehring et al. 2017); no text may be longer. None for none.
 
@@ -78,12 +77,13 @@ class Words(Embedding):
         dropout: Fraction = 0.0,
         word_dropout: Fraction = 0.0,
         frozen: bool = False,
+        init_std: Positive = 0.1,
         positions: Count | None = None,
     ) -> None:
         super().__init__()
         self.out_dim = size
         self.word_dropout = word_dropout
-        self.vectors = vectors(num_embeddings, size)
+        self.vectors = vectors(num_embeddings, size, init_std)
         self.vectors.weight.requires_grad_(not frozen)
         self.positions = nn.Embedding(positions, size) if positions is not None else None
         if self.positions is not None:
@@ -108,10 +108,10 @@ class Words(Embedding):
         return self.positions.weight[:length]
 
 
-def vectors(num_embeddings: int, size: int) -> nn.Embedding:
-    """Returns small random vectors, that of `<pad>` all zeros."""
+def vectors(num_embeddings: int, size: int, std: float) -> nn.Embedding:
+    """Returns normally distributed vectors, that of `<pad>` all zeros."""
     embedding = nn.Embedding(num_embeddings, size, padding_idx=PAD_ID)
-    nn.init.normal_(embedding.weight, std=STD)
+    nn.init.normal_(embedding.weight, std=std)
     with torch.no_grad():
         embedding.weight[PAD_ID].zero_()
     return embedding

@@ -18,6 +18,7 @@ from sentattn.models.embedding import UNKNOWN_ID, Words, vectors
 NONE = 2**63 - 1
 """Stands where there is no n-gram; larger than every key, so that it ends the sorted table."""
 LARGEST_KEY = 2**62
+NGRAM_STD = 0.1
 MIXER = 0x9E3779B97F4A7C15 - 2**64
 """2^64 divided by the golden ratio, odd: multiplying by it spreads keys evenly (Knuth 1998, section 6.4)."""
 MIXED_BITS = 31
@@ -67,7 +68,7 @@ class NGrams(Words):
         self.base = num_embeddings
         self.ngram_min_count = ngram_min_count
         self.ngram_dropout = ngram_dropout
-        self.ngram_vectors = vectors(ngram_vocab_size + 1, ngram_size)  # 0 is no n-gram, as `<pad>` is no word
+        self.ngram_vectors = vectors(ngram_vocab_size + 1, ngram_size, NGRAM_STD)  # 0 is no n-gram, as `<pad>` is no word
         self.keys: Tensor | None
         self.register_buffer("keys", torch.full((ngram_vocab_size,), NONE) if ngram_table == "counted" else None)
 

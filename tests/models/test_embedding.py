@@ -43,3 +43,11 @@ def test_positions_add_the_vector_of_the_place_and_none_to_padding() -> None:
     torch.testing.assert_close(states_BLE[0], expected)
     torch.testing.assert_close(states_BLE[1, 0], expected[0])
     assert (states_BLE[1, 1:] == 0).all()
+
+
+def test_vectors_start_with_the_spread_asked_for() -> None:
+    torch.manual_seed(0)
+    weight_VE = Words(num_embeddings=500, size=40, init_std=0.03).vectors.weight
+    # The standard error of the deviation of 20,000 normal numbers is 0.5%.
+    assert abs(float(weight_VE[1:].detach().std()) / 0.03 - 1) < 0.02
+    assert (weight_VE[PAD_ID] == 0).all()
