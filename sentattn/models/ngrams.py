@@ -68,7 +68,8 @@ class NGrams(Words):
         self.base = num_embeddings
         self.ngram_min_count = ngram_min_count
         self.ngram_dropout = ngram_dropout
-        self.ngram_vectors = vectors(ngram_vocab_size + 1, ngram_size, NGRAM_STD)  # 0 is no n-gram, as `<pad>` is no word
+        # The first vector is that of no n-gram, as `<pad>` is no word.
+        self.ngram_vectors = vectors(ngram_vocab_size + 1, ngram_size, NGRAM_STD)
         self.keys: Tensor | None
         self.register_buffer("keys", torch.full((ngram_vocab_size,), NONE) if ngram_table == "counted" else None)
 
