@@ -57,6 +57,9 @@ def train(settings: Settings) -> run.Run:
     """
     started = time.perf_counter()
     quiet.libraries()
+    # Gradients that vanish over a long text end as denormal numbers, with which a CPU is many times slower. Threads
+    # take this over from the one that starts them, so it comes first.
+    torch.set_flush_denormal(True)
     run.require_writable(settings["output_dir"])
     # What this machine cannot fulfil and slots that do not fit one another are refused before anything is read.
     build.build_trainer(settings)

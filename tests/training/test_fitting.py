@@ -109,6 +109,16 @@ def test_loss_that_is_no_number_stops_with_batch_epoch_and_cause(tmp_path: Path)
     assert not (result.parent / "model").exists()
 
 
+def test_numbers_too_small_to_be_fast_are_zero_in_a_training(tmp_path: Path) -> None:
+    smallest = torch.tensor([2.0**-126])  # half of it is a denormal number
+    (tmp_path / "file").touch()
+    assert torch.set_flush_denormal(False)
+    assert float(smallest * 0.5) > 0
+    with pytest.raises(RunError):
+        fit(tiny(f"output_dir={tmp_path / 'file'}"))
+    assert float(smallest * 0.5) == 0
+
+
 def test_unwritable_output_folder_is_refused_before_reading(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RunError, match=r"output_dir=.*file/out cannot be written"):
