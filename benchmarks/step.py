@@ -3,8 +3,8 @@
 usage: python benchmarks/step.py [rounds=5] "SETTINGS" ["SETTINGS" ...]
 
 SETTINGS are those of a training and variables of the environment, with spaces between; FLUSH_DENORMAL=0 keeps
-denormal numbers as they are. Processor seconds count a
-thread's work wherever other processes keep it waiting; on a quiet machine look at the seconds too.
+denormal numbers as they are. Processor time counts a thread's work wherever other processes keep it waiting; on a
+quiet machine look at the elapsed time too.
 
 Examples:
   python benchmarks/step.py "model=structured" "THP_MEM_ALLOC_ENABLE=0 model=structured"
