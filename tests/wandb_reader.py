@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from wandb.proto import wandb_internal_pb2
 
 BLOCK = 32768
 FULL, LAST = 1, 4
+MOST_LOOKS = 100
 
 
 def records(path: Path) -> Iterator[Any]:
@@ -37,8 +39,19 @@ def records(path: Path) -> Iterator[Any]:
 
 
 def read(directory: Path) -> dict[str, Any]:
-    """Returns config, history rows, summary and the run itself of the one offline run in a directory."""
+    """Returns config, history rows, summary and the run itself of the one offline run in a directory.
+
+    On a busy machine W&B's own process writes the end of the file after the run was closed.
+    """
     [path] = directory.glob("wandb/offline-run-*/run-*.wandb")
+    for _ in range(MOST_LOOKS):
+        if (found := _read(path))["exit_code"] is not None:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"config": {}, "history": [], "summary": {}, "run": None, "exit_code": None}
     for record in records(path):
         match record.WhichOneof("record_type"):
