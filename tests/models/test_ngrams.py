@@ -10,9 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sentattn.build import build_model
+from sentattn.config import compose
 from sentattn.errors import SettingError
 from sentattn.models.embedding import UNKNOWN_ID
 from sentattn.models.ngrams import NGrams
+from sentattn.settings.choices import Choices
 
 WORDS = 12
 ROWS = st.lists(st.lists(st.integers(UNKNOWN_ID, WORDS - 1), min_size=1, max_size=12), min_size=1, max_size=6)
@@ -120,3 +123,20 @@ def test_lengths_that_make_no_sense_are_refused(orders: list[int]) -> None:
 def test_ngrams_that_no_number_can_hold_are_refused() -> None:
     with pytest.raises(SettingError, match=r"orders=\[2,20\] is too long"):
         make(orders=[2, 20])
+
+
+@pytest.mark.parametrize("preset", Choices.of().names("model"))
+def test_every_variant_reads_words_with_their_ngrams(preset: str) -> None:
+    model = build_model(
+        compose([f"model={preset}", "model/embedding=ngrams"])["model"], num_embeddings=WORDS, classes=3
+    )
+    assert isinstance(model.embedding, NGrams)
+    counted(model.embedding, [[2, 3, 4]] * 3)
+    tokens_BL = torch.tensor([[2, 3, 4, 5], [5, 2, 0, 0]])
+    logits_BC = model.eval()(tokens_BL, tokens_BL != 0).logits_BC
+    logits_BC.square().sum().backward()
+    assert logits_BC.shape == (2, 3)
+    gradient_VE = model.embedding.ngram_vectors.weight.grad
+    assert gradient_VE is not None
+    assert gradient_VE[1:4].abs().sum() > 0
+    assert (gradient_VE[4:] == 0).all()
