@@ -1,23 +1,19 @@
-"""Rows to batches: which rows go together, and their tokens as padded tensors."""
+"""Rows to batches: their tokens as padded tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from sentattn.data.clipping import Clip, clipped, kept_positions
 from sentattn.data.corpus import Corpus
 from sentattn.data.text import PAD_ID
-
-WINDOW = 100
-"""Batches that are sorted by length together: enough to leave little padding, few enough to stay random."""
-
 
 FLAT_ROWS = 1000
 """Rows that are padded together on their way to one flat array."""
@@ -93,66 +89,6 @@ class TokenRows(Dataset[Batch]):
         return tokens, offsets
 
 
-class ShuffledBatches(Sampler[list[int]]):
-    """Every row once an epoch, in an order that depends on seed and epoch alone.
-
-    Args:
-        lengths: How many tokens each row has.
-        batch_size: Rows of a batch; the last one may be smaller.
-        seed: Seed of the order.
-        by_length: Whether rows of like length share a batch: random windows of 100 batches are
-            sorted and cut, and the batches shuffled. Otherwise all is random.
-    """
-
-    def __init__(self, lengths: NDArray[np.int64], *, batch_size: int, seed: int, by_length: bool) -> None:
-        self._lengths = lengths
-        self._batch_size = batch_size
-        self._seed = seed
-        self._by_length = by_length
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of the next pass; Lightning calls it."""
-        self._epoch = epoch
-
-    def __len__(self) -> int:
-        return -(-len(self._lengths) // self._batch_size)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        random = np.random.default_rng([self._seed, self._epoch])
-        order = random.permutation(len(self._lengths))
-        batches = np.arange(len(self))
-        if self._by_length:
-            order = self._sorted_in_windows(order)
-            batches = random.permutation(batches)
-        for batch in batches:
-            yield order[batch * self._batch_size : (batch + 1) * self._batch_size].tolist()
-
-    def _sorted_in_windows(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        window = np.arange(len(order)) // (WINDOW * self._batch_size)
-        return order[np.lexsort((self._lengths[order], window))]
-
-
-class LengthBatches(Sampler[list[int]]):
-    """Every row once, the longest first: the least padding, and what does not fit into memory fails at once.
-
-    Args:
-        lengths: How many tokens each row has.
-        batch_size: Rows of a batch; the last one may be smaller.
-    """
-
-    def __init__(self, lengths: NDArray[np.int64], *, batch_size: int) -> None:
-        self._order = np.argsort(-lengths, kind="stable")
-        self._batch_size = batch_size
-
-    def __len__(self) -> int:
-        return -(-len(self._order) // self._batch_size)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for start in range(0, len(self._order), self._batch_size):
-            yield self._order[start : start + self._batch_size].tolist()
-
-
 def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
     """Returns rows of ids as one tensor, (B, L), int64, and the mask of its real tokens."""
     lengths_B = np.array([len(ids) for ids in rows], dtype=np.int64)
@@ -160,3 +96,27 @@ def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
     tokens_BL = np.full(mask_BL.shape, PAD_ID, dtype=np.int64)
     tokens_BL[mask_BL] = np.concatenate(rows) if rows else []
     return torch.from_numpy(tokens_BL), torch.from_numpy(mask_BL)
+
+
+def loader(rows: TokenRows, order: Sampler[list[int]], num_workers: int) -> DataLoader[Batch]:
+    """Returns the batches of rows, in an order.
+
+    Args:
+        rows: The rows of a split.
+        order: Gives the rows of each batch.
+        num_workers: Processes that make batches; 0 makes them in this one.
+    """
+    # A batch is the loader's item, and so the order its sampler: that is what Lightning tells the epoch.
+    return DataLoader(
+        rows,
+        sampler=order,
+        batch_size=None,
+        collate_fn=_unchanged,
+        num_workers=num_workers,
+        persistent_workers=num_workers > 0,
+        pin_memory=torch.cuda.is_available(),
+    )
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch

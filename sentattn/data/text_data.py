@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 
-from sentattn.data.batching import Batch, LengthBatches, ShuffledBatches, TokenRows
+from sentattn.data import report
+from sentattn.data.batching import Batch, TokenRows, loader
 from sentattn.data.building import Progress
 from sentattn.data.cache import cache_folder, open_corpus
-from sentattn.data.choosing import Chosen, choose
+from sentattn.data.choosing import choose
 from sentattn.data.corpus import Corpus
+from sentattn.data.ordering import LengthBatches, TrainingOrder, training_order
 from sentattn.data.sources.base import Source
 from sentattn.data.split import Split
-from sentattn.data.text import UNKNOWN_ID, Tokenizer
+from sentattn.data.text import Tokenizer
 from sentattn.data.vocabulary import count_types, frequent_types, lookup_table
 from sentattn.errors import DataError
-from sentattn.kinds import Count, Whole, checked
+from sentattn.kinds import Count, NonNegative, Whole, checked
 
 Thing = TypeVar("Thing")
 
@@ -40,7 +41,10 @@ class TextData(LightningDataModule, ABC):
         max_length: Most tokens of a text that are read; null reads all.
         clip: What is kept of a longer text: its head, its tail or half of each.
         batch_size: Texts a batch.
-        batching: Whether texts of like length share a training batch (`sorted`), or any (`random`).
+        batching: Which texts share a training batch: those of like length (`sorted`), those of a bucket of lengths,
+            short ones in larger batches (`fixed`), or any (`random`).
+        num_buckets: Most buckets of `fixed`.
+        bucket_ratio: How far batches of short texts grow with `fixed`; at 1 all hold about as many tokens.
         cache_dir: Where tokenized corpora are kept; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
         num_workers: Processes that make batches; 0 makes them in the training process, which is fast enough.
 
@@ -57,6 +61,10 @@ class TextData(LightningDataModule, ABC):
     """
 
     classes: ClassVar[int | None] = None
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {
+        "num_buckets": ("batching", ("sorted", "random")),
+        "bucket_ratio": ("batching", ("sorted", "random")),
+    }
     labels: tuple[str, ...]
     ordered: bool
     tokenizer: Tokenizer
@@ -79,7 +87,9 @@ class TextData(LightningDataModule, ABC):
         max_length: Count | None = 600,
         clip: Literal["head", "tail", "both"] = "both",
         batch_size: Count = 64,
-        batching: Literal["sorted", "random"] = "sorted",
+        batching: Literal["sorted", "fixed", "random"] = "sorted",
+        num_buckets: Count = 10,
+        bucket_ratio: NonNegative = 0.5,
         cache_dir: str | None = None,
         num_workers: Whole = 0,
     ) -> None:
@@ -94,6 +104,8 @@ class TextData(LightningDataModule, ABC):
         self.clip = clip
         self.batch_size = batch_size
         self.batching = batching
+        self.num_buckets = num_buckets
+        self.bucket_ratio = bucket_ratio
         self.cache_dir = cache_dir
         self.num_workers = num_workers
         self._splits: dict[str, Split] = {}
@@ -137,7 +149,13 @@ class TextData(LightningDataModule, ABC):
             for split, rows in chosen.rows.items()
         }
         self._splits = {split: Split(corpus, rows, self.max_length) for split, rows in chosen.rows.items()}
-        self.report = [*notes, self._sizes(), *chosen.notes, self._vocabulary(corpus, chosen, ids)]
+        self.report = [
+            *notes,
+            report.sizes(self.name, chosen.rows, self.labels),
+            *chosen.notes,
+            report.vocabulary(corpus, len(words), chosen.rows["val"], ids),
+            *report.buckets(self._training_order()),
+        ]
 
     def setup(self, stage: str) -> None:
         """Lightning's hook."""
@@ -162,15 +180,12 @@ class TextData(LightningDataModule, ABC):
         """Returns the batches of a split, each row once, the longest rows first."""
         self.prepare()
         rows = self._of(self._rows, split)
-        return self._loader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size))
+        return loader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size), self.num_workers)
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """Returns the training batches, in another order each epoch, which depends on `seed` alone."""
         self.prepare()
-        rows = self._rows["train"]
-        by_length = self.batching == "sorted"
-        order = ShuffledBatches(rows.lengths, batch_size=self.batch_size, seed=self.seed, by_length=by_length)
-        return self._loader(rows, order)
+        return loader(self._rows["train"], self._training_order(), self.num_workers)
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """Returns the validation batches."""
@@ -190,16 +205,14 @@ class TextData(LightningDataModule, ABC):
             raise DataError(f"{self.name} has no split {split!r}; it has {', '.join(things)}.")
         return things[split]
 
-    def _loader(self, rows: TokenRows, order: Sampler[list[int]]) -> DataLoader[Batch]:
-        # A batch is the loader's item, and so the order its sampler: that is what Lightning tells the epoch.
-        return DataLoader(
-            rows,
-            sampler=order,
-            batch_size=None,
-            collate_fn=_unchanged,
-            num_workers=self.num_workers,
-            persistent_workers=self.num_workers > 0,
-            pin_memory=torch.cuda.is_available(),
+    def _training_order(self) -> TrainingOrder:
+        return training_order(
+            self.batching,
+            self._rows["train"].lengths,
+            batch_size=self.batch_size,
+            num_buckets=self.num_buckets,
+            bucket_ratio=self.bucket_ratio,
+            seed=self.seed,
         )
 
     def _frequent_words(self, corpus: Corpus, rows: NDArray[np.int64]) -> list[str]:
@@ -207,19 +220,6 @@ class TextData(LightningDataModule, ABC):
         kept = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
         return [corpus.words[kind] for kind in kept]
 
-    def _sizes(self) -> str:
-        sizes = ", ".join(f"{len(split):,} {name}" for name, split in self._splits.items())
-        return f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}."
-
-    def _vocabulary(self, corpus: Corpus, chosen: Chosen, ids: NDArray[np.int64]) -> str:
-        counts = count_types(corpus.tokens, corpus.token_offsets, chosen.rows["val"], len(corpus.words))
-        unknown = counts[ids == UNKNOWN_ID].sum() / max(1, counts.sum())
-        return f"Vocabulary: {len(self.tokenizer.words):,} words; {unknown:.1%} of the validation tokens are unknown."
-
 
 def _silent(stage: str, done: int, total: int | None) -> None:
     pass
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch
