@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,12 @@ from hydra.utils import get_object
 
 from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
+from sentattn.optimizers import parameter_groups
 
 if TYPE_CHECKING:
     from pytorch_lightning import Trainer
     from pytorch_lightning.callbacks import Callback
     from pytorch_lightning.loggers import Logger
-    from torch import nn
     from torch.optim import Optimizer
 
     from sentattn.data.text_data import TextData
@@ -56,7 +56,7 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     pooling = instantiate(node["pooling"], dim=attention.out_dim, hops=attention.hops)
     head = instantiate(node["head"], dim=pooling.out_dim, classes=classes)
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
-    model: TextClassifier = get_object(node["_target_"])(name=node["name"], **slots)
+    model: TextClassifier = get_object(node["_target_"])(name=node["name"], init_std=node.get("init_std"), **slots)
     return model
 
 
@@ -115,25 +115,29 @@ def build_lit(
         class_counts: Number of rows of each class that the model is, or was, trained on.
 
     Raises:
-        SettingError: If the optimizer, the schedule or the loss refuses its settings.
+        SettingError: If the schedule or the loss refuses its settings.
     """
     from sentattn.lit import LitClassifier
 
-    optimizer = _optimizer(settings["optimizer"])
-    try:
-        optimizer(model.parameters())  # made again when training starts; its refusal is wanted before that
-    except ValueError as error:
-        raise SettingError(f"The optimizer refuses optimizer.*: {error}.") from error
     return LitClassifier(
         model=model,
         loss=instantiate(settings["loss"], class_counts=class_counts),
-        optimizer=optimizer,
+        optimizer=partial(build_optimizer, settings),
         scheduler=instantiate(settings["scheduler"]),
         classes=len(data.labels),
         ordered=data.ordered,
     )
 
 
-def _optimizer(node: Settings) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
-    arguments = {key: value for key, value in node.items() if key != "_target_"}
-    return partial(get_object(node["_target_"]), **arguments)
+def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
+    """Returns the optimizer of a model's parameters.
+
+    Raises:
+        SettingError: If it refuses its settings.
+    """
+    groups = parameter_groups(model, settings["weight_decay_on"])
+    try:
+        optimizer: Optimizer = instantiate(settings["optimizer"], params=groups)
+    except ValueError as error:
+        raise SettingError(f"The optimizer refuses optimizer.*: {error}.") from error
+    return optimizer

@@ -26,6 +26,7 @@ from sentattn.settings.picks import pick
 from sentattn.settings.placing import first_line, laid, put
 from sentattn.settings.quirks import pick_quirks
 from sentattn.settings.schema import RAW, WITHOUT_EFFECT_ON_RESULT
+from sentattn.settings.vector_size import with_size
 
 
 def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
@@ -44,7 +45,7 @@ def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
     typed, choices, faults = _read(args)
     picks, values = pick(typed, choices, faults)
     settings, chosen = _composed(config, picks | pick_quirks(picks, values, choices, faults), choices)
-    settings, written = laid(settings, values, choices, faults)
+    settings, written = laid(settings, with_size(settings, values, choices, faults), choices, faults)
     composition = Composition(settings, written, choices, chosen, typed, faults)
     Check(composition).run()
     check_combinations(composition)
@@ -77,8 +78,10 @@ def override(settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence
     texts = _set_aside_texts(changed, choices)
     if picks:
         chosen |= _graft(changed, picks, choices)
-    kept = [text for text in texts if text.key.partition(".")[0] not in picks]
-    changed, written = laid(changed, [*kept, *values], choices, faults)
+    values = [*(text for text in texts if text.key.partition(".")[0] not in picks), *values]
+    if only is None:  # otherwise the model is trained, and its vectors are its own
+        values = with_size(changed, values, choices, faults)
+    changed, written = laid(changed, values, choices, faults)
     if "model" in picks and "faithful" in changed:
         changed["faithful"] = False  # the quirks went with the variant that they are of
     composition = Composition(changed, written, choices, chosen, typed, faults)
@@ -124,9 +127,16 @@ def _read(args: Sequence[str]) -> tuple[list[Typed], Choices, Faults]:
     return read(words, choices, faults), choices, faults
 
 
-def setting_hash(settings: Mapping[str, Any]) -> str:
-    """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices."""
+def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> str:
+    """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices.
+
+    Args:
+        settings: The resolved settings.
+        vectors: Hash of the vectors that the words start from: their file may have any name on another machine.
+    """
     kept = _without(settings, "")
+    if vectors is not None:
+        kept["vectors"] = vectors
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 

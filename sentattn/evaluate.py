@@ -5,13 +5,15 @@ usage: python -m sentattn.evaluate run=DIR [split=test] [output=FILE.json] [data
   run      run directory, or `latest`; it may also stand without a key
   split    test (default) or val
   output   file for the figures, as JSON
-  data     other data with the same labels; data.* are its settings
+  data     other data with the same labels; data.* are its settings. Of a table, data.test=FILE is enough: columns
+           that are not named are those of the run's own table
 
 The texts are read with the vocabulary and the length that the run was trained with.
 
 Examples:
   python -m sentattn.evaluate run=latest
   python -m sentattn.evaluate run=latest split=val output=val.json
+  python -m sentattn.evaluate run=latest data=table data.test=reviews.csv data.text=review data.label=stars
   python -m sentattn.evaluate run=outputs/imdb/structured/20260101-120000-1a2b data.path=elsewhere/aclImdb
 """
 
@@ -21,10 +23,12 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sentattn import cli
 from sentattn.errors import RunError
 
+COLUMNS = ("text", "label")
 KEYS = {"run": "str", "split": 'Literal["val", "test"]', "output": "str"}
 
 
@@ -42,6 +46,7 @@ def _command(arguments: list[str]) -> None:
     given = cli.raw_arguments(own, KEYS, required=["run"])
     record = find(given["run"])
     settings = override(record.settings, rest, only=["data"])
+    _keep_columns(settings["data"], record.settings["data"], typed=[word.partition("=")[0] for word in rest])
 
     from sentattn.training.evaluating import evaluate
 
@@ -52,6 +57,13 @@ def _command(arguments: list[str]) -> None:
             write_atomically(Path(given["output"]), json.dumps(judged.metrics, indent=2) + "\n")
         except OSError as error:
             raise RunError(f"output={given['output']} cannot be written: {error.strerror}.") from error
+
+
+def _keep_columns(data: dict[str, Any], own: Mapping[str, Any], *, typed: Sequence[str]) -> None:
+    """Gives a table the columns of the run's own table, save for those that were named."""
+    for key in COLUMNS:
+        if key in data and key in own and f"data.{key}" not in typed:
+            data[key] = own[key]
 
 
 def _show(metrics: Mapping[str, float], title: str) -> None:

@@ -21,7 +21,7 @@ from sentattn.insight.prediction import Prediction
 from sentattn.models.classifier import TextClassifier
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
-TEXT_SETTINGS = ("lowercase", "max_length", "clip")
+TEXT_SETTINGS = ("tokenizer", "lowercase", "max_length", "clip")
 """Settings of the data that say how a text is read; a model keeps them."""
 
 CHUNK_BATCHES = 16
@@ -70,7 +70,8 @@ class Classifier:
             config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
             labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
             text = config["text"]
-            tokenizer = Tokenizer.load(folder / TOKENIZER, max_length=text["max_length"], clip=text["clip"])
+            reading = {"max_length": text["max_length"], "clip": text["clip"], "rules": text["tokenizer"]}
+            tokenizer = Tokenizer.load(folder / TOKENIZER, **reading)
             model = build_model(config["model"], num_embeddings=len(tokenizer), classes=len(labels))
             model.load_state_dict(load_file(folder / WEIGHTS))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -32,7 +32,7 @@ class LitClassifier(LightningModule):
     Args:
         model: What is trained.
         loss: What is minimised.
-        optimizer: Parameters to an optimizer.
+        optimizer: The model to an optimizer of its parameters.
         scheduler: Optimizer and number of steps to Lightning's description of a schedule.
         classes: Number of classes.
         ordered: Whether the classes are steps of a scale.
@@ -43,7 +43,7 @@ class LitClassifier(LightningModule):
         *,
         model: TextClassifier,
         loss: ClassifierLoss,
-        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
+        optimizer: Callable[[TextClassifier], Optimizer],
         scheduler: Schedule,
         classes: int,
         ordered: bool,
@@ -101,7 +101,7 @@ class LitClassifier(LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Returns the optimizer, and the schedule where there is one."""
-        optimizer = self.optimizer(p for p in self.model.parameters() if p.requires_grad)
+        optimizer = self.optimizer(self.model)
         total = int(self.trainer.estimated_stepping_batches)
         steps = Steps(total=total, per_epoch=max(1, total // (self.trainer.max_epochs or 1)))
         schedule = self.scheduler(optimizer, steps)

@@ -5,7 +5,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
 
   run         run directory, or `latest`; it may also stand without a key
   text        a text, taken as it was typed
-  input       file of texts: .txt (one a line), .csv or .tsv (column `text`), .jsonl (key `text`)
+  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .jsonl or .parquet
+  column      the table's column of texts; default that of the table that the run was trained on, or `text`
   output      file for the predictions: .jsonl (with attention), .csv or .tsv
   plot        picture of the attention: .png, or .html to open in a browser (of a file: its first 50 texts,
               with pairs its first 10)
@@ -18,7 +19,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
 Examples:
   python -m sentattn.predict run=latest text="It's great, but slow (10/10)!"
   python -m sentattn.predict run=latest text="Slow at first, but wonderful." plot=attention.png
-  python -m sentattn.predict run=latest input=reviews.csv output=labels.csv
+  python -m sentattn.predict run=latest input=reviews.csv column=review output=labels.csv
   python -m sentattn.predict run=latest input=reviews.csv output=pairs.jsonl pairs=true
 """
 
@@ -27,7 +28,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ KEYS = {
     "run": "str",
     "text": "str",
     "input": "str",
+    "column": "str",
     "output": "str",
     "plot": "str",
     "format": 'Literal["text", "json"]',
@@ -49,6 +51,7 @@ KEYS = {
     "batch_size": "Count",
 }
 MOST_PLOTTED, MOST_PLOTTED_WITH_PAIRS = 50, 10
+FEW = 5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,9 +66,13 @@ def _command(arguments: list[str]) -> None:
 
     from sentattn.run import find
 
-    classifier = find(given["run"]).classifier
+    record = find(given["run"])
+    classifier = record.classifier
+    column = given.get("column") or record.settings.get("data", {}).get("text", "text")
+    left_out: list[str] = []
     pairs = given.get("pairs", "text" in given and _has_place_for_pairs(given))
-    predictions = classifier.stream(_texts(given), batch_size=given.get("batch_size", 64), pairs=pairs)
+    texts = _texts(given, column, left_out.append)
+    predictions = classifier.stream(texts, batch_size=given.get("batch_size", 64), pairs=pairs)
     if given.get("pairs"):
         predictions = _with_pairs(predictions, classifier.model.name)
     plotted: list[Prediction] = []
@@ -79,6 +86,8 @@ def _command(arguments: list[str]) -> None:
         print(f"{count:,} predictions in {given['output']}")
     else:
         _print(predictions, given)
+    if left_out:
+        print(_left_out(left_out), file=sys.stderr)
     if "plot" in given:
         from sentattn.insight import heatmap
 
@@ -98,6 +107,8 @@ def _require_sense(given: Mapping[str, Any]) -> None:
         faults.append(both or 'Nothing to read: type text="..." or input=FILE.')
     if "text" in given and not given["text"].strip():
         faults.append("text= is empty; type what is to be read.")
+    if "column" in given and ("input" not in given or Path(given["input"]).suffix == ".txt"):
+        faults.append(f"column={given['column']} has no effect without input=TABLE; leave it out.")
     if "output" in given and "format" in given:
         faults.append(f"format={given['format']} has no effect on output={given['output']}; the ending decides there.")
     if "pairs" in given and not _has_place_for_pairs(given):
@@ -162,18 +173,24 @@ def _models_with_pairs() -> list[str]:
     return found
 
 
-def _texts(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the texts asked for, showing progress on a file."""
+def _texts(given: Mapping[str, Any], column: str, left_out: Callable[[str], None]) -> Iterator[str]:
+    """Yields the texts asked for, showing progress on a file; tells of rows without one."""
     if "text" in given:
         yield given["text"]
         return
     from sentattn.progress import Progress
     from sentattn.text_files import read_texts
 
+    texts = read_texts(Path(given["input"]), column=column, left_out=left_out)
     with Progress() as progress:
-        for number, text in enumerate(read_texts(Path(given["input"])), start=1):
+        for number, text in enumerate(texts, start=1):
             yield text
             progress("reading", number, None)
+
+
+def _left_out(places: Sequence[str]) -> str:
+    more = f" and {len(places) - FEW:,} more" if len(places) > FEW else ""
+    return f"left out rows without a text: {len(places):,} ({', '.join(places[:FEW])}{more})"
 
 
 def _chain(first: list[Prediction], rest: Iterable[Prediction]) -> Iterator[Prediction]:

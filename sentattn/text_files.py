@@ -5,68 +5,73 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from sentattn.data.sources.formats import ColumnError, records, require_table, text_lines, text_of
+from sentattn.data.text import LINE_BREAK
 from sentattn.errors import DataError, RunError
 
 if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
 
 COLUMN = "text"
+TEXT = ".txt"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-def read_texts(path: Path) -> Iterator[str]:
+def read_texts(path: Path, *, column: str = COLUMN, left_out: Callable[[str], None]) -> Iterator[str]:
     """Yields the texts of a file in its order.
 
-    A `.txt` file holds one text a line; `.csv` and `.tsv` have a column `text`; `.jsonl` objects have
-    a key `text`.
+    A `.txt` file holds one text a line; a table (CSV, TSV, JSON lines, parquet) has a column of texts. Rows of a table
+    without a text are left out.
+
+    Args:
+        path: The file.
+        column: The column of texts, for a table.
+        left_out: Is told where a row stands that is left out, such as `line 17`.
 
     Raises:
-        DataError: If the file cannot be read or a text is empty; the sentence names file and line.
+        DataError: If the file cannot be read or holds no text, or a line of a `.txt` file is empty; the sentence
+            names file and line.
     """
-    readers = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines}
-    if path.suffix not in readers:
-        raise DataError(f"input={path} has an unknown ending; legal are {', '.join(readers)}.")
-    number = 0
+    require_table(path, f"input={path}", also=(TEXT,))
+    texts = _lines(path) if path.suffix == TEXT else _column(path, column, left_out)
+    first = next(texts, None)
+    if first is None:
+        raise DataError(f"input={path} holds no text.")
+    yield first
+    yield from texts
+
+
+def _lines(path: Path) -> Iterator[str]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for number, text in readers[path.suffix](file, path):
-                if not text.strip():
+        with path.open("rb") as file:
+            for number, line in enumerate(text_lines(file, str(path)), start=1):
+                if _is_blank(line):
                     raise DataError(f"{path}, line {number}: the text is empty; remove the line or fill it.")
-                yield text
+                yield line.rstrip("\r\n")
     except OSError as error:
         raise DataError(f"input={path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 after line {number} ({error.reason}); save it as UTF-8.") from error
-    except csv.Error as error:
-        raise DataError(f"{path}, after line {number}: {error}.") from error
-    if not number:
-        raise DataError(f"input={path} holds no text.")
 
 
-def _lines(file: IO[str], path: Path) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(file, start=1):
-        yield number, line.rstrip("\r\n")
+def _column(path: Path, column: str, left_out: Callable[[str], None]) -> Iterator[str]:
+    try:
+        for record in records(path, [column]):
+            text = text_of(record, column, path)
+            if _is_blank(text):
+                left_out(record.where)
+            else:
+                yield text
+    except ColumnError as error:
+        raise DataError(f"{error} Name the column of texts with column=NAME.") from error
 
 
-def _table(file: IO[str], path: Path) -> Iterator[tuple[int, str]]:
-    reader = csv.DictReader(file, delimiter=DELIMITERS[path.suffix], strict=True)
-    if COLUMN not in (reader.fieldnames or ()):
-        raise DataError(f"{path} has no column {COLUMN!r}; its columns are: {', '.join(reader.fieldnames or ())}.")
-    for row in reader:
-        yield reader.line_num, row[COLUMN] or ""
-
-
-def _json_lines(file: IO[str], path: Path) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(file, start=1):
-        try:
-            text = json.loads(line)[COLUMN]
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}, line {number}: no JSON object with a key {COLUMN!r}.") from error
-        yield number, str(text)
+def _is_blank(text: str) -> bool:
+    """Whether a text holds no token, HTML breaks being spaces."""
+    return not re.sub(LINE_BREAK, " ", text).strip()
 
 
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> int:

@@ -2,7 +2,7 @@
 
 usage: python -m sentattn.train [KEY=VALUE ...] [--cfg job] [--config-dir FOLDER]
 
-  data=demo                demo or imdb (with data.path=aclImdb_v1.tar.gz); data.limit=500 for a quick look
+  data=demo                demo, imdb, yelp, or table for your own; data.limit=500 for a quick look
   model=structured         a variant; `python -m sentattn.list models` shows them all
   model.attention.hops=4   a setting of one of its parts; model/attention=uniform exchanges the part itself
   model/embedding=ngrams   bigrams and trigrams beside the words; model/pooling=prune and model/encoder=cnn likewise

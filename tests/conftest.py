@@ -1,8 +1,11 @@
-"""What every test shares: one thread, a cache of its own, no W&B, and one tiny trained run."""
+"""What every test shares: one thread, no network, a cache of its own, no W&B, and one tiny trained run."""
 
 from __future__ import annotations
 
 import os
+import socket
+import sys
+from typing import Any
 
 import pytest
 import torch
@@ -16,12 +19,26 @@ settings.load_profile("untimed")
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1", "", None)
+
+
+def _stay_at_home(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuses what would leave this machine, as if there were no network."""
+    if event == "socket.getaddrinfo" and arguments[0] not in THIS_MACHINE:
+        raise socket.gaierror(socket.EAI_NONAME, f"tests reach no network, and so not {arguments[0]}")
+    if event == "socket.connect" and isinstance(arguments[1], tuple) and arguments[1][0] not in THIS_MACHINE:
+        raise OSError(f"tests reach no network, and so not {arguments[1]}")
+
+
+sys.addaudithook(_stay_at_home)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["SENTATTN_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     os.environ.pop("WANDB_API_KEY", None)
     os.environ["WANDB_MODE"] = "offline"
+    os.environ["no_proxy"] = "*"
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ FAULTS = {
     "hops=4": ["no setting 'hops'", "'model.attention.hops'"],
     "max_epoch=4": ["no setting 'max_epoch'", "'trainer.max_epochs'"],
     "data=imbd": ["no choice 'imbd'", "Did you mean 'imdb'?"],
-    "data.path=": ["data=demo has no 'path'; data=imdb has it"],
+    "data.path=": ["data=demo has no 'path'; data=imdb and data=yelp have it"],
     "data=imdb data.path=": ["data.path= has no value"],
     "data.limit=0": ["a whole number, 1 or more, or null"],
     "data.clip=middle": ["head, tail or both"],
@@ -206,7 +206,7 @@ def test_defaults_compose() -> None:
     settings = compose([])
     assert settings["data"]["name"] == "demo"
     assert settings["model"]["name"] == "structured"
-    assert list(settings["model"]["attention"]) == ["_target_", "hops", "hidden", "bias"]
+    assert list(settings["model"]["attention"]) == ["_target_", "hops", "hidden", "bias", "dropout"]
     assert "experiment" not in settings
     assert "hydra" not in settings
 

@@ -128,7 +128,9 @@ def test_a_file_keeps_its_order_and_streams(tiny_run: Run, tmp_path: Path, capsy
         (["run=RUN", "input=b.txt", "pairs=true"], "pairs=true has no effect"),
         (["run=RUN", "text=a", "output=o.csv", "pairs=false"], "pairs=false has no effect"),
         (["run=RUN", "input=b.txt", "format=json", "pairs=true", "batch_size=8"], "reads one text at a time"),
-        (["run=RUN", "input=none.txt"], "none.txt cannot be read"),
+        (["run=RUN", "input=none.txt"], "input=none.txt: there is no such file"),
+        (["run=RUN", "text=a", "column=b"], "column=b has no effect without input=TABLE"),
+        (["run=RUN", "input=a.txt", "column=b"], "column=b has no effect without input=TABLE"),
         (["run=nowhere", "text=a"], "nowhere is no folder"),
     ],
 )

@@ -40,9 +40,20 @@ def prediction(text: str) -> Prediction:
     )
 
 
+def texts(path: Path, **settings: str) -> list[str]:
+    return list(read_texts(path, left_out=lambda where: pytest.fail(where), **settings))
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".csv", ".tsv", ".jsonl"])
 def test_texts_come_back_in_order(tmp_path: Path, suffix: str) -> None:
-    assert list(read_texts(write(tmp_path / f"texts{suffix}"))) == TEXTS
+    assert texts(write(tmp_path / f"texts{suffix}")) == TEXTS
+
+
+def test_rows_of_a_table_without_a_text_are_left_out_and_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("stars;review\n1;good\n2;\n3;<br /> <br>\n\n4;bad\n")
+    left_out: list[str] = []
+    assert list(read_texts(tmp_path / "a.csv", column="review", left_out=left_out.append)) == ["good", "bad"]
+    assert left_out == ["line 3", "line 4"]
 
 
 @pytest.mark.parametrize(
@@ -50,22 +61,25 @@ def test_texts_come_back_in_order(tmp_path: Path, suffix: str) -> None:
     [
         ("a.txt", b"good\n\nbad\n", r"a\.txt, line 2: the text is empty"),
         ("a.txt", b"", "holds no text"),
-        ("a.txt", b"good\nb\xe4d\n", "is not UTF-8"),
-        ("a.csv", b"review,stars\nx,1\n", "no column 'text'; its columns are: review, stars"),
-        ("a.jsonl", b'{"text": "x"}\n{"review": "y"}\n', r"a\.jsonl, line 2: no JSON object with a key 'text'"),
+        ("a.txt", b"good\nb\xe4d\n", r"a\.txt, line 2: byte 0xe4 .* is not UTF-8"),
+        ("a.csv", b"review,stars\nx,1\n", "no column 'text'; it has 'review', 'stars'. Name the column .* column=NAME"),
+        ("a.jsonl", b'{"text": "x"}\n{"review": "y"}\n', r"a\.jsonl, line 2 has no column 'text'; it has 'review'"),
         ("a.jsonl", b'{"text": "x"}\nnonsense\n', r"a\.jsonl, line 2"),
+        ("a.jsonl", b'{"text": 7}\n', r"a\.jsonl, line 1: 'text' holds a number \(7\), no text"),
+        ("a.csv", b"text,stars\n,1\n", "holds no text"),
         ("a.pdf", b"x", r"unknown ending; legal are \.txt"),
     ],
 )
 def test_faults_name_file_and_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        list(read_texts(tmp_path / name))
+        list(read_texts(tmp_path / name, left_out=lambda where: None))
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.txt cannot be read: No such file"):
-        list(read_texts(tmp_path / "none.txt"))
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(DataError, match=r"^input=.*none\.txt: there is no such file\. Did you mean 'mine\.txt'\?"):
+        texts(tmp_path / "none.txt")
 
 
 def test_json_lines_hold_everything(tmp_path: Path) -> None:

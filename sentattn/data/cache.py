@@ -13,10 +13,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from sentattn.data import spacy_words
 from sentattn.data.building import Progress, build
 from sentattn.data.corpus import FORMAT, Corpus, DamagedCorpusError
 from sentattn.data.sources.base import Source
-from sentattn.data.text import LINE_BREAK, TOKEN
+from sentattn.data.text import LINE_BREAK, TOKEN, Rules
 from sentattn.errors import DataError
 
 PATIENCE = 0.5
@@ -35,6 +36,7 @@ def open_corpus(
     cache: Path,
     *,
     name: str,
+    rules: Rules = "words",
     lowercase: bool = True,
     limit: int | None = None,
     progress: Progress = lambda stage, done, total: None,
@@ -45,6 +47,7 @@ def open_corpus(
         source: What is read.
         cache: The folder of all corpora.
         name: The first part of the corpus's folder name.
+        rules: Whose rules say what a word is.
         lowercase: Whether words are told apart in lower case only.
         limit: Most rows of each split, or None.
         progress: Is told how far the work is.
@@ -55,7 +58,7 @@ def open_corpus(
     Raises:
         DataError: If the data is missing or damaged, or the cache cannot be written.
     """
-    folder = cache / f"{name}-{_key(source, lowercase, limit)}"
+    folder = cache / f"{name}-{_key(source, rules, lowercase, limit)}"
     if folder.exists():
         try:
             return Corpus(folder), []
@@ -63,8 +66,8 @@ def open_corpus(
             pass
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.with_name(f"{folder.name}.lock"), progress):
-            return _open_or_build(source, folder, lowercase, limit, progress)
+        with locked(folder.with_name(f"{folder.name}.lock"), progress):
+            return _open_or_build(source, folder, rules, lowercase, limit, progress)
     except OSError as error:
         reason = error.strerror or str(error)
         raise DataError(
@@ -73,7 +76,7 @@ def open_corpus(
 
 
 def _open_or_build(
-    source: Source, folder: Path, lowercase: bool, limit: int | None, progress: Progress
+    source: Source, folder: Path, rules: Rules, lowercase: bool, limit: int | None, progress: Progress
 ) -> tuple[Corpus, list[str]]:
     """Does what the holder of the lock does: another process may have built the corpus meanwhile."""
     notes = [f"The tokenized corpus is kept in {folder}."]
@@ -87,7 +90,7 @@ def _open_or_build(
         shutil.rmtree(left)  # by a process that was killed: whoever builds holds the lock
     fresh = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     try:
-        build(source, fresh, lowercase=lowercase, limit=limit, progress=progress)
+        build(source, fresh, rules=rules, lowercase=lowercase, limit=limit, progress=progress)
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(fresh, folder)
@@ -97,7 +100,13 @@ def _open_or_build(
 
 
 @contextmanager
-def _locked(file: Path, progress: Progress) -> Iterator[None]:
+def locked(file: Path, progress: Progress) -> Iterator[None]:
+    """Holds the lock of a file that one process makes for all.
+
+    Args:
+        file: The lock file.
+        progress: Is told when another process has to be waited for.
+    """
     lock = FileLock(file)
     try:
         lock.acquire(timeout=PATIENCE)
@@ -110,7 +119,8 @@ def _locked(file: Path, progress: Progress) -> Iterator[None]:
         lock.release()
 
 
-def _key(source: Source, lowercase: bool, limit: int | None) -> str:
+def _key(source: Source, rules: Rules, lowercase: bool, limit: int | None) -> str:
     """Returns a hash of all that the content of a corpus depends on."""
-    parts = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, TOKEN, lowercase, limit]
+    words = TOKEN if rules == "words" else f"spaCy {spacy_words.version()}"
+    parts = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, words, lowercase, limit]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -7,13 +7,14 @@ and how long a text may be are settled when the corpus is opened, so other setti
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 META, WORDS, GROUPS = "meta.json", "words.json", "groups.json"
 TOKENS, TEXTS = "tokens.bin", "texts.bin"
 ARRAYS = (
@@ -40,6 +41,8 @@ class Corpus:
 
     Attributes:
         splits: For each of the source's splits the rows it has.
+        classes: Names of the classes, by index.
+        ordered: Whether the classes are steps of a scale.
         words: The word types, sorted; a token is an index into them.
         labels: Class of each row.
         positions: Position of each row in its split, in the source's order.
@@ -56,6 +59,8 @@ class Corpus:
             meta = json.loads((folder / META).read_text(encoding="utf-8"))
             _require_sizes(folder, meta["bytes"])
             self.splits = {split: np.arange(*bounds) for split, bounds in meta["splits"].items()}
+            self.classes: tuple[str, ...] = tuple(meta["classes"])
+            self.ordered: bool = meta["ordered"]
             self.words: list[str] = json.loads((folder / WORDS).read_text(encoding="utf-8"))
             self._groups: list[str] = json.loads((folder / GROUPS).read_text(encoding="utf-8"))
             # Views as plain arrays spare each access the bookkeeping of `np.memmap`.
@@ -104,12 +109,15 @@ def _require_sizes(folder: Path, sizes: dict[str, int]) -> None:
             raise DamagedCorpusError(f"{name} has {found} bytes instead of {size}")
 
 
-def seal(folder: Path, splits: dict[str, tuple[int, int]]) -> None:
+def seal(folder: Path, splits: Mapping[str, tuple[int, int]], *, classes: Sequence[str], ordered: bool) -> None:
     """Writes, last of all, what makes the files in a folder a corpus.
 
     Args:
         folder: Where the other files are.
         splits: First row of each split, and the row after its last.
+        classes: Names of the classes, by index.
+        ordered: Whether they are steps of a scale.
     """
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
-    (folder / META).write_text(json.dumps({"format": FORMAT, "splits": splits, "bytes": sizes}), encoding="utf-8")
+    meta = {"format": FORMAT, "splits": splits, "classes": classes, "ordered": ordered, "bytes": sizes}
+    (folder / META).write_text(json.dumps(meta, ensure_ascii=False), encoding="utf-8")

@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 
 from sentattn.data.corpus import Corpus
 from sentattn.data.ordering import FixedBuckets, TrainingOrder
-from sentattn.data.text import UNKNOWN_ID
+from sentattn.data.text import SPECIALS, UNKNOWN_ID
+from sentattn.data.vectors.reading import WordVectors
 from sentattn.data.vocabulary import count_types
+
+FEW = 0.5
+"""Share of the training tokens with a vector below which something must be wrong."""
 
 
 def sizes(name: str, rows: Mapping[str, NDArray[np.int64]], labels: Sequence[str]) -> str:
@@ -19,11 +23,37 @@ def sizes(name: str, rows: Mapping[str, NDArray[np.int64]], labels: Sequence[str
     return f"{name}: {told} rows; classes: {', '.join(labels)}."
 
 
-def vocabulary(corpus: Corpus, words: int, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> str:
-    """Returns how many words the vocabulary has, and how many tokens of some rows it lacks."""
-    counts = count_types(corpus.tokens, corpus.token_offsets, rows, len(corpus.words))
+def words(
+    vocabulary: Sequence[str],
+    vectors: WordVectors | None,
+    corpus: Corpus,
+    rows: Mapping[str, NDArray[np.int64]],
+    ids: NDArray[np.int64],
+) -> list[str]:
+    """Returns how many words the vocabulary has, how many validation tokens it lacks, and how many have a vector."""
+    counts = count_types(corpus.tokens, corpus.token_offsets, rows["val"], len(corpus.words))
     unknown = counts[ids == UNKNOWN_ID].sum() / max(1, counts.sum())
-    return f"Vocabulary: {words:,} words; {unknown:.1%} of the validation tokens are unknown."
+    told = f"Vocabulary: {len(vocabulary):,} words; {unknown:.1%} of the validation tokens are unknown."
+    return [told, *_vectors(vectors, corpus, rows["train"], ids)]
+
+
+def _vectors(given: WordVectors | None, corpus: Corpus, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> list[str]:
+    """Returns how many words, and how many tokens of the training rows, have a pretrained vector; nothing without."""
+    if given is None:
+        return []
+    counts = count_types(corpus.tokens, corpus.token_offsets, rows, len(corpus.words))
+    covered = counts[given.found_V.numpy()[ids]].sum() / counts.sum()
+    found, words, width = int(given.found_V.sum()), len(given.found_V) - len(SPECIALS), given.vectors_VE.shape[1]
+    told = [
+        f"Vectors: {given.name}, {width} numbers a word, for {found:,} of {words:,} words ({found / words:.1%}), "
+        f"which are {covered:.1%} of the training tokens."
+    ]
+    if covered < FEW:
+        told.append(
+            "Most training tokens have no vector: are the vectors of another language, or in another case "
+            "(data.lowercase)?"
+        )
+    return told
 
 
 def buckets(order: TrainingOrder) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which rows train and which validate; which are repeats."""
+"""Rows drawn at random or spread evenly, each class in its share; which rows are repeats."""
 
 from __future__ import annotations
 
@@ -24,10 +24,48 @@ def spread(labels: NDArray[np.int64], total: int) -> Rows:
     members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     shares = apportion(np.array([len(rows) for rows in members]), total)
     taken = [rows[np.arange(n) * len(rows) // max(1, n)] for rows, n in zip(members, shares, strict=True)]
-    return np.sort(np.concatenate(taken))
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *taken]))
 
 
-def set_aside(labels: NDArray[np.int64], size: int | float, seed: int) -> tuple[Rows, Rows]:
+def draw(labels: NDArray[np.int64], total: int, seed: int) -> NDArray[np.bool_]:
+    """Returns which rows a random choice of `total` takes: as many of each class as its share.
+
+    Of the same rows and with the same seed, what fewer rows of a class are drawn is among what more are.
+    """
+    random = np.random.default_rng(seed)
+    classes, sizes = np.unique(labels, return_counts=True)
+    drawn = np.zeros(len(labels), dtype=bool)
+    for label, share in zip(classes, apportion(sizes, total), strict=True):
+        drawn[random.permutation(np.flatnonzero(labels == label))[:share]] = True
+    return drawn
+
+
+def wanted(setting: str, size: float, rows: int, *, most: int, what: str, among: str) -> int:
+    """Returns how many rows a setting asks for.
+
+    Args:
+        setting: Its name, such as `data.val_size`.
+        size: Number of rows, or, below 1, their share.
+        rows: How many there are.
+        most: How many of them may be taken.
+        what: What the rows are taken for.
+        among: What they are taken from.
+
+    Raises:
+        DataError: If that is no row or more than may be taken.
+    """
+    if most < 1:
+        raise DataError(f"Of {rows:,} {among} none can be set aside as {what} rows; give more rows.")
+    number = size if isinstance(size, int) else round(size * rows)
+    if not 0 < number <= most:
+        raise DataError(
+            f"{setting}={size} asks for {number:,} {what} rows of {rows:,} {among}; "
+            f"type a number from 1 to {most:,}, or a share such as {setting}=0.1."
+        )
+    return number
+
+
+def set_aside(labels: NDArray[np.int64], size: float, seed: int) -> tuple[Rows, Rows]:
     """Splits positions at random into training and validation, each with the classes in the same shares.
 
     Args:
@@ -41,20 +79,9 @@ def set_aside(labels: NDArray[np.int64], size: int | float, seed: int) -> tuple[
     Raises:
         DataError: If that leaves no row on one of the sides.
     """
-    if len(labels) < 2:
-        raise DataError(f"Of {len(labels)} training rows none can be set aside for validation; give more rows.")
-    wanted = size if isinstance(size, int) else round(size * len(labels))
-    if not 0 < wanted < len(labels):
-        raise DataError(
-            f"data.val_size={size} asks for {wanted:,} validation rows of {len(labels):,} training rows; "
-            f"type a number from 1 to {len(labels) - 1:,}, or a share such as data.val_size=0.1."
-        )
-    random = np.random.default_rng(seed)
-    classes = np.unique(labels)
-    shares = apportion(np.array([np.count_nonzero(labels == label) for label in classes]), wanted)
-    chosen = np.zeros(len(labels), dtype=bool)
-    for label, share in zip(classes, shares, strict=True):
-        chosen[random.permutation(np.flatnonzero(labels == label))[:share]] = True
+    most = len(labels) - 1
+    total = wanted("data.val_size", size, len(labels), most=most, what="validation", among="training rows")
+    chosen = draw(labels, total, seed)
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 

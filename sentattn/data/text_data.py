@@ -16,12 +16,12 @@ from sentattn.data.batching import Batch, TokenRows, loader
 from sentattn.data.building import Progress
 from sentattn.data.cache import cache_folder, open_corpus
 from sentattn.data.choosing import choose
-from sentattn.data.corpus import Corpus
 from sentattn.data.ordering import LengthBatches, TrainingOrder, training_order
 from sentattn.data.sources.base import Source
 from sentattn.data.split import Split
-from sentattn.data.text import Tokenizer
-from sentattn.data.vocabulary import count_types, frequent_types, lookup_table
+from sentattn.data.text import Rules, Tokenizer
+from sentattn.data.vectors.reading import WordVectors, read_vectors
+from sentattn.data.vocabulary import frequent_words, lookup_table
 from sentattn.errors import DataError
 from sentattn.kinds import Count, NonNegative, Whole, checked
 
@@ -37,6 +37,7 @@ class TextData(LightningDataModule, ABC):
         drop_duplicates: Whether training rows that repeat a text, or stand in a later split, are left out.
         vocab_size: Most words that the model knows, beside `<pad>` and `<unk>`.
         min_count: How often a word must stand in the training rows to be known.
+        tokenizer: Whose rules say what a word is: our own (`words`), or spaCy's for English (`spacy`, an extra).
         lowercase: Whether words are looked up in lower case.
         max_length: Most tokens of a text that are read; null reads all.
         clip: What is kept of a longer text: its head, its tail or half of each.
@@ -45,7 +46,9 @@ class TextData(LightningDataModule, ABC):
             short ones in larger batches (`fixed`), or any (`random`).
         num_buckets: Most buckets of `fixed`.
         bucket_ratio: How far batches of short texts grow with `fixed`; at 1 all hold about as many tokens.
-        cache_dir: Where tokenized corpora are kept; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
+        vectors: Pretrained vectors that the words start from: a name such as `glove.6B.300d`, or a file; null for none.
+        cache_dir: Where tokenized corpora and downloads are kept; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
+        mirror: A server's address or a folder with the files that would be downloaded; null is their official address.
         num_workers: Processes that make batches; 0 makes them in the training process, which is fast enough.
 
     Attributes:
@@ -53,10 +56,14 @@ class TextData(LightningDataModule, ABC):
         labels: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         seed: Seed of the order of the training rows.
+        train_size: Number of training rows; None takes all.
         val_size: Number or share of training rows set aside for validation; a source with validation rows has none.
-        split_seed: Seed of which training rows these are.
+        split_seed: Seed of which rows train and which validate.
+        test_size: Number or share of rows to test on; None takes the source's test rows, or a tenth of all.
+        test_seed: Seed of which rows these are; None takes the last.
         tokenizer: Texts to ids, with the vocabulary of the training rows. From `prepare` on, like all below.
         fingerprint: Hash over texts and labels of all splits.
+        word_vectors: The vectors that the words start from, or None.
         report: What the user should know of the data, in sentences.
     """
 
@@ -69,10 +76,14 @@ class TextData(LightningDataModule, ABC):
     ordered: bool
     tokenizer: Tokenizer
     fingerprint: str
+    word_vectors: WordVectors | None = None
     report: list[str]
     seed: int = 0
+    train_size: int | None = None
     val_size: float | None = None
     split_seed: int = 0
+    test_size: float | None = None
+    test_seed: int | None = None
 
     @checked
     def __init__(
@@ -83,6 +94,7 @@ class TextData(LightningDataModule, ABC):
         drop_duplicates: bool = False,
         vocab_size: Count = 30000,
         min_count: Count = 2,
+        tokenizer: Literal["words", "spacy"] = "words",
         lowercase: bool = True,
         max_length: Count | None = 600,
         clip: Literal["head", "tail", "both"] = "both",
@@ -90,7 +102,9 @@ class TextData(LightningDataModule, ABC):
         batching: Literal["sorted", "fixed", "random"] = "sorted",
         num_buckets: Count = 10,
         bucket_ratio: NonNegative = 0.5,
+        vectors: str | None = None,
         cache_dir: str | None = None,
+        mirror: str | None = None,
         num_workers: Whole = 0,
     ) -> None:
         super().__init__()
@@ -99,6 +113,7 @@ class TextData(LightningDataModule, ABC):
         self.drop_duplicates = drop_duplicates
         self.vocab_size = vocab_size
         self.min_count = min_count
+        self.rules: Rules = tokenizer
         self.lowercase = lowercase
         self.max_length = max_length
         self.clip = clip
@@ -106,14 +121,26 @@ class TextData(LightningDataModule, ABC):
         self.batching = batching
         self.num_buckets = num_buckets
         self.bucket_ratio = bucket_ratio
+        self.vectors = vectors
         self.cache_dir = cache_dir
+        self.mirror = mirror
         self.num_workers = num_workers
         self._splits: dict[str, Split] = {}
         self._rows: dict[str, TokenRows] = {}
 
     @abstractmethod
-    def source(self) -> Source:
-        """Returns where the texts come from."""
+    def source(self, progress: Progress) -> Source:
+        """Returns where the texts come from, once they are on this machine.
+
+        Args:
+            progress: Is told how far a download is.
+
+        Raises:
+            DataError: If they are missing and cannot be downloaded.
+        """
+
+    def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
+        """Says before `prepare` that a model with these classes is tested on a split: other rows may stay unread."""
 
     def prepare(self, progress: Progress | None = None, *, words: Sequence[str] | None = None) -> None:
         """Reads, tokenizes and stores what the cache does not hold; chooses splits and vocabulary. Once is enough.
@@ -127,35 +154,44 @@ class TextData(LightningDataModule, ABC):
         """
         if self._splits:
             return
-        source = self.source()
-        self.labels, self.ordered = source.labels, source.ordered
+        progress, cache = progress or _silent, cache_folder(self.cache_dir)
+        source = self.source(progress)
         corpus, notes = open_corpus(
             source,
-            cache_folder(self.cache_dir),
+            cache,
             name=self.name,
+            rules=self.rules,
             lowercase=self.lowercase,
             limit=self.limit,
-            progress=progress or _silent,
+            progress=progress,
         )
+        self.labels, self.ordered = corpus.classes, corpus.ordered
         chosen = choose(
-            corpus, drop_duplicates=self.drop_duplicates, val_size=self.val_size, split_seed=self.split_seed
+            corpus,
+            drop_duplicates=self.drop_duplicates,
+            train_size=self.train_size,
+            val_size=self.val_size,
+            split_seed=self.split_seed,
+            test_size=self.test_size,
+            test_seed=self.test_seed,
         )
-        words = self._frequent_words(corpus, chosen.rows["train"]) if words is None else words
+        if words is None:
+            words = frequent_words(corpus, chosen.rows["train"], min_count=self.min_count, vocab_size=self.vocab_size)
+            self.word_vectors = read_vectors(self.vectors, words, cache=cache, mirror=self.mirror, progress=progress)
         ids = lookup_table(corpus.words, words)
-        self.tokenizer = Tokenizer(words, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip)
+        self.tokenizer = Tokenizer(
+            words, rules=self.rules, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip
+        )
         self.fingerprint = chosen.fingerprint(corpus)
         self._rows = {
             split: TokenRows(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
             for split, rows in chosen.rows.items()
         }
         self._splits = {split: Split(corpus, rows, self.max_length) for split, rows in chosen.rows.items()}
-        self.report = [
-            *notes,
-            report.sizes(self.name, chosen.rows, self.labels),
-            *chosen.notes,
-            report.vocabulary(corpus, len(words), chosen.rows["val"], ids),
-            *report.buckets(self._training_order()),
-        ]
+        self.report = [*notes, report.sizes(self.name, chosen.rows, self.labels), *chosen.notes]
+        if "train" in chosen.rows:
+            self.report += report.words(words, self.word_vectors, corpus, chosen.rows, ids)
+            self.report += report.buckets(self._training_order())
 
     def setup(self, stage: str) -> None:
         """Lightning's hook."""
@@ -214,11 +250,6 @@ class TextData(LightningDataModule, ABC):
             bucket_ratio=self.bucket_ratio,
             seed=self.seed,
         )
-
-    def _frequent_words(self, corpus: Corpus, rows: NDArray[np.int64]) -> list[str]:
-        counts = count_types(corpus.tokens, corpus.token_offsets, rows, len(corpus.words))
-        kept = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
-        return [corpus.words[kind] for kind in kept]
 
 
 def _silent(stage: str, done: int, total: int | None) -> None:

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sentattn.data.corpus import Corpus
 from sentattn.data.text import SPECIALS, UNKNOWN_ID
 from sentattn.errors import DataError
+
+COUNTED_ROWS = 20_000
+"""Rows whose tokens are counted at once: few enough to need little memory, many enough for large vocabularies."""
 
 
 def count_types(
@@ -24,7 +28,12 @@ def count_types(
     """
     wanted = np.zeros(len(offsets) - 1, dtype=bool)
     wanted[rows] = True
-    return np.bincount(tokens[np.repeat(wanted, np.diff(offsets))], minlength=num_types)
+    counts = np.zeros(num_types, dtype=np.int64)
+    for first in range(0, len(wanted), COUNTED_ROWS):
+        bounds = offsets[first : first + COUNTED_ROWS + 1]
+        kept = np.repeat(wanted[first : first + COUNTED_ROWS], np.diff(bounds))
+        counts += np.bincount(tokens[bounds[0] : bounds[-1]][kept], minlength=num_types)
+    return counts
 
 
 def frequent_types(counts: NDArray[np.int64], *, min_count: int, vocab_size: int) -> NDArray[np.int64]:
@@ -41,6 +50,16 @@ def frequent_types(counts: NDArray[np.int64], *, min_count: int, vocab_size: int
             "in the training rows. Type a smaller number."
         )
     return kept
+
+
+def frequent_words(corpus: Corpus, rows: NDArray[np.int64], *, min_count: int, vocab_size: int) -> list[str]:
+    """Returns the vocabulary of some rows of a corpus, by falling count.
+
+    Raises:
+        DataError: If no word is frequent enough.
+    """
+    counts = count_types(corpus.tokens, corpus.token_offsets, rows, len(corpus.words))
+    return [corpus.words[kind] for kind in frequent_types(counts, min_count=min_count, vocab_size=vocab_size)]
 
 
 def lookup_table(types: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from sentattn.kinds import Positive, checked
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
@@ -30,10 +31,24 @@ class TextClassifier(nn.Module):
         pooling: values_BRD -> vector_BP.
         head: vector_BP -> logits_BC.
         name: The variant's name, for people.
+        init_std: Standard deviation of the normal distribution from which all weights behind the embedding are drawn
+            (Lin et al. 2017: 0.1); None leaves them as each part draws its own. Biases are not drawn.
+
+    Raises:
+        SettingError: If an argument is out of range.
     """
 
+    @checked
     def __init__(
-        self, *, embedding: Embedding, encoder: Encoder, attention: Attention, pooling: Pooling, head: Head, name: str
+        self,
+        *,
+        embedding: Embedding,
+        encoder: Encoder,
+        attention: Attention,
+        pooling: Pooling,
+        head: Head,
+        name: str,
+        init_std: Positive | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -42,6 +57,9 @@ class TextClassifier(nn.Module):
         self.attention = attention
         self.pooling = pooling
         self.head = head
+        if init_std is not None:
+            for weight in (w for part in (encoder, attention, pooling, head) for w in part.parameters() if w.dim() > 1):
+                nn.init.normal_(weight, std=init_std)
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor, *, pairs: bool = False) -> Classified:
         """Classifies a batch.

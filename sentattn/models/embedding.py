@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sentattn.errors import SettingError
 from sentattn.kinds import Count, Fraction, Positive, checked
 
 PAD_ID, UNKNOWN_ID = 0, 1
@@ -47,6 +48,18 @@ class Embedding(nn.Module, ABC):
         """
         return
 
+    def start_from(self, vectors_VE: Tensor, found_V: Tensor) -> None:
+        """Starts from pretrained vectors, before training.
+
+        Args:
+            vectors_VE: One vector an id, the specials included.
+            found_V: Which ids have one; the rows of the others mean nothing.
+
+        Raises:
+            SettingError: If the embedding has no vectors of words.
+        """
+        raise SettingError(f"data.vectors does nothing for {type(self).__name__}: leave it out.")
+
 
 class Words(Embedding):
     """One vector a word, and where asked for one a position.
@@ -59,8 +72,8 @@ class Words(Embedding):
         size: Width E of a vector.
         dropout: Share of the vectors' components set to 0 while training.
         word_dropout: Share of the words replaced by `<unk>` while training.
-        frozen: Keep the vectors of the words as they are initialised.
-        init_std: Standard deviation of the words' vectors at the start.
+        frozen: Keep the vectors of the words as they start.
+        init_std: Standard deviation of the words' vectors at the start, where they are random.
         positions: Positions of a text that have a vector of their own, which is added to the word's
             (Gehring et al. 2017); no text may be longer. None for none.
 
@@ -89,6 +102,23 @@ class Words(Embedding):
         if self.positions is not None:
             nn.init.normal_(self.positions.weight, std=POSITION_STD)
         self.dropout = nn.Dropout(dropout)
+
+    @torch.no_grad()
+    def start_from(self, vectors_VE: Tensor, found_V: Tensor) -> None:
+        """Takes pretrained vectors for the words that have one; the others start like them.
+
+        These are drawn, with the variance of the vectors found (Kim 2014, section 4.3) and their mean, dimension by
+        dimension: GloVe has dimensions whose mean lies beyond their deviation. `<unk>` is the mean, as Pennington
+        advised in GloVe's forum. Frozen, a vector drawn would be noise for good: a word without one is `<unk>` there.
+        """
+        weight_VE, found_FE = self.vectors.weight, vectors_VE[found_V]
+        mean_E, std_E = found_FE.mean(dim=0), found_FE.std(dim=0, correction=0)
+        weight_VE[:] = mean_E
+        if weight_VE.requires_grad:
+            weight_VE += std_E * torch.randn(weight_VE.shape)
+        weight_VE[UNKNOWN_ID] = mean_E
+        weight_VE[found_V] = found_FE
+        weight_VE[PAD_ID] = 0.0
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLE; padding is all zeros."""

@@ -104,7 +104,8 @@ class Check:
         usual = [name for name in at(self.settings, path) if name in legal]
         if not legal:
             return "no settings"
-        return ", ".join(legal) if len(legal) <= LONG else f"{', '.join(usual)} and {len(legal) - len(usual)} more"
+        more = len(legal) - len(usual)
+        return f"{', '.join(usual)} and {more} more" if more and len(legal) > LONG else ", ".join(legal)
 
     def _settable(self, group: str, name: str) -> Mapping[str, str]:
         node = self.choices.node(group, name)

@@ -28,6 +28,9 @@ def check_combinations(composition: Composition) -> None:
         _positions(composition, path)
     _idle_arguments(composition)
     _fused(composition)
+    _weight_decay(composition)
+    _mirror(composition)
+    _vectors(composition)
     _objective(composition)
     check_quirks(composition)
 
@@ -72,7 +75,8 @@ def _class_weights(composition: Composition) -> None:
     if annotation(settings, path) is None:
         return
     weights = "none" if at(settings, path) is None else at(settings, path)
-    classes = _constants(at(settings, "data")).get("classes")
+    named = at(settings, "data.classes")
+    classes = len(named) if isinstance(named, list) else _constants(at(settings, "data")).get("classes")
     if isinstance(weights, list) and classes and len(weights) != classes:
         example = given(list(range(1, classes + 1)))
         data = composition.chosen.get("data", at(settings, "data.name"))
@@ -135,6 +139,26 @@ def _fused(composition: Composition) -> None:
     if at(settings, clip) is not None:
         sentence = "gradients cannot be clipped with optimizer.fused=true: type optimizer.fused=false"
         composition.fault("trainer.precision", f"{sentence}, or {clip}=null to go without clipping.")
+
+
+def _weight_decay(composition: Composition) -> None:
+    path, decay = "weight_decay_on", "optimizer.weight_decay"
+    if composition.is_typed(path) and at(composition.settings, decay) == 0:
+        composition.fault(path, f"it does nothing with {decay}=0: leave it out, or type {decay}=0.01.")
+
+
+def _mirror(composition: Composition) -> None:
+    """Refuses a mirror where nothing is downloaded: data sets without a `path` bring their texts or are told where."""
+    node, mirror = at(composition.settings, "data"), "data.mirror"
+    if composition.is_typed(mirror) and node.get("vectors") is None and node.get("path", "") is not None:
+        beside = f"data.path={node['path']}" if "path" in node else f"data={node.get('name')}"
+        composition.fault(mirror, f"it does nothing with {beside}, where nothing is downloaded: leave it out.")
+
+
+def _vectors(composition: Composition) -> None:
+    path, vectors = "model.embedding.init_std", at(composition.settings, "data.vectors")
+    if vectors is not None and composition.is_typed(path):
+        composition.fault(path, f"it does nothing with data.vectors={vectors}, where all words start: leave it out.")
 
 
 def _objective(composition: Composition) -> None:

@@ -47,6 +47,8 @@ def _as_annotated(settings: Mapping[str, Any], one: Typed) -> Typed:
     words, fits = kinds.legal(kind)
     if not one.text:
         raise SettingError(f"{one} has no value: type {one.key}=VALUE; it takes {words}.")
+    if one.key in RAW and one.text == "null" and fits(None):
+        return replace(one, value=None)
     return replace(one, value=one.text) if not fits(one.value) and fits(one.text) else one
 
 

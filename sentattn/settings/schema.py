@@ -19,6 +19,7 @@ TOP: dict[str, str] = {
     "faithful": "bool",
     "output_dir": "str",
     "ema_decay": "Fraction | None",
+    "weight_decay_on": 'Literal["all", "attention_and_head"]',
     "objective.metric": f"Literal{[f'val/{figure}' for figure in BETTER]}",
     "objective.mode": 'Literal["max", "min"]',
     "tags": "list[str]",
@@ -27,7 +28,7 @@ TOP: dict[str, str] = {
 """Annotations of the settings that belong to no constructor."""
 
 RAW = frozenset(
-    {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "vectors", "cache_dir")}
+    {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "vectors", "cache_dir", "mirror")}
     | {"output_dir", "from", "resume", "run"}
 )
 """Keys that hold text or paths: their values are taken as they were typed."""
@@ -78,7 +79,8 @@ STRICTER: dict[str, dict[str, str]] = {
 """Kinds for arguments of libraries whose own annotations let through what the library then refuses, by target."""
 
 WITHOUT_EFFECT_ON_RESULT = frozenset(
-    {"seed", "output_dir", "logger", "tags", "group", "test", "data.path", "data.cache_dir", "data.num_workers"}
+    {"seed", "output_dir", "logger", "tags", "group", "test"}
+    | {"data.path", "data.vectors", "data.mirror", "data.cache_dir", "data.num_workers"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {"faithful"}  # what it changes counts, so the same settings typed one by one are the same setting
 )

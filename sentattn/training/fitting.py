@@ -63,14 +63,17 @@ def train(settings: Settings) -> run.Run:
     run.require_writable(settings["output_dir"])
     # What this machine cannot fulfil and slots that do not fit one another are refused before anything is read.
     build.build_trainer(settings)
-    build.build_model(settings["model"], num_embeddings=FEW, classes=2)
+    trial = build.build_model(settings["model"], num_embeddings=FEW, classes=2)
+    build.build_optimizer(settings, trial)
     seed_everything(settings["seed"], workers=True, verbose=False)
     with Progress() as progress:
         data = _read(settings, progress)
         model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
         model.embedding.count(lambda: data.token_ids("train"))
+        if data.word_vectors is not None:
+            model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
         lit = build.build_lit(settings, data, model, class_counts=data.class_counts)
-        for sentence in _notes(lit):
+        for sentence in _notes(settings, lit):
             print(sentence)
         record = run.create(settings)
         result = _about(settings, data, lit)
@@ -104,8 +107,10 @@ def _read(settings: Settings, progress: Progress) -> TextData:
     return data
 
 
-def _notes(lit: LitClassifier) -> Iterator[str]:
-    """What the user should know of the loss, in sentences."""
+def _notes(settings: Settings, lit: LitClassifier) -> Iterator[str]:
+    """What the user should know of words and loss, in sentences."""
+    if settings["model"]["embedding"].get("frozen") and settings["data"].get("vectors") is None:
+        yield "model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with."
     if lit.loss.class_weights:
         weights = ", ".join(f"{name} {weight:.4g}" for name, weight in lit.loss.class_weights.items())
         yield f"Class weights: {weights}."
@@ -120,7 +125,7 @@ def _about(settings: Settings, data: TextData, lit: LitClassifier) -> dict[str, 
     """Returns what is known of a result before the training."""
     return {
         "status": None,
-        "setting": setting_hash(settings),
+        "setting": setting_hash(settings, vectors=data.word_vectors.fingerprint if data.word_vectors else None),
         "study": None,
         "model": settings["model"]["name"],
         "data": settings["data"]["name"],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,7 @@ from sentattn.data.corpus import Corpus
 from sentattn.data.sources.base import Row
 from sentattn.errors import DataError
 
-
-def silent(stage: str, done: int, total: int | None) -> None: ...
+build_words = partial(build, rules="words", lowercase=True, limit=None, progress=lambda stage, done, total: None)
 
 
 def words(corpus: Corpus, row: int) -> list[str]:
@@ -47,26 +48,77 @@ def test_more_rows_than_a_chunk_keep_their_order(corpus_of: Callable[..., Corpus
 
 def test_a_limit_takes_both_classes_and_remembers_positions(tmp_path: Path) -> None:
     rows = [Row(f"n{i}", 0) for i in range(6)] + [Row(f"p{i}", 1) for i in range(6)]
-    build(Given({"train": rows, "test": rows[:1]}), tmp_path, lowercase=True, limit=4, progress=silent)
+    build_words(Given({"train": rows, "test": rows[:1]}), tmp_path, limit=4)
     corpus = Corpus(tmp_path)
     assert [corpus.text(i) for i in range(5)] == ["n0", "n3", "p0", "p3", "n0"]
     assert corpus.positions.tolist() == [0, 3, 6, 9, 0]
 
 
+def test_a_limit_keeps_all_that_is_known_of_a_row(tmp_path: Path) -> None:
+    rows = [Row(f"text {i}", i % 2, f"film {i // 4}", ((i, i + 2), (7, 9))[: i % 3]) for i in range(12)]
+    (tmp_path / "some").mkdir()
+    (tmp_path / "few").mkdir()
+    build_words(Given({"train": rows}), tmp_path / "some", limit=6)
+    corpus = Corpus(tmp_path / "some")
+    chosen = [rows[position] for position in corpus.positions]
+    # Each class has half of the six, evenly spread over its own six rows.
+    assert corpus.positions.tolist() == [0, 1, 4, 5, 8, 9]
+    assert [corpus.text(i) for i in range(6)] == [row.text for row in chosen]
+    assert corpus.labels.tolist() == [row.label for row in chosen]
+    assert [corpus.group(i) for i in range(6)] == [row.group for row in chosen]
+    assert [tuple(corpus.rationale(i)) for i in range(6)] == [row.rationale for row in chosen]
+    # It is as if the source had no other rows: the files are the same but for the positions.
+    build_words(Given({"train": chosen}), tmp_path / "few")
+    for file in (tmp_path / "few").iterdir():
+        assert (file.read_bytes() == (tmp_path / "some" / file.name).read_bytes()) == (file.name != "positions.npy")
+
+
+def test_a_limit_of_an_empty_split_is_that_split(tmp_path: Path) -> None:
+    build_words(Given({"train": [Row("a", 0)], "test": []}), tmp_path, limit=2)
+    assert {split: len(rows) for split, rows in Corpus(tmp_path).splits.items()} == {"train": 1, "test": 0}
+
+
+class Endless(Given):
+    """Makes rows as they are read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__({"train": []})
+        self.count = count
+
+    def read(self, split: str) -> Iterator[Row]:
+        for i in range(self.count):
+            yield Row(f"{i % 100} " + "x" * 300, i % 5)
+
+
+@pytest.mark.parametrize("limit", [None, 10])
+def test_memory_for_a_row_is_a_few_bytes(tmp_path: Path, limit: int | None) -> None:
+    def peak(count: int) -> int:
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        tracemalloc.start()
+        build_words(Endless(count), folder, limit=limit)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    peak(10)
+    assert (peak(3000) - peak(1000)) / 2000 < 120
+
+
 def test_case_is_kept_where_asked(tmp_path: Path) -> None:
-    build(Given({"train": [Row("A a", 0)]}), tmp_path, lowercase=False, limit=None, progress=silent)
+    build_words(Given({"train": [Row("A a", 0)]}), tmp_path, lowercase=False)
     assert Corpus(tmp_path).words == ["A", "a"]
 
 
 def test_rows_without_a_word_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No row of the data holds a word"):
-        build(Given({"train": [Row("  ", 0), Row("", 1)]}), tmp_path, lowercase=True, limit=None, progress=silent)
+        build_words(Given({"train": [Row("  ", 0), Row("", 1)]}), tmp_path)
 
 
 def test_progress_names_its_stages(tmp_path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     rows = [Row("a", 0)] * 1500
-    build(Given({"train": rows}), tmp_path, lowercase=True, limit=None, progress=lambda *args: told.append(args))
+    build_words(Given({"train": rows}), tmp_path, progress=lambda *args: told.append(args))
     assert told == [
         ("Reading train", 1000, None),
         ("Finding words", 1000, 1500),

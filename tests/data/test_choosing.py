@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sentattn.data.choosing import choose
+from sentattn.data.choosing import MOST_TEST_ROWS, Chosen, choose
 from sentattn.data.corpus import Corpus
 from sentattn.data.sources.base import Row
 from sentattn.errors import DataError
@@ -74,3 +74,109 @@ def test_fingerprint_follows_texts_labels_and_splits(corpus_of: Callable[..., Co
         fingerprint(seed=1, train=train, test=["x"]),
     ]
     assert len({same, *others}) == 4
+
+
+MANY = [Row(f"text {i}", i % 5) for i in range(100)]
+
+
+def numbers(corpus: Corpus, chosen: Chosen, split: str) -> list[int]:
+    """The rows of a split by the numbers in their texts."""
+    return [int(text.split()[1]) for text in texts(corpus, chosen.rows[split].tolist())]
+
+
+def test_the_last_tenth_tests_where_no_rows_are_for_that(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY)
+    chosen = choose(corpus, drop_duplicates=False, val_size=0.1, split_seed=0)
+    assert list(chosen.rows) == ["train", "val", "test"]
+    assert numbers(corpus, chosen, "test") == list(range(90, 100))
+    assert len(chosen.rows["val"]) == 9
+    assert sorted(numbers(corpus, chosen, "train") + numbers(corpus, chosen, "val")) == list(range(90))
+    assert chosen.notes == ["The data has no test rows of its own: the last 10 of its 100 rows are taken."]
+
+
+def test_there_is_a_number_of_rows_that_is_enough_to_test_on(
+    corpus_of: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MOST_TEST_ROWS == 10_000
+    monkeypatch.setattr("sentattn.data.choosing.MOST_TEST_ROWS", 6)
+    corpus = corpus_of(train=MANY)
+    chosen = choose(corpus, drop_duplicates=False, val_size=5, split_seed=0)
+    assert numbers(corpus, chosen, "test") == list(range(94, 100))
+
+
+def test_test_rows_that_are_split_off_are_those_of_a_source_that_has_them(corpus_of: Callable[..., Corpus]) -> None:
+    rows = [*MANY[:95], Row(" ", 0), *MANY[96:]]
+    one, two = corpus_of(train=rows), corpus_of(train=rows[:90], test=rows[90:])
+    prints = {choose(c, drop_duplicates=True, val_size=7, split_seed=3).fingerprint(c) for c in (one, two)}
+    assert len(prints) == 1
+
+
+@pytest.mark.parametrize(("size", "last"), [(4, 4), (0.25, 25)])
+def test_a_size_takes_the_last_rows(corpus_of: Callable[..., Corpus], size: float, last: int) -> None:
+    corpus = corpus_of(train=MANY)
+    chosen = choose(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=size)
+    assert numbers(corpus, chosen, "test") == list(range(100 - last, 100))
+
+
+def test_a_seed_draws_test_rows_of_every_class(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY)
+    tested = []
+    for test_seed, split_seed in ((1, 0), (1, 5), (2, 0)):
+        settings = {"test_seed": test_seed, "split_seed": split_seed, "test_size": 20}
+        chosen = choose(corpus, drop_duplicates=False, val_size=10, **settings)
+        assert [sum(n % 5 == label for n in numbers(corpus, chosen, "test")) for label in range(5)] == [4] * 5
+        assert sorted(n for split in chosen.rows for n in numbers(corpus, chosen, split)) == list(range(100))
+        assert chosen.notes[0].endswith(f"20, drawn with data.test_seed={test_seed}, of its 100 rows are taken.")
+        tested.append(numbers(corpus, chosen, "test"))
+    assert tested[0] == tested[1] != tested[2]
+
+
+def test_some_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY[:50], test=MANY[50:])
+    last = choose(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=10)
+    drawn = choose(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=0.2, test_seed=0)
+    assert numbers(corpus, last, "test") == list(range(90, 100))
+    assert len(drawn.rows["test"]) == 10
+    assert min(numbers(corpus, drawn, "test")) >= 50
+    assert len(last.rows["train"]) + len(last.rows["val"]) == 50
+    assert last.notes == drawn.notes == []
+
+
+def test_all_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY[:50], test=MANY[50:])
+    assert len(choose(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=50).rows["test"]) == 50
+    with pytest.raises(DataError, match=r"data\.test_size=51 asks for 51 test rows of 50 rows; .* from 1 to 50"):
+        choose(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=51)
+
+
+def test_a_seed_without_anything_to_choose_is_refused(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY[:50], test=MANY[50:])
+    with pytest.raises(DataError, match=r"data\.test_seed=3 .* all of them are taken; type data\.test_size=ROWS"):
+        choose(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_seed=3)
+
+
+def test_fewer_rows_may_train_and_the_others_stay_what_they_are(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY)
+    whole, some = (
+        choose(corpus, drop_duplicates=False, val_size=10, split_seed=4, train_size=size) for size in (None, 30)
+    )
+    assert numbers(corpus, some, "val") == numbers(corpus, whole, "val")
+    assert numbers(corpus, some, "test") == numbers(corpus, whole, "test")
+    trained = numbers(corpus, some, "train")
+    assert trained == sorted(trained)
+    assert set(trained) < set(numbers(corpus, whole, "train"))
+    assert [sum(n % 5 == label for n in trained) for label in range(5)] == [6] * 5
+
+
+def test_more_training_rows_than_there_are_is_refused(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY)
+    sizes = {"train_size": 500, "val_size": 10, "test_size": 10}
+    told = r"data\.train_size=500 asks for 500 training rows, .* 80 are left; type data\.train_size=null"
+    with pytest.raises(DataError, match=told):
+        choose(corpus, drop_duplicates=False, split_seed=0, **sizes)
+    assert len(choose(corpus, drop_duplicates=False, split_seed=0, **{**sizes, "train_size": 80}).rows["train"]) == 80
+
+
+def test_one_row_is_too_few_to_test(corpus_of: Callable[..., Corpus]) -> None:
+    with pytest.raises(DataError, match="Of 1 rows none can be set aside as test rows; give more rows"):
+        choose(corpus_of(train=["a"]), drop_duplicates=False, val_size=1, split_seed=0)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from file_server import serving
 from given_rows import Given
 from pytorch_lightning import LightningModule, Trainer
 
 from sentattn.data.batching import Batch
-from sentattn.data.module import Demo, Imdb
+from sentattn.data.building import Progress
+from sentattn.data.download.registry import REMOTE, Remote
+from sentattn.data.module import Demo, Imdb, Yelp
 from sentattn.data.sources.base import Row, Source
 from sentattn.data.sources.demo import Demo as DemoSource
 from sentattn.data.sources.imdb import Imdb as ImdbSource
+from sentattn.data.sources.yelp import Yelp as YelpSource
 from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, SettingError
 
@@ -31,7 +36,7 @@ class GivenData(TextData):
 
     rows = ROWS
 
-    def source(self) -> Source:
+    def source(self, progress: Progress) -> Source:
         return Given(self.rows)
 
 
@@ -70,7 +75,7 @@ def test_classes_are_counted_after_splitting(imdb_archive: Path, tmp_path: Path)
     assert sum(data.class_counts.values()) == len(data.split("train")) == 3
 
 
-@pytest.mark.parametrize(("module", "source"), [(Demo, DemoSource), (Imdb, ImdbSource)])
+@pytest.mark.parametrize(("module", "source"), [(Demo, DemoSource), (Imdb, ImdbSource), (Yelp, YelpSource)])
 def test_the_number_of_classes_is_known_before_reading(module: type[TextData], source: type[Source]) -> None:
     assert module.classes == len(source.labels)
 
@@ -200,6 +205,27 @@ def test_imdb_from_archive_and_folder(imdb_archive: Path, imdb_folder: Path, tmp
     ]
     assert sorted(one.split("val").labels.tolist()) == [0, 1]
     assert one.split("test").texts(0) == "Awful, awful film."
+
+
+def test_imdb_without_a_path_is_downloaded(imdb_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = imdb_archive.read_bytes()
+    remote = Remote("http://none.invalid", len(content), hashlib.sha256(content).hexdigest(), "data.path")
+    monkeypatch.setitem(REMOTE, imdb_archive.name, remote)
+    told: list[str] = []
+    with serving(content) as server:
+        data = Imdb(mirror=server.address, val_size=2, cache_dir=str(tmp_path / "cache"))
+        assert server.asked == []
+        data.prepare(lambda stage, done, total: told.append(stage))
+    assert data.report[1].startswith("imdb: 4 train, 2 val, 2 test rows")
+    assert told[0] == "Downloading aclImdb_v1.tar.gz (MB)"
+    again = Imdb(val_size=2, cache_dir=str(tmp_path / "cache"))
+    again.prepare()
+    assert again.fingerprint == data.fingerprint
+
+
+def test_imdb_without_a_network_says_what_to_fetch(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Fetch https://ai\.stanford\.edu/\S+ by hand and type data\.path=FILE"):
+        Imdb(cache_dir=str(tmp_path)).prepare()
 
 
 def test_validation_rows_depend_on_their_own_seed(imdb_archive: Path, tmp_path: Path) -> None:

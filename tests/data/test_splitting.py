@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data.splitting import apportion, repeats, set_aside, spread
+from sentattn.data.splitting import apportion, draw, repeats, set_aside, spread, wanted
 from sentattn.errors import DataError
 
 
@@ -37,6 +37,33 @@ def test_spread_takes_each_class_evenly() -> None:
     labels = np.array([0] * 10 + [1] * 10)
     assert spread(labels, 4).tolist() == [0, 5, 10, 15]
     assert spread(labels, 99).tolist() == list(range(20))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 70), st.integers(0, 3))
+def test_a_draw_takes_so_many_of_each_class_as_its_share(classes: list[int], total: int, seed: int) -> None:
+    labels = np.array(classes)
+    drawn = draw(labels, total, seed)
+    assert drawn.sum() == min(total, len(labels))
+    exact = np.bincount(labels, minlength=5) * drawn.sum() / len(labels)
+    assert (np.abs(np.bincount(labels[drawn], minlength=5) - exact) < 1).all()
+
+
+def test_a_smaller_draw_is_part_of_a_larger_one() -> None:
+    labels = np.arange(1000) % 4
+    small, large, other = draw(labels, 40, 7), draw(labels, 400, 7), draw(labels, 40, 8)
+    assert (small <= large).all()
+    assert (small != other).any()
+
+
+@pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.24, 2), (0.8, 8)])
+def test_a_size_is_a_number_or_a_share(size: float, number: int) -> None:
+    assert wanted("data.test_size", size, 10, most=8, what="test", among="rows") == number
+
+
+@pytest.mark.parametrize("size", [9, 0.9, 0.04, 0.0])
+def test_a_size_that_cannot_be_is_refused(size: float) -> None:
+    with pytest.raises(DataError, match=rf"data\.test_size={size} asks for \d test rows of 10 rows; .* from 1 to 8,"):
+        wanted("data.test_size", size, 10, most=8, what="test", among="rows")
 
 
 def test_set_aside_keeps_the_shares_of_the_classes() -> None:

@@ -11,10 +11,13 @@ from sentattn.errors import DataError
 COUNTS = np.array([2, 5, 0, 5, 1])
 
 
-def test_counts_only_the_rows_asked_for() -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_counts_only_the_rows_asked_for(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentattn.data.vocabulary.COUNTED_ROWS", at_once)
     tokens, offsets = np.array([0, 1, 1, 2, 3, 3, 3], dtype=np.int32), np.array([0, 3, 4, 7])
     assert count_types(tokens, offsets, np.array([0, 2]), 5).tolist() == [1, 2, 0, 3, 0]
     assert count_types(tokens, offsets, np.array([1]), 5).tolist() == [0, 0, 1, 0, 0]
+    assert count_types(tokens, offsets, np.array([], dtype=np.int64), 5).tolist() == [0, 0, 0, 0, 0]
 
 
 def test_ranks_by_count_and_then_by_word() -> None:

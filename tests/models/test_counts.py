@@ -18,26 +18,26 @@ def count(module: nn.Module, *, trainable: bool = True) -> int:
 
 
 def test_keras_transformer_example() -> None:
-    sizes = ["model.embedding.size=32", "model.encoder.heads=2", "model.encoder.hidden=32", "model.head.width=20"]
-    keras = model("model=transformer", "data.max_length=200", *sizes, num_embeddings=20_000, classes=2)
+    keras = model("experiment=keras_imdb", num_embeddings=20_000, classes=2)
     assert count(keras.embedding) == 646_400
     assert count(keras.encoder) == 6_464
     assert count(keras) == 653_566
 
 
 def test_gluon_tutorial() -> None:
-    gluon = model(
-        "model=structured",
-        "model.embedding.size=300",
-        "model.embedding.frozen=true",
-        "model.encoder.hidden=300",
-        "model.encoder.layers=2",
-        "model.attention.hidden=300",
-        "model.attention.hops=2",
-        "model.head.width=512",
-        "model.head.activation=tanh",
-        num_embeddings=10_004,
-        classes=5,
-    )
+    gluon = model("experiment=gluon_yelp", num_embeddings=10_004, classes=5)
     assert count(gluon, trainable=False) == 3_001_200
     assert count(gluon) == 4_407_979
+
+
+def test_lin_et_al() -> None:
+    lin = model("experiment=lin2017_yelp", num_embeddings=1_000, classes=5)
+    assert count(lin.embedding) == 1_000 * 300
+    assert count(lin.encoder) == 2 * (4 * 300 * (300 + 300) + 8 * 300)
+    assert count(lin.attention) == 350 * 600 + 30 * 350
+    assert count(lin.head) == (30 * 600 * 3000 + 3000) + (3000 * 5 + 5)
+
+
+def test_word_attention_post() -> None:
+    bahdanau = model("experiment=bahdanau_imdb", "faithful=true", num_embeddings=1_000, classes=2)
+    assert count(bahdanau.attention) == 150 + 70

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import Tensor
 
-from sentattn.models.embedding import PAD_ID, UNKNOWN_ID, Words
+from sentattn.errors import SettingError
+from sentattn.models.embedding import PAD_ID, UNKNOWN_ID, Embedding, Words
+from sentattn.models.ngrams import NGrams
 
 
 def test_padding_is_zero_and_words_have_their_rows() -> None:
@@ -51,3 +55,73 @@ def test_vectors_start_with_the_spread_asked_for() -> None:
     # The standard error of the deviation of 20,000 normal numbers is 0.5%.
     assert abs(float(weight_VE[1:].detach().std()) / 0.03 - 1) < 0.02
     assert (weight_VE[PAD_ID] == 0).all()
+
+
+def pretrained(num_embeddings: int, found: int) -> tuple[Tensor, Tensor]:
+    """Vectors of three numbers, far from zero and of unlike spread, for the first words; rubbish for the others."""
+    random = torch.Generator().manual_seed(7)
+    mean, std = torch.tensor([5.0, 0.0, -2.0]), torch.tensor([1.0, 0.1, 3.0])
+    vectors_VE = mean + std * torch.randn(num_embeddings, 3, generator=random)
+    found_V = torch.arange(num_embeddings).ge(2) & torch.arange(num_embeddings).lt(2 + found)
+    vectors_VE[~found_V] = 1e9
+    return vectors_VE, found_V
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_words_start_from_the_vectors_they_have(frozen: bool) -> None:
+    vectors_VE, found_V = pretrained(50, 20)
+    embedding = Words(num_embeddings=50, size=3, frozen=frozen, positions=4)
+    embedding.start_from(vectors_VE, found_V)
+    weight_VE = embedding.vectors.weight.detach()
+    assert torch.equal(weight_VE[2:22], vectors_VE[2:22])
+    assert weight_VE[PAD_ID].tolist() == [0.0, 0.0, 0.0]
+    expected = vectors_VE[2:22].double().numpy().mean(axis=0)
+    assert weight_VE[UNKNOWN_ID].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+    assert embedding.vectors.weight.requires_grad is not frozen
+    assert embedding.positions is not None
+    assert embedding.positions.weight.abs().max() < 1
+
+
+def test_words_without_a_vector_are_drawn_like_those_found_dimension_by_dimension() -> None:
+    vectors_VE, found_V = pretrained(20_000, 50)
+    embedding = Words(num_embeddings=20_000, size=3)
+
+    def drawn(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        embedding.start_from(vectors_VE, found_V)
+        return embedding.vectors.weight.detach()[52:].clone()
+
+    found, others = vectors_VE[2:52].double().numpy(), drawn(0).double().numpy()
+    # The standard error of the mean of 20,000 draws is 0.7% of their deviation, that of the deviation 0.5%.
+    assert (abs(others.mean(axis=0) - found.mean(axis=0)) < 0.03 * found.std(axis=0)).all()
+    assert (abs(others.std(axis=0) / found.std(axis=0) - 1) < 0.02).all()
+    assert torch.equal(drawn(0), drawn(0))
+    assert not torch.equal(drawn(0), drawn(1))
+
+
+def test_frozen_words_without_a_vector_are_as_good_as_unknown() -> None:
+    embedding = Words(num_embeddings=50, size=3, frozen=True)
+    embedding.start_from(*pretrained(50, 20))
+    weight_VE = embedding.vectors.weight
+    assert (weight_VE[22:] == weight_VE[UNKNOWN_ID]).all()
+
+
+def test_ngrams_start_from_the_vectors_of_their_words() -> None:
+    vectors_VE, found_V = pretrained(50, 20)
+    embedding = NGrams(num_embeddings=50, size=3, ngram_size=2, ngram_vocab_size=10).eval()
+    before = embedding.ngram_vectors.weight.detach().clone()
+    embedding.start_from(vectors_VE, found_V)
+    tokens_BL = torch.tensor([[4, 5, PAD_ID]])
+    states_BLE = embedding(tokens_BL, tokens_BL != PAD_ID)
+    assert torch.equal(states_BLE[0, :2, :3], vectors_VE[[4, 5]])
+    assert (states_BLE[0, 2] == 0).all()
+    assert torch.equal(embedding.ngram_vectors.weight, before)
+
+
+def test_an_embedding_without_words_refuses_vectors() -> None:
+    class Bytes(Embedding):
+        def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+            return tokens_BL[..., None] * mask_BL[..., None]
+
+    with pytest.raises(SettingError, match=r"data\.vectors does nothing for Bytes"):
+        Bytes().start_from(*pretrained(5, 2))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,8 +31,24 @@ def test_each_choice_composes(file: Path) -> None:
     group = file.parent.relative_to(conf_dir()).as_posix()
     needed = [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
     settings = compose([f"{group}={file.stem}", *needed])
-    node = at(settings, group.replace("/", "."))
-    assert load(file).get("_target_", node["_target_"]) == node["_target_"]
+    target = load(file).get("_target_")
+    assert target is None or at(settings, group.replace("/", "."))["_target_"] == target
+
+
+@pytest.mark.parametrize("file", sorted((conf_dir() / "experiment").glob("*.yaml")), ids=lambda file: file.stem)
+def test_an_experiment_gives_what_it_says(file: Path) -> None:
+    settings = compose([f"experiment={file.stem}"])
+    laid = {key: value for key, value in load(file).items() if key != "defaults"}
+    assert laid
+    _assert_holds(settings, laid)
+
+
+def _assert_holds(settings: Mapping[str, Any], laid: Mapping[str, Any]) -> None:
+    for key, value in laid.items():
+        if isinstance(value, Mapping):
+            _assert_holds(settings[key], value)
+        else:
+            assert settings[key] == value, key
 
 
 def test_presets_differ_in_their_slots_only() -> None:

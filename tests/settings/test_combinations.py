@@ -57,6 +57,10 @@ def test_the_number_of_class_weights_is_held_to_the_data(own: str) -> None:
     with pytest.raises(SettingError, match=r"does not fit the 3 classes of data=three: .*\[1,2,3\]"):
         compose([own, "data=three", "loss.class_weights=[1,2]"])
     assert compose([own, "data=open", "loss.class_weights=[1,2,3,4]"])["loss"]["class_weights"] == [1, 2, 3, 4]
+    named = ["data=table", "data.classes=[bad,ok,good]"]
+    assert compose([*named, "loss.class_weights=[1,2,3]"])["data"]["classes"] == ["bad", "ok", "good"]
+    with pytest.raises(SettingError, match=r"does not fit the 3 classes of data=table"):
+        compose([*named, "loss.class_weights=[1,2]"])
 
 
 def test_a_fused_optimizer_is_refused_where_lightning_could_not_clip() -> None:
@@ -70,6 +74,10 @@ def test_a_fused_optimizer_is_refused_where_lightning_could_not_clip() -> None:
     ("args", "idle", "beside"),
     [
         (["model=relation_plain", "model.attention.hidden=8"], "model.attention.hidden=8", "score=none"),
+        (["weight_decay_on=all"], "weight_decay_on=all", "optimizer.weight_decay=0"),
+        (["data.num_buckets=3"], "data.num_buckets=3", "data.batching=sorted"),
+        (["data.mirror=folder"], "data.mirror=folder", "data=demo"),
+        (["data=imdb", "data.path=x", "data.mirror=folder"], "data.mirror=folder", "data.path=x"),
         (["model=relation", "faithful=true", "model.attention.hidden=8"], "model.attention.hidden=8", "score=linear"),
         (
             ["model/embedding=ngrams", "model.embedding.ngram_table=hashed", "model.embedding.ngram_min_count=2"],

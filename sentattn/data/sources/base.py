@@ -28,7 +28,8 @@ class Source(ABC):
     """Labelled texts in the source's own order and splits.
 
     Attributes:
-        labels: Names of the classes, by index.
+        labels: Names of the classes, by index. A source that finds them in its texts has them, like `ordered`, once
+            a split is being read.
         ordered: Whether the classes are steps of a scale, such as stars.
         splits: The splits that the source itself has: `train`, and where it has them `val` and `test`.
     """

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import lzma
 import os
 import re
-import tarfile
-import zlib
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from sentattn.data.sources.archives import readable, tar_files
 from sentattn.data.sources.base import Row, Source
 from sentattn.errors import DataError, suggestion
 
+ARCHIVE = "aclImdb_v1.tar.gz"
 WHERE = (
-    "Download the Large Movie Review Dataset v1.0 (aclImdb_v1.tar.gz) from "
-    "https://ai.stanford.edu/~amaas/data/sentiment/ and type data.path=FILE; an unpacked folder will do as well."
+    f"data.path=FILE takes the Large Movie Review Dataset v1.0 ({ARCHIVE} from "
+    "https://ai.stanford.edu/~amaas/data/sentiment/) or a folder with its content; leave it out to have it downloaded."
 )
 # Reviews are <number>_<stars>.txt; train/unsup holds unlabelled ones, which are no third class.
 REVIEW = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/(\d+)_(\d+)\.txt")
 URLS = re.compile(r"(?:.*/)?(train|test)/urls_(neg|pos)\.txt")
 FILM = re.compile(rb"/title/(tt\d+)/")
 CLASSES = ("neg", "pos")
-DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError)
 
 
 class Imdb(Source):
@@ -39,9 +37,7 @@ class Imdb(Source):
     labels = ("negative", "positive")
     splits = ("train", "test")
 
-    def __init__(self, path: str | None) -> None:
-        if path is None:
-            raise DataError(f"data=imdb needs its data. {WHERE}")
+    def __init__(self, path: str | Path) -> None:
         self._path = Path(path).expanduser()
         if not self._path.exists():
             raise DataError(f"data.path={path}: there is no such file or folder.{_neighbour(self._path)} {WHERE}")
@@ -102,29 +98,10 @@ class Imdb(Source):
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yields name and content of the files of an archive that hold reviews or film addresses."""
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                _require_harmless(path, member)
-                file = archive.extractfile(member) if _wanted(member.name) else None
-                if file is not None:
-                    yield member.name, file.read()
-            # Only the end of the compressed stream tells whether it is whole.
-            while archive.fileobj is not None and archive.fileobj.read(1 << 20):
-                pass
-    except DAMAGE as error:
-        reason = str(error).splitlines()[0].rstrip(":")
-        raise DataError(
-            f"{path} cannot be read to its end as an archive ({reason}); the download may be incomplete. {WHERE}"
-        ) from error
-
-
-def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts:
-        raise DataError(f"{path} is refused: its member {member.name!r} would leave the archive. {WHERE}")
-    if not (member.isfile() or member.isdir()):
-        raise DataError(f"{path} is refused: its member {member.name!r} is a link or a device, no file. {WHERE}")
+    with readable(path, WHERE):
+        for name, file in tar_files(path, WHERE):
+            if _wanted(name):
+                yield name, file.read()
 
 
 def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:

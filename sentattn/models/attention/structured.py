@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sentattn.kinds import Count, checked
+from sentattn.kinds import Count, Fraction, checked
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
 
 
@@ -21,6 +21,8 @@ class Structured(Attention):
         hops: Rows R of the attention matrix.
         hidden: Width A of the hidden layer (d_a in the paper).
         bias: Whether both layers have one.
+        dropout: Share of the scoring layers' incoming components set to 0 while training, as in the authors'
+            released code; the values are made of states without it.
 
     Raises:
         SettingError: If an argument is out of range.
@@ -29,12 +31,15 @@ class Structured(Attention):
     shift_invariant_parameters = ("scores.bias",)
 
     @checked
-    def __init__(self, *, dim: Count, hops: Count = 4, hidden: Count = 64, bias: bool = True) -> None:
+    def __init__(
+        self, *, dim: Count, hops: Count = 4, hidden: Count = 64, bias: bool = True, dropout: Fraction = 0.0
+    ) -> None:
         super().__init__()
         self.out_dim = dim
         self.hops = hops
         self.hidden = nn.Linear(dim, hidden, bias=bias)
         self.scores = nn.Linear(hidden, hops, bias=bias)
+        self.dropout = nn.Dropout(dropout)
         for layer in (self.hidden, self.scores):
             nn.init.xavier_uniform_(layer.weight)
             if bias:
@@ -42,7 +47,7 @@ class Structured(Attention):
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns values_BRD = weights_BRL @ states_BLD."""
-        hidden_BLA = torch.tanh(self.hidden(states_BLD))
-        scores_BRL = self.scores(hidden_BLA).transpose(1, 2)
+        hidden_BLA = torch.tanh(self.hidden(self.dropout(states_BLD)))
+        scores_BRL = self.scores(self.dropout(hidden_BLA)).transpose(1, 2)
         weights_BRL = masked_softmax(scores_BRL, mask_BL)
         return Attended(weights_BRL.to(states_BLD.dtype) @ states_BLD, weights_BRL)

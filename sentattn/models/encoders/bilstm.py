@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from sentattn.kinds import Count, Fraction, checked
 from sentattn.models.encoders.base import Encoder
-from sentattn.models.encoders.lstm import one_layer
+from sentattn.models.encoders.lstm import dropouts, one_layer
 
 
 class BiLSTM(Encoder):
@@ -22,6 +22,7 @@ class BiLSTM(Encoder):
         hidden: Units U a direction; the states are 2 U wide.
         layers: Number of layers.
         dropout: Share of each layer's outgoing components set to 0 while training.
+        output_dropout: The same for the last layer alone; None for as much as between layers, 0 for that of `nn.LSTM`.
 
     Raises:
         SettingError: If an argument is out of range.
@@ -30,22 +31,30 @@ class BiLSTM(Encoder):
     bidirectional = True
 
     @checked
-    def __init__(self, *, dim: Count, hidden: Count = 100, layers: Count = 1, dropout: Fraction = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        dim: Count,
+        hidden: Count = 100,
+        layers: Count = 1,
+        dropout: Fraction = 0.0,
+        output_dropout: Fraction | None = None,
+    ) -> None:
         super().__init__()
         self.out_dim = 2 * hidden
         widths = [dim] + [self.out_dim] * (layers - 1)
         self.forwards = nn.ModuleList(one_layer(width, hidden) for width in widths)
         self.backwards = nn.ModuleList(one_layer(width, hidden) for width in widths)
-        self.dropout = nn.Dropout(dropout)
+        self.dropouts = dropouts(layers, dropout, output_dropout)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLD: the forward half, then the backward half."""
         order_BL = reversal(mask_BL)
         states = states_BLE
-        for forward, backward in zip(self.forwards, self.backwards, strict=True):
+        for forward, backward, dropout in zip(self.forwards, self.backwards, self.dropouts, strict=True):
             ahead, _ = forward(states)
             behind, _ = backward(reorder(states, order_BL))
-            states = self.dropout(torch.cat([ahead, reorder(behind, order_BL)], dim=-1))
+            states = dropout(torch.cat([ahead, reorder(behind, order_BL)], dim=-1))
         return states
 
 

@@ -20,25 +20,40 @@ class LSTM(Encoder):
         hidden: Units U, the width of the states.
         layers: Number of layers.
         dropout: Share of each layer's outgoing components set to 0 while training.
+        output_dropout: The same for the last layer alone; None for as much as between layers, 0 for that of `nn.LSTM`.
 
     Raises:
         SettingError: If an argument is out of range.
     """
 
     @checked
-    def __init__(self, *, dim: Count, hidden: Count = 100, layers: Count = 1, dropout: Fraction = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        dim: Count,
+        hidden: Count = 100,
+        layers: Count = 1,
+        dropout: Fraction = 0.0,
+        output_dropout: Fraction | None = None,
+    ) -> None:
         super().__init__()
         self.out_dim = hidden
         self.layers = nn.ModuleList(one_layer(width, hidden) for width in [dim] + [hidden] * (layers - 1))
-        self.dropout = nn.Dropout(dropout)
+        self.dropouts = dropouts(layers, dropout, output_dropout)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLD."""
         states = states_BLE
-        for layer in self.layers:
+        for layer, dropout in zip(self.layers, self.dropouts, strict=True):
             ahead, _ = layer(states)
-            states = self.dropout(ahead)
+            states = dropout(ahead)
         return states
+
+
+def dropouts(layers: int, dropout: float, output_dropout: float | None) -> nn.ModuleList:
+    """Returns the dropout behind each layer."""
+    last = dropout if output_dropout is None else output_dropout
+    return nn.ModuleList(map(nn.Dropout, [dropout] * (layers - 1) + [last]))
 
 
 def one_layer(dim: int, hidden: int) -> nn.LSTM:

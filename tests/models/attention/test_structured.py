@@ -51,3 +51,14 @@ def test_one_token_by_hand() -> None:
 def test_parameter_count_of_the_tutorial_and_of_the_paper(bias: bool, expected: int) -> None:
     module = Structured(dim=600, hops=2, hidden=300, bias=bias)
     assert sum(p.numel() for p in module.parameters()) == expected
+
+
+def test_dropout_is_for_the_scores_alone() -> None:
+    torch.manual_seed(0)
+    module = Structured(dim=5, hops=3, hidden=40, dropout=0.5)
+    states_BLD, mask_BL = torch.randn(2, 4, 5), torch.ones(2, 4, dtype=torch.bool)
+    dropped = module.train()(states_BLD, mask_BL)
+    torch.testing.assert_close(dropped.values_BRD, dropped.weights_BRL @ states_BLD)
+    whole = module.eval()(states_BLD, mask_BL)
+    assert not torch.allclose(dropped.weights_BRL, whole.weights_BRL)
+    torch.testing.assert_close(module(states_BLD, mask_BL).weights_BRL, whole.weights_BRL)

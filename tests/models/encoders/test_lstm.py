@@ -78,3 +78,20 @@ def test_dropout_acts_in_training_only() -> None:
     states = torch.randn(4, 9, 5)
     assert (encoder.train()(states, MASK_BL) == 0).any()
     assert not (encoder.eval()(states, MASK_BL) == 0).any()
+
+
+@pytest.mark.parametrize("encoder", [LSTM, BiLSTM])
+@pytest.mark.parametrize(
+    ("dropout", "output_dropout", "expected"), [(0.5, None, 0.5), (0.5, 0.0, 0.0), (0.0, 0.25, 0.25)]
+)
+def test_dropout_of_the_last_layer(
+    encoder: type[LSTM | BiLSTM], dropout: float, output_dropout: float | None, expected: float
+) -> None:
+    torch.manual_seed(0)
+    module = encoder(dim=5, hidden=50, layers=2, dropout=dropout, output_dropout=output_dropout)
+    states, mask_BL = torch.randn(8, 20, 5), torch.ones(8, 20, dtype=torch.bool)
+    zeros = (module.train()(states, mask_BL) == 0).float().mean().item()
+    assert zeros == pytest.approx(expected, abs=0.02)
+    # Between layers: with it two passes differ, without it and without the last one's they do not.
+    same = torch.equal(module(states, mask_BL), module(states, mask_BL))
+    assert same is (not dropout and not expected)

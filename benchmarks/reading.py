@@ -1,0 +1,97 @@
+"""Seconds and peak memory of reading, tokenizing and storing Yelp's reviews, each file in a fresh process.
+
+A file of JSON lines can be read in several copies one behind the other, to see whether both grow with the rows. The
+peak is the resident memory of the whole process, files mapped into memory included; the imports are told apart.
+Processor seconds, of all threads together, are those to look at when other processes are busy.
+
+usage: python benchmarks/reading.py [copies=1,10] FILE [FILE ...]
+
+Example:
+  python benchmarks/reading.py copies=1,10 yelp_academic_dataset_review.json
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MEGABYTE = 10**6
+MEASURE = "--measure"
+
+
+def main(arguments: list[str]) -> None:
+    """Prints a line for each file and number of copies."""
+    copies = [1]
+    if arguments[0].startswith("copies="):
+        copies = [int(number) for number in arguments.pop(0).partition("=")[2].split(",")]
+    for name in arguments:
+        for number in copies:
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(name) if number == 1 else _copied(Path(name), number, Path(folder))
+                done = subprocess.run(
+                    [sys.executable, __file__, MEASURE, str(file), folder], check=True, capture_output=True, text=True
+                )
+                figures = json.loads(done.stdout.splitlines()[-1])
+            rows, seconds = figures["rows"], figures["seconds"]
+            stages = ", ".join(f"{stage.lower()} {taken:.0f}" for stage, taken in figures["stages"].items())
+            print(f"{name} x {number}, data {figures['fingerprint']}")
+            print(
+                f"  {rows:,} rows   {seconds:.0f} s ({stages})   processor {figures['processor']:.0f} s   "
+                f"peak {figures['peak'] / MEGABYTE:.0f} MB, of which imports {figures['imports'] / MEGABYTE:.0f} MB"
+            )
+
+
+def _copied(file: Path, copies: int, folder: Path) -> Path:
+    """Writes JSON lines several times, one behind the other."""
+    target = folder / "copies.json"
+    with target.open("wb") as joined:
+        for _ in range(copies):
+            with file.open("rb") as lines:
+                shutil.copyfileobj(lines, joined, MEGABYTE)
+    return target
+
+
+def measure(path: str, cache: str) -> dict[str, object]:
+    """Returns rows, seconds, seconds by stage and peak bytes of reading a file in this process."""
+    from sentattn.data.module import Yelp
+
+    imports, stages, busy, started = _peak(), dict[str, float](), time.process_time(), time.perf_counter()
+    last = started
+
+    def tell(stage: str, done: int, total: int | None) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        stages[stage] = stages.get(stage, 0.0) + now - last
+        last = now
+
+    data = Yelp(path=path, cache_dir=cache)
+    data.prepare(tell)
+    ended = time.perf_counter()
+    return {
+        "rows": sum(len(data.split(split)) for split in ("train", "val", "test")),
+        "seconds": ended - started,
+        "processor": time.process_time() - busy,
+        "stages": stages | {"choosing": ended - last},
+        "peak": _peak(),
+        "imports": imports,
+        "fingerprint": data.fingerprint,
+    }
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [MEASURE]:
+        print(json.dumps(measure(*sys.argv[2:])))
+    elif len(sys.argv) > 1:
+        main(sys.argv[1:])
+    else:
+        print((__doc__ or "").strip())

@@ -1,0 +1,1 @@
+"""Files from elsewhere: fetched once, checked, kept."""

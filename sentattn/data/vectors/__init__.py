@@ -1,0 +1,1 @@
+"""Pretrained vectors: files of them, read line by line, to the rows of a vocabulary."""

@@ -1,0 +1,172 @@
+"""The data module of a table of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentattn.data.module import Table
+from sentattn.errors import DataError, SettingError
+
+SHARES = {"bad": 20, "good": 30, "ok": 10}
+
+
+@pytest.fixture
+def table_of(tmp_path: Path) -> Callable[..., Table]:
+    def make(**settings: Any) -> Table:
+        cache = str(tmp_path / "cache")
+        return Table(**{"train": write(tmp_path / "train.csv"), "min_count": 1, "cache_dir": cache, **settings})
+
+    return make
+
+
+def write(path: Path, prefix: str = "text", *, shares: dict[str, int] = SHARES) -> str:
+    """Writes a table sorted by label, as spreadsheets often are, and returns its path."""
+    rows = [f"{prefix} {label} {i},{label}\n" for label, count in shares.items() for i in range(count)]
+    path.write_text("text,label\n" + "".join(rows))
+    return str(path)
+
+
+def counts(data: Table, split: str) -> list[int]:
+    labels = data.split(split).labels.tolist()
+    return [labels.count(i) for i in range(len(data.labels))]
+
+
+def test_a_tenth_of_each_class_is_set_aside_twice(table_of: Callable[..., Table]) -> None:
+    data = table_of()
+    assert counts(data, "test") == [2, 3, 1]
+    assert counts(data, "val") == [2, 2, 1]  # a tenth of the 54 rows left is 5; by share 1.67, 2.5 and 0.83
+    assert counts(data, "train") == [16, 25, 8]
+    assert data.labels == ("bad", "good", "ok")
+    assert data.report[1] == "table: 49 train, 5 val, 6 test rows; classes: bad, good, ok."
+    rows = [set(data.split(split).row.tolist()) for split in ("train", "val", "test")]
+    assert sorted(set.union(*rows)) == list(range(60))
+
+
+def test_sizes_and_seeds_of_what_is_set_aside(table_of: Callable[..., Table]) -> None:
+    data = table_of(val_size=6, test_size=0.5)
+    assert [len(data.split(split)) for split in ("train", "val", "test")] == [24, 6, 30]
+    other = table_of(val_size=6, test_size=0.5, test_seed=1)
+    assert data.split("test").row.tolist() != other.split("test").row.tolist()
+
+
+def test_files_of_ones_own_are_taken_whole(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    val, test = write(tmp_path / "val.csv", "other"), write(tmp_path / "test.csv", "third", shares={"ok": 7})
+    data = table_of(val=val, test=test)
+    assert [len(data.split(split)) for split in ("train", "val", "test")] == [60, 60, 7]
+    assert data.split("test").texts(0) == "third ok 0"
+    assert len(table_of(test=test, test_size=3).split("test")) == 3
+
+
+def test_rows_without_a_text_are_left_out_and_counted(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "gaps.csv"))
+    path.write_text(path.read_text() + ",bad\n  ,good\n")
+    data = table_of(train=str(path), test=write(tmp_path / "test.csv", "other"))
+    assert len(data.split("train")) + len(data.split("val")) == 60
+    assert "Dropped rows without a word or sign to read: 2." in data.report
+
+
+def test_a_second_start_does_not_read_the_table(
+    table_of: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = table_of(classes=["bad", "ok", "good"])
+    first.prepare()
+    monkeypatch.setattr("sentattn.data.sources.table.records", lambda *given: pytest.fail("read again"))
+    second = table_of(classes=["bad", "ok", "good"], val_size=9)
+    assert counts(second, "test") == [2, 1, 3]
+    assert (second.labels, second.ordered) == (first.labels, first.ordered) == (("bad", "ok", "good"), True)
+
+
+def test_other_settings_of_the_same_file_are_another_corpus(table_of: Callable[..., Table]) -> None:
+    assert (
+        table_of().split("test").labels.tolist()
+        != table_of(classes=["ok", "good", "bad"]).split("test").labels.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda lines: [*lines, "never, in quotes,bad\n"],
+        lambda lines: [*lines, "text,\n"],
+        lambda lines: lines[:21],
+        lambda lines: ["review,label\n", *lines[1:]],
+    ],
+)
+def test_a_faulty_table_leaves_nothing_in_the_cache(
+    table_of: Callable[..., Table], tmp_path: Path, harm: Callable[[list[str]], list[str]]
+) -> None:
+    path = Path(write(tmp_path / "faulty.csv"))
+    path.write_text("".join(harm(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(DataError, match=r"faulty\.csv"):
+        table_of(train=str(path)).prepare()
+    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"classes": ["bad", "bad"]}, "names bad more than once"),
+        ({"text": "label"}, "data.text and data.label both name the column 'label'"),
+        ({"val": "val.csv", "val_size": 0.1}, "data.val_size=0.1 does nothing beside data.val=val.csv"),
+        ({"classes": "bad"}, "classes=bad is not legal: it takes a list such as"),
+        ({"test_seed": None}, "test_seed=null is not legal"),
+    ],
+)
+def test_faulty_settings(table_of: Callable[..., Table], settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        table_of(**settings)
+    assert sentence in str(caught.value)
+
+
+def test_faulty_settings_are_told_together(table_of: Callable[..., Table]) -> None:
+    with pytest.raises(SettingError) as caught:
+        table_of(classes=["bad"], text="label", val="val.csv", val_size=3)
+    assert len(caught.value.faults) == 3
+
+
+def test_a_table_needs_a_file() -> None:
+    with pytest.raises(DataError, match=r"^data=table has no rows: type data\.train=FILE data\.text=COLUMN"):
+        Table().prepare()
+
+
+def test_more_rows_than_there_are_is_refused(table_of: Callable[..., Table]) -> None:
+    with pytest.raises(DataError, match=r"data\.test_size=500 asks for 500 test rows of 60 rows"):
+        table_of(test_size=500).prepare()
+
+
+def test_a_model_is_tested_on_one_file(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    test = write(tmp_path / "test.csv", "other", shares={"ok": 7, "good": 2})
+    data = table_of(train=None, test=test)
+    data.test_only("test", ("bad", "ok", "good"), ordered=False)
+    data.prepare(words=["other", "ok"])
+    assert counts(data, "test") == [0, 7, 2]
+    assert not data.ordered
+    assert data.report[1:] == ["table: 9 test rows; classes: bad, ok, good."]
+    with pytest.raises(DataError, match="table has no split 'train'; it has test"):
+        data.split("train")
+
+
+def test_a_model_is_tested_on_one_validation_file(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    data = table_of(train=None, val=write(tmp_path / "val.csv"))
+    data.test_only("val", tuple(SHARES), ordered=False)
+    data.prepare(words=["bad"])
+    assert counts(data, "val") == [20, 30, 10]
+
+
+def test_rows_that_were_set_aside_are_those_of_the_training(table_of: Callable[..., Table]) -> None:
+    trained, tested = table_of(), table_of()
+    tested.test_only("test", trained.split("test") and trained.labels, ordered=False)
+    assert tested.split("test").row.tolist() == trained.split("test").row.tolist()
+
+
+def test_validation_rows_depend_on_the_test_file_where_repeats_are_dropped(
+    table_of: Callable[..., Table], tmp_path: Path
+) -> None:
+    val, test = write(tmp_path / "val.csv"), write(tmp_path / "test.csv", shares={"bad": 4, "good": 4, "ok": 4})
+    data = table_of(train=write(tmp_path / "a.csv", "other"), val=val, test=test, drop_duplicates=True)
+    data.test_only("val", tuple(SHARES), ordered=False)
+    assert len(data.split("val")) == 60 - 12

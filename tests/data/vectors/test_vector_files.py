@@ -1,0 +1,106 @@
+"""Files of vectors: found by name, opened in every form, refused in a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import pytest
+from torchtext.vocab import GloVe, pretrained_aliases
+
+from sentattn.data.download.registry import REMOTE
+from sentattn.data.vectors.files import ARCHIVES, NAMES, VectorFile, width
+from sentattn.errors import DataError
+
+TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
+
+
+def words(vectors: str | Path) -> list[str]:
+    wanted = {"the", "cat", "dog"}
+    return [line.word for line in VectorFile.named(str(vectors)).lines(wanted, lambda stage, done, total: None)]
+
+
+def zipped(path: Path, members: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_the_names_are_those_that_torchtext_knows() -> None:
+    assert set(NAMES) == {name for name in pretrained_aliases if name.startswith("glove.")}
+    assert {archive for archive, _ in ARCHIVES.values()} == {url.rpartition("/")[2] for url in GloVe.url.values()}
+    assert {archive for archive, _ in NAMES.values()} <= set(REMOTE)
+    for name, partial in ((name, pretrained_aliases[name]) for name in NAMES):
+        archive, size = NAMES[name]
+        assert str(size) == partial.keywords["dim"]
+        assert GloVe.url[partial.keywords["name"]].endswith(f"/{archive}")
+
+
+def test_the_width_is_known_from_the_name_or_the_file(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text(TEXT)
+    assert (width("glove.6B.300d"), width("glove.twitter.27B.25d"), width(str(tmp_path / "v.txt"))) == (300, 25, 3)
+
+
+def test_every_form_is_opened_whatever_its_ending(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "v.vec", tmp_path / "v.data"
+    plain.write_text(TEXT)
+    packed.write_bytes(gzip.compress(TEXT.encode()))
+    for path in (plain, packed, zipped(tmp_path / "v.bin", {"v.txt": TEXT})):
+        assert words(path) == ["the", "cat"]
+
+
+def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
+    one = zipped(tmp_path / "one.zip", {"README.md": "Vectors.", "inner/v.txt": TEXT, "__MACOSX/inner/._v.txt": "x"})
+    assert VectorFile.named(str(one)).member == "inner/v.txt"
+    both = {"glove.6B.50d.txt": TEXT, "glove.6B.100d.txt": "dog 1 2 3 4"}
+    assert words(zipped(tmp_path / "glove.6B.50d.zip", both)) == ["the", "cat"]
+    several = zipped(tmp_path / "glove.6B.zip", both)
+    assert words(several / "glove.6B.100d.txt") == ["dog"]
+    with pytest.raises(
+        DataError, match=r"holds several files .*: name one, such as data\.vectors=.*glove\.6B\.50d\.txt"
+    ):
+        words(several)
+    with pytest.raises(DataError, match=r"has no glove\.6B\.10d\.txt\. Did you mean 'glove\.6B\.\d+d\.txt'\?"):
+        words(several / "glove.6B.10d.txt")
+    with pytest.raises(DataError, match="holds no file"):
+        words(zipped(tmp_path / "none.zip", {}))
+
+
+def test_what_is_not_there_brings_the_closest(tmp_path: Path) -> None:
+    (tmp_path / "reviews.vec").write_text(TEXT)
+    with pytest.raises(DataError, match=r"there is no such file.*Did you mean 'reviews\.vec'\?"):
+        VectorFile.named(str(tmp_path / "review.vec"))
+    with pytest.raises(DataError, match=r"no vectors have this name\. Did you mean 'glove\.6B\.300d'\?"):
+        width("glove6B.300d")
+    with pytest.raises(DataError, match=r"The names are glove\.6B\.50d, .*, glove\.twitter\.27B\.200d\."):
+        width("fasttext")
+    with pytest.raises(DataError, match=r"is a folder; name a file in it\. It has reviews\.vec\."):
+        VectorFile.named(str(tmp_path))
+
+
+def test_damaged_archives_are_refused(tmp_path: Path) -> None:
+    text = "".join(f"w{i} 0.{i} 0.{i * 7} 0.{i * 11}\n" for i in range(3000))
+    packed = tmp_path / "v.txt.gz"
+    packed.write_bytes(gzip.compress(text.encode())[:-2000])
+    with pytest.raises(DataError, match=r"v\.txt\.gz cannot be read to its end"):
+        words(packed)
+    whole = zipped(tmp_path / "v.zip", {"v.txt": text}).read_bytes()
+    (tmp_path / "cut.zip").write_bytes(whole[:-200])
+    with pytest.raises(DataError, match=r"cut\.zip cannot be read to its end .*; it may be damaged"):
+        words(tmp_path / "cut.zip")
+    (tmp_path / "changed.zip").write_bytes(whole[:5000] + bytes(50) + whole[5050:])
+    with pytest.raises(DataError, match=r"changed\.zip cannot be read to its end"):
+        words(tmp_path / "changed.zip")
+
+
+def test_identity_tells_files_and_their_changes_apart(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text(TEXT)
+    before = VectorFile.named(str(path)).identity
+    assert VectorFile.named(str(path)).identity == before
+    path.write_text(TEXT + "dog 1 1 1\n")
+    assert VectorFile.named(str(path)).identity != before
+    archive = zipped(tmp_path / "two.zip", {"a.txt": TEXT, "b.txt": TEXT})
+    assert VectorFile.named(f"{archive}/a.txt").identity != VectorFile.named(f"{archive}/b.txt").identity

@@ -1,0 +1,126 @@
+"""From a spreadsheet to predictions, as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import tiny
+
+from sentattn import evaluate, predict, train
+from sentattn.run import Run, load
+
+WORDS = {"schlecht": "awful rude cold", "gut": "fine okay", "sehr gut": "great friendly superb"}
+COLUMNS = ["data.text=Bewertung", "data.label=Urteil"]
+
+
+def sheet(path: Path, rows: int) -> Path:
+    """Writes a CSV as German spreadsheets do: byte-order mark, semicolons, line breaks in cells, empty rows."""
+    labels = list(WORDS)
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["Nr", "Bewertung", "Urteil", ""])
+        for i in range(rows):
+            writer.writerow([i, f'Essen {WORDS[labels[i % 3]]};\n"Nummer" {i}', labels[i % 3], ""])
+        writer.writerow(["", "", "gut", ""])
+        writer.writerows([[""] * 4] * 3)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("table")
+    sheet(folder / "reviews.csv", 90)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Run:
+    settings = [s for s in tiny("data=table", "data.train=reviews.csv", *COLUMNS) if not s.startswith("data.limit")]
+    assert train.main([*settings, "data.classes=[schlecht,gut,sehr gut]"]) == 0
+    [result] = folder.glob("outputs/table/structured/*/result.json")
+    return load(result.parent)
+
+
+def test_the_run_knows_the_labels_in_their_order(run: Run) -> None:
+    assert run.classifier.labels == ("schlecht", "gut", "sehr gut")
+    assert run.settings["data"]["train"] == "reviews.csv"
+    assert "val/mean_absolute_error" in run.metrics
+
+
+def test_the_sheet_can_be_predicted(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert predict.main([str(run.path), "input=reviews.csv", "output=labels.csv"]) == 0
+    shown = capsys.readouterr()
+    assert "90 predictions in labels.csv" in shown.out
+    assert "left out rows without a text: 1 (line 182)" in shown.err  # a header of one line, then rows of two
+    with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[1]["text"] == 'Essen fine okay;\n"Nummer" 1'
+    assert list(rows[0]) == ["text", "label", "probability_schlecht", "probability_gut", "probability_sehr gut"]
+
+
+def test_another_table_may_name_its_column(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "new.jsonl").write_text('{"review": "superb"}\n{"review": "cold", "Urteil": 3}\n')
+    assert predict.main([str(run.path), "input=new.jsonl", "column=review", "format=json"]) == 0
+    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["superb", "cold"]
+    assert predict.main([str(run.path), "input=new.jsonl"]) == 2
+    error = capsys.readouterr().err
+    assert (
+        "new.jsonl, line 1 has no column 'Bewertung'; it has 'review'. Name the column of texts with column=NAME"
+        in error
+    )
+
+
+def figures(output: Path, *arguments: str) -> dict[str, Any]:
+    assert evaluate.main([*arguments, f"output={output}"]) == 0
+    found: dict[str, Any] = json.loads(output.read_text())
+    return found
+
+
+def test_rows_that_were_set_aside_give_the_figures_of_the_training(run: Run, tmp_path: Path) -> None:
+    expected = {name: value for name, value in run.metrics.items() if name.startswith("test/")}
+    assert figures(tmp_path / "figures.json", str(run.path)) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("arguments", [["data=table"], [], ["data=table", *COLUMNS]])
+def test_another_table_is_tested_whole(
+    run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    sheet(folder / "later.csv", 20)
+    found = figures(tmp_path / "figures.json", str(run.path), *arguments, "data.test=later.csv")
+    assert "table: 20 test rows; classes: schlecht, gut, sehr gut." in capsys.readouterr().out
+    assert "test/mean_absolute_error" in found
+    predicted = [
+        one.label for one in run.predict([f'Essen {WORDS[label]};\n"Nummer" {i}' for i, label in numbered(20)])
+    ]
+    right = sum(label == guess for (_, label), guess in zip(numbered(20), predicted, strict=True))
+    assert found["test/accuracy"] == pytest.approx(right / 20, abs=1e-5)
+
+
+def numbered(rows: int) -> list[tuple[int, str]]:
+    return [(i, list(WORDS)[i % 3]) for i in range(rows)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["data=table"], "data=table has no rows: type data.train=FILE"),
+        (["data.test=revews.csv"], "data.test=revews.csv: there is no such file. Did you mean 'reviews.csv'?"),
+        (
+            ["data.test=reviews.csv", "data.label=Nr"],
+            "the label '0' is none of the classes of the model: schlecht, gut, sehr gut.",
+        ),
+        (["data.test=reviews.csv", "data.text=Berwertung"], "Did you mean 'Bewertung'?"),
+    ],
+)
+def test_faults_of_another_table(
+    run: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    assert evaluate.main([str(run.path), *arguments]) == 2
+    assert sentence in capsys.readouterr().err
