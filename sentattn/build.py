@@ -135,7 +135,7 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
     Raises:
         SettingError: If it refuses its settings.
     """
-    groups = parameter_groups(model, settings["weight_decay_on"])
+    groups = parameter_groups(model, settings.get("weight_decay_on", "all"))
     try:
         optimizer: Optimizer = instantiate(settings["optimizer"], params=groups)
     except ValueError as error:

@@ -25,7 +25,7 @@ from sentattn.settings.composition import Composition
 from sentattn.settings.picks import pick
 from sentattn.settings.placing import first_line, laid, put
 from sentattn.settings.quirks import pick_quirks
-from sentattn.settings.schema import RAW, WITHOUT_EFFECT_ON_RESULT
+from sentattn.settings.schema import OF_THE_TRAINING, RAW, WITHOUT_EFFECT_ON_RESULT
 from sentattn.settings.vector_size import with_size
 
 
@@ -68,6 +68,8 @@ def override(settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence
     for one in typed:
         if only is not None and one.key.replace("/", ".").partition(".")[0] not in only:
             faults.add(f"{one}: only {' and '.join(only)} can be changed here.", one.position)
+        elif only is not None and one.key in OF_THE_TRAINING:
+            faults.add(f"{one}: the model was trained, and {one.key} with it; leave it out.", one.position)
     typed = [t for t in typed if only is None or t.key.replace("/", ".").partition(".")[0] in only]
     picks, values = pick(typed, choices, faults)
     if "experiment" in picks:

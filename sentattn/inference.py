@@ -70,7 +70,7 @@ class Classifier:
             config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
             labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
             text = config["text"]
-            reading = {"max_length": text["max_length"], "clip": text["clip"], "rules": text["tokenizer"]}
+            reading = {"max_length": text["max_length"], "clip": text["clip"], "rules": text.get("tokenizer", "words")}
             tokenizer = Tokenizer.load(folder / TOKENIZER, **reading)
             model = build_model(config["model"], num_embeddings=len(tokenizer), classes=len(labels))
             model.load_state_dict(load_file(folder / WEIGHTS))

@@ -342,6 +342,7 @@ def test_override_changes_saved_settings_alone() -> None:
         ("model/attention=uniform", None, ["uniform has no weights to learn"]),
         ("loss.class_weight_power=2", None, ["does nothing with loss.class_weights=none"]),
         ("seed=3", ["data"], ["seed=3: only data can be changed here."]),
+        ("data.max_length=9", ["data"], ["data.max_length=9: the model was trained, and data.max_length with it"]),
         ("model/attention=uniform", ["data"], ["only data can be changed here."]),
         ("experiment=x", None, ["no choice 'x'"]),
     ],

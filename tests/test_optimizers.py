@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sentattn.build import build_model
+from sentattn.build import build_model, build_optimizer
 from sentattn.config import compose
 from sentattn.models.classifier import TextClassifier
 from sentattn.optimizers import parameter_groups
@@ -32,3 +32,10 @@ def test_decay_on_attention_and_head_shrinks_their_weights_alone() -> None:
     assert weights <= before.keys()
     for name, parameter in plain.named_parameters():
         torch.testing.assert_close(parameter.detach(), before[name] * (0.95 if name in weights else 1.0))
+
+
+def test_settings_saved_before_there_was_a_choice_decay_everywhere() -> None:
+    settings = compose(["optimizer=sgd", "optimizer.weight_decay=0.1"])
+    del settings["weight_decay_on"]
+    (group,) = build_optimizer(settings, model()).param_groups
+    assert group["weight_decay"] == 0.1

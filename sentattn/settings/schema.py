@@ -78,6 +78,15 @@ STRICTER: dict[str, dict[str, str]] = {
 }
 """Kinds for arguments of libraries whose own annotations let through what the library then refuses, by target."""
 
+OF_THE_TRAINING = frozenset(
+    f"data.{key}"
+    for key in (
+        *("tokenizer", "lowercase", "max_length", "clip", "vocab_size", "min_count", "vectors"),
+        *("batching", "num_buckets", "bucket_ratio"),
+    )
+)
+"""Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
+
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "logger", "tags", "group", "test"}
     | {"data.path", "data.vectors", "data.mirror", "data.cache_dir", "data.num_workers"}
