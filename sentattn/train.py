@@ -8,7 +8,9 @@ usage: python -m sentattn.train [KEY=VALUE ...] [--cfg job] [--config-dir FOLDER
   model/embedding=ngrams   bigrams and trigrams beside the words; model/pooling=prune and model/encoder=cnn likewise
   loss.penalty=0.0         keeps the hops apart
   loss.class_weights=none  balanced, or a number for each class such as [1,2]
-  faithful=false           true repeats the quirks of the variant's source; docs/sources.md lists them
+  data.vectors=null        glove.6B.300d, or a file: what the words start from
+  experiment               the settings of a source: experiment=gluon_yelp, experiment=keras_imdb, ...
+  faithful=false           true repeats the quirks of the source; docs/sources.md lists them
   optimizer.lr=0.005       optimizer=adamw and scheduler=cosine exchange what learns, and how fast when
   trainer.max_epochs=8     like any other argument of Lightning's Trainer
   seed=0                   of the weights and of the order of the rows
@@ -21,7 +23,8 @@ usage: python -m sentattn.train [KEY=VALUE ...] [--cfg job] [--config-dir FOLDER
 
 Examples:
   python -m sentattn.train
-  python -m sentattn.train model=mean data=imdb data.path=aclImdb_v1.tar.gz seed=1
+  python -m sentattn.train model=mean data=imdb seed=1
+  python -m sentattn.train data=table data.train=reviews.csv data.text=review data.label=stars
   python -m sentattn.train model.attention.hops=8 model/pooling=mean loss.penalty=0.3 logger=none
   python -m sentattn.train model=relation data=imdb data.path=aclImdb_v1.tar.gz data.max_length=100
 """

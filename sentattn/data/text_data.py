@@ -154,7 +154,7 @@ class TextData(LightningDataModule, ABC):
         """
         if self._splits:
             return
-        progress, cache = progress or _silent, cache_folder(self.cache_dir)
+        progress, cache = progress or (lambda stage, done, total: None), cache_folder(self.cache_dir)
         source = self.source(progress)
         corpus, notes = open_corpus(
             source,
@@ -250,7 +250,3 @@ class TextData(LightningDataModule, ABC):
             bucket_ratio=self.bucket_ratio,
             seed=self.seed,
         )
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    pass
