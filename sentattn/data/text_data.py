@@ -183,11 +183,9 @@ class TextData(LightningDataModule, ABC):
             words, rules=self.rules, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip
         )
         self.fingerprint = chosen.fingerprint(corpus)
-        self._rows = {
-            split: TokenRows(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
-            for split, rows in chosen.rows.items()
-        }
-        self._splits = {split: Split(corpus, rows, self.max_length) for split, rows in chosen.rows.items()}
+        for split, rows in chosen.rows.items():
+            self._rows[split] = TokenRows(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
+            self._splits[split] = Split(corpus, rows, self.max_length)
         self.report = [*notes, report.sizes(self.name, chosen.rows, self.labels), *chosen.notes]
         if "train" in chosen.rows:
             self.report += report.words(words, self.word_vectors, corpus, chosen.rows, ids)
@@ -203,7 +201,6 @@ class TextData(LightningDataModule, ABC):
         Raises:
             DataError: If the data has no such split.
         """
-        self.prepare()
         return self._of(self._splits, name)
 
     @property
@@ -214,14 +211,12 @@ class TextData(LightningDataModule, ABC):
 
     def batches(self, split: str) -> DataLoader[Batch]:
         """Returns the batches of a split, each row once, the longest rows first."""
-        self.prepare()
         rows = self._of(self._rows, split)
         return loader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size), self.num_workers)
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """Returns the training batches, in another order each epoch, which depends on `seed` alone."""
-        self.prepare()
-        return loader(self._rows["train"], self._training_order(), self.num_workers)
+        return loader(self._of(self._rows, "train"), self._training_order(), self.num_workers)
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """Returns the validation batches."""
@@ -233,10 +228,10 @@ class TextData(LightningDataModule, ABC):
 
     def token_ids(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ids of a split's rows one after another, and where each row starts, with the end of the last."""
-        self.prepare()
         return self._of(self._rows, split).flat()
 
     def _of(self, things: dict[str, Thing], split: str) -> Thing:
+        self.prepare()
         if split not in things:
             raise DataError(f"{self.name} has no split {split!r}; it has {', '.join(things)}.")
         return things[split]

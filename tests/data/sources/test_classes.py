@@ -103,15 +103,20 @@ def column(names: list[str], rows: int = 1) -> dict[str, Seen]:
 
 
 @pytest.mark.parametrize(
-    "seen",
+    ("seen", "beyond"),
     [
-        column([str(i) for i in range(20)]),
-        column([str(i) for i in range(21)], rows=2),
-        column([f"topic {i}" for i in range(MOST_CLASSES)], rows=2),
+        (column([str(i) for i in range(20)]), column([str(i) for i in range(21)])),
+        (column([str(i) for i in range(21)], rows=2), column([str(i) for i in range(21)])),
+        *[
+            (column(topics[:-1], rows=2), column(topics, rows=2))
+            for topics in [[f"topic {i}" for i in range(MOST_CLASSES + 1)]]
+        ],
     ],
 )
-def test_columns_of_labels_are_let_through(seen: dict[str, Seen]) -> None:
+def test_columns_of_labels_are_let_through_up_to_the_bound(seen: dict[str, Seen], beyond: dict[str, Seen]) -> None:
     require_labels(seen, "stars", "reviews.csv")
+    with pytest.raises(DataError, match=f"has {len(beyond):,} different values"):
+        require_labels(beyond, "stars", "reviews.csv")
 
 
 @pytest.mark.parametrize(
