@@ -95,7 +95,9 @@ class NGrams(Words):
 
     def _dropped(self, vectors_BLE: Tensor) -> Tensor:
         """Leaves out whole n-grams while training, and makes the others up for it."""
-        rows: Tensor = functional.dropout1d(vectors_BLE.flatten(0, 1), self.ngram_dropout, self.training)
+        if not self.training:  # the change of shapes below could not be exported
+            return vectors_BLE
+        rows: Tensor = functional.dropout1d(vectors_BLE.flatten(0, 1), self.ngram_dropout)
         return rows.view_as(vectors_BLE)
 
     def _ids(self, tokens_BL: Tensor, order: int) -> Tensor:

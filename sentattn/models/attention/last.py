@@ -40,7 +40,8 @@ class Last(Attention):
         positions_L = torch.arange(mask_BL.shape[1], device=mask_BL.device)
         dtype = torch.float64 if states_BLD.dtype == torch.float64 else torch.float32
         weights_BL = (positions_L == last_B[:, None]).to(dtype)
-        values_BD = states_BLD[torch.arange(len(last_B), device=last_B.device), last_B]
+        # not len(last_B), which an exported graph would keep as a number
+        values_BD = states_BLD[torch.arange(last_B.shape[0], device=last_B.device), last_B]
         if self.bidirectional:
             weights_BL = (weights_BL + (positions_L == 0)) / 2
             half = self.out_dim // 2

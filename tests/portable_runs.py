@@ -1,0 +1,79 @@
+"""Runs that hold a model with large random weights in place of a trained one."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from sentattn.build import build_model
+from sentattn.config import compose
+from sentattn.data.text import Tokenizer
+from sentattn.inference import TEXT_SETTINGS, Classifier
+from sentattn.models.ngrams import NGrams
+from sentattn.run import CONFIG, MODEL, Run
+
+WORDS = ["the", "film", "was", "not", "good", "bad", "but", ",", ".", "!", "10/10", "caf\u00e9", "it's", "a"]
+LABELS = ["neg", "mixed", "pos"]
+MAX_LENGTH = 9
+LOUDER = 3.0
+"""Weights as they are at the start make all texts nearly the same to the model, and mistakes hard to see."""
+TEXTS = [
+    "Film",
+    "not bad",
+    "The film was not good, but it's <br />a CAF\u00c9 film!",  # longer than is read
+    "bad " * 40 + "good",
+    "The film was good.",
+    "\U0001f600 unheard \u00fcber <pad> <unk>",
+    "10/10",
+    "it's not a film , it was a bad bad caf\u00e9",
+    "good good!",
+    "the film the film",
+    "a",
+]
+
+
+def composed_from(*settings: str) -> dict[str, Any]:
+    """Returns all settings, with short texts and few n-grams where these settings say nothing else."""
+    own = {setting.partition("=")[0]: setting for setting in settings}
+    small = {"data.max_length": f"data.max_length={MAX_LENGTH}"}
+    if "model/embedding" in own:
+        small["model.embedding.ngram_vocab_size"] = "model.embedding.ngram_vocab_size=30"
+    return compose([*(small | own).values()])
+
+
+def classifier(*settings: str) -> Classifier:
+    """Returns an untrained classifier with these settings, the same for the same settings."""
+    composed = composed_from(*settings)
+    text = {key: composed["data"][key] for key in TEXT_SETTINGS}
+    reading = {"lowercase": text["lowercase"], "max_length": text["max_length"], "clip": text["clip"]}
+    tokenizer = Tokenizer(WORDS, rules=text["tokenizer"], **reading)
+    torch.manual_seed(zlib.crc32(" ".join(settings).encode()))
+    model = build_model(composed["model"], num_embeddings=len(tokenizer), classes=len(LABELS))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1).mul_(LOUDER)
+        model.embedding.vectors.weight[0] = 0.0  # type: ignore[index, union-attr]
+    if isinstance(model.embedding, NGrams):
+        model.embedding.count(lambda: _rows(tokenizer))
+    return Classifier(
+        model=model, tokenizer=tokenizer, labels=LABELS, config={"model": composed["model"], "text": text}
+    )
+
+
+def _rows(tokenizer: Tokenizer) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The texts three times each, so that their n-grams have vectors."""
+    rows = [encoded.ids for encoded in tokenizer.encode(TEXTS) for _ in range(3)]
+    return np.concatenate(rows).astype(np.int64), np.cumsum([0, *map(len, rows)])
+
+
+def write_run(path: Path, *settings: str) -> Run:
+    """Writes a run directory with such a model and no more."""
+    made = classifier(*settings)
+    made.save(path / MODEL)
+    (path / CONFIG).write_text(yaml.safe_dump(composed_from(*settings)))
+    return Run(path)
