@@ -2,19 +2,23 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test check slow
+.PHONY: demo test check slow docs
 
 demo: $(VENV)/.installed ## train on the embedded corpus, then read a sentence with the model
 	$(RUN) -m sentattn.train logger=none
 	$(RUN) -m sentattn.predict run=latest text="Slow at first, but the food was wonderful."
 
 test: $(VENV)/.installed ## the tests that need no more than minutes
-	$(RUN) -m pytest -m "not slow"
+	$(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4
 
 check: $(VENV)/.installed ## lint, format, types
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+docs: $(VENV)/.installed ## write the reference of all settings
+	$(RUN) -m sentattn.settings.reference > docs/settings.md.new
+	mv docs/settings.md.new docs/settings.md
 
 slow: $(VENV)/.installed ## the long tests
 	$(RUN) -m pytest -m slow

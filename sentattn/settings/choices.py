@@ -80,19 +80,29 @@ class Choices:
         return own if isinstance(own, Mapping) else whole
 
     def chosen(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        """Finds by its `_target_` which choice each node of saved settings is; presets by their `name`."""
+        """Finds which choice each node of saved settings is: by its `_target_`, presets by their `name`.
+
+        Of several with one target it is the one with which the node agrees best.
+        """
         found = {}
         for group in self.groups():
             node = at(settings, group.replace("/", "."))
             if isinstance(node, Mapping):
-                for name in self.names(group):
-                    own = self.node(group, name)
-                    if own.get("_target_", node.get("_target_")) == node.get("_target_") and (
-                        own.get("name", node.get("name")) == node.get("name")
-                    ):
-                        found[group] = name
-                        break
+                owns = {name: self.node(group, name) for name in self.names(group)}
+                alike = [name for name, own in owns.items() if _is_alike(own, node)]
+                if alike:
+                    found[group] = max(alike, key=lambda name: _agreement(owns[name], node))
         return found
+
+
+def _is_alike(own: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    return all(own.get(key, node.get(key)) == node.get(key) for key in ("_target_", "name"))
+
+
+def _agreement(own: Mapping[str, Any], node: Mapping[str, Any]) -> float:
+    """The share of a choice's lines that a node has as well."""
+    lines = {key: value for key, value in own.items() if key != "defaults"}
+    return sum(bool(node.get(key) == value) for key, value in lines.items()) / max(1, len(lines))
 
 
 @functools.cache

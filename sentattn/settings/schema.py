@@ -18,6 +18,10 @@ TOP: dict[str, str] = {
     "test": "bool",
     "faithful": "bool",
     "output_dir": "str",
+    "checkpoint_minutes": "NonNegative | None",
+    "threads": "Count | None",
+    "matmul_precision": 'Literal["highest", "high", "medium"]',
+    "compile": "bool",
     "ema_decay": "Fraction | None",
     "weight_decay_on": 'Literal["all", "attention_and_head"]',
     "objective.metric": f"Literal{[f'val/{figure}' for figure in BETTER]}",
@@ -36,6 +40,8 @@ RAW = frozenset(
 OWNED: dict[str, str] = {
     "trainer.logger": "choose with logger=wandb or logger=none",
     "trainer.callbacks": "sentattn brings its own",
+    "trainer.plugins": "name the precision with trainer.precision, and the devices with trainer.devices",
+    "trainer.use_distributed_sampler": "each device gets rows of its own from every batch",
     "trainer.default_root_dir": "name a folder with output_dir=FOLDER",
     "trainer.fast_dev_run": "for a quick look use data.limit=200 trainer.max_epochs=1",
     "trainer.check_val_every_n_epoch": "each epoch is validated, so that the best one can be kept",
@@ -64,8 +70,9 @@ STRICTER: dict[str, dict[str, str]] = {
     },
     "pytorch_lightning.trainer.trainer.Trainer": {
         "accelerator": 'Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"]',
-        "devices": "Literal[1]",
-        "num_nodes": "Literal[1]",
+        "devices": 'Count | Literal[-1, "auto"] | list[Whole]',
+        "num_nodes": "Count",
+        "strategy": 'Literal["auto", "ddp"]',
         "precision": 'Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"]',
         "max_epochs": "Count",
         "min_epochs": "Count | None",
@@ -88,7 +95,7 @@ OF_THE_TRAINING = frozenset(
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
 
 WITHOUT_EFFECT_ON_RESULT = frozenset(
-    {"seed", "output_dir", "logger", "tags", "group", "test"}
+    {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
     | {"data.path", "data.vectors", "data.mirror", "data.cache_dir", "data.num_workers"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {"faithful"}  # what it changes counts, so the same settings typed one by one are the same setting

@@ -63,6 +63,13 @@ def read(target: str) -> Signature:
     return _imported(target, module, name)
 
 
+def definition(target: str) -> tuple[str, Callee] | None:
+    """Returns the module that defines a class or function, and its syntax tree; None without source text."""
+    module, _, name = target.rpartition(".")
+    found = _lookup(module, name) if module else None
+    return (found[0], found[1]) if found is not None and isinstance(found[1], Callee) else None
+
+
 @functools.cache
 def source(module: str) -> tuple[Path, ast.Module] | None:
     """Returns a module's file and syntax tree without importing it or the packages around it."""

@@ -104,3 +104,8 @@ def test_a_folder_without_the_file_ends_in_a_fault(tmp_path: Path) -> None:
 
 def test_the_packages_own_folder_may_be_named_as_well() -> None:
     assert Choices.of(conf_dir()) == Choices.of()
+
+
+@pytest.mark.parametrize("name", ["default", "ddp"])
+def test_of_choices_with_one_target_a_saved_node_is_the_one_it_agrees_with(name: str) -> None:
+    assert Choices.of().chosen(compose([f"trainer={name}", "trainer.max_epochs=3"]))["trainer"] == name
