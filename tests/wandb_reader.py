@@ -29,6 +29,8 @@ def records(path: Path) -> Iterator[Any]:
             continue
         checksum, size, kind = struct.unpack_from("<IHB", data, position)
         part = data[position + 7 : position + 7 + size]
+        if len(part) < size:  # the disk was full, or the program was killed
+            return
         assert zlib.crc32(part, zlib.crc32(bytes([kind]))) == checksum
         position, body = position + 7 + size, body + part
         if kind in (FULL, LAST):
@@ -41,14 +43,22 @@ def records(path: Path) -> Iterator[Any]:
 def read(directory: Path) -> dict[str, Any]:
     """Returns config, history rows, summary and the run itself of the one offline run in a directory.
 
-    On a busy machine W&B's own process writes the end of the file after the run was closed.
+    Of a run that was resumed it is the last part, as `sentattn.sync` uploads that one. On a busy machine W&B's own
+    process writes the end of the file after the run was closed.
     """
-    [path] = directory.glob("wandb/offline-run-*/run-*.wandb")
+    path = max(directory.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.parent.name)
     for _ in range(MOST_LOOKS):
         if (found := _read(path))["exit_code"] is not None:
             break
         time.sleep(0.1)
     return found
+
+
+def table(directory: Path, row: dict[str, Any], name: str) -> list[list[Any]]:
+    """Returns the cells of a table that a history row names."""
+    [path] = directory.glob(f"wandb/offline-run-*/files/{row[f'{name}.path']}")
+    cells: list[list[Any]] = json.loads(path.read_text(encoding="utf-8"))["data"]
+    return cells
 
 
 def _read(path: Path) -> dict[str, Any]:

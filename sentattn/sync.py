@@ -1,0 +1,59 @@
+"""Upload what Weights & Biases has not got yet: runs that were trained offline, or whose upload broke off.
+
+usage: python -m sentattn.sync [DIR ...] [output_dir=outputs] [minutes=10]
+
+  DIR         run directories, or folders that hold some
+  output_dir  where runs are looked for when no DIR is given; default outputs
+  minutes     longest time for one run; default 10
+
+Each run goes to the server that it was trained for: logger.host, or else WANDB_BASE_URL, or else W&B's own. A run that
+was interrupted and resumed is uploaded once, as a whole. `wandb login` stores the key that an upload needs.
+The exit code is 2 if a run could not be uploaded.
+
+Examples:
+  python -m sentattn.sync
+  python -m sentattn.sync outputs/imdb
+  python -m sentattn.sync outputs/demo/structured/20260101-120000-1a2b minutes=60
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentattn import cli
+from sentattn.errors import RunError
+
+KEYS = {"output_dir": "str", "minutes": "Positive"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    return cli.run(_command, argv)
+
+
+def _command(arguments: list[str]) -> None:
+    given = cli.raw_arguments(arguments, KEYS, positional="folders")
+    folders = [Path(folder) for folder in given["folders"]] or [Path(given.get("output_dir", "outputs"))]
+    if missing := [folder for folder in folders if not folder.is_dir()]:
+        raise RunError(*(f"{folder} is no folder; give run directories, or output_dir=FOLDER." for folder in missing))
+
+    from sentattn.loggers.uploading import Left, found, upload
+
+    runs = found(folders)
+    if not runs:
+        print(f"No run of W&B in {', '.join(map(str, folders))}: there is nothing to upload.")
+        return
+    faults = []
+    for run in runs:
+        try:
+            print(f"{run.directory}: {upload(run, minutes=given.get('minutes', 10.0))}", flush=True)
+        except Left as left:
+            faults.append(f"{run.directory} was not uploaded: {left}.")
+    if faults:
+        raise RunError(*dict.fromkeys(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
