@@ -13,6 +13,8 @@ COMMANDS = {
     "train": "train a model, keep its best epoch, test it once, write the run",
     "evaluate": "test a saved run, on its own or on other data",
     "predict": "label, probabilities and attention of a text or a file",
+    "export": "write a trained model as ONNX, to run without torch",
+    "sync": "upload runs that were trained offline to Weights & Biases",
     "list": "models, data sets, experiments, sweeps and runs, a line each",
 }
 

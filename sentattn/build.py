@@ -12,6 +12,8 @@ from hydra.utils import get_object
 from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.optimizers import parameter_groups
+from sentattn.training import ranks
+from sentattn.training.devices import one_of
 
 if TYPE_CHECKING:
     from pytorch_lightning import Trainer
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from sentattn.data.text_data import TextData
     from sentattn.lit import LitClassifier
+    from sentattn.loggers import Mirror
     from sentattn.models.attention.base import Attention
 
 Settings = Mapping[str, Any]
@@ -75,26 +78,40 @@ def build_attention(node: Settings, **offered: Any) -> Attention:
     return attention
 
 
-def build_logger(node: Settings, **filled: Any) -> Logger | None:
-    """Returns the logger beside the run's own record, or None."""
-    logger: Logger | None = instantiate(node, **filled)
-    return logger
+def build_mirror(node: Settings, **filled: Any) -> Mirror | None:
+    """Returns what shows a run elsewhere, beside its own record, or None."""
+    mirror: Mirror | None = instantiate(node, **filled)
+    return mirror
 
 
 def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
     """Returns Lightning's trainer with the callbacks and the logger given; it writes only what they write.
 
+    It is that of one rank where several train together, and one of a single device otherwise.
+
     Raises:
         SettingError: If Lightning refuses the settings, such as a GPU that is not there.
     """
-    from pytorch_lightning.callbacks import ModelCheckpoint
+    from pytorch_lightning.callbacks import Checkpoint
+    from pytorch_lightning.strategies import DDPStrategy
 
+    from sentattn.training.checkpoint_file import FileInPlace
+    from sentattn.training.joining import Environment
+
+    node = dict(settings["trainer"])
+    if ranks.several():
+        # Buffers are the same everywhere, and ranks measure different numbers of batches.
+        node["strategy"] = DDPStrategy(broadcast_buffers=False)
+    else:
+        node |= {"devices": one_of(node["devices"]), "num_nodes": 1, "strategy": "auto"}
     try:
         trainer: Trainer = instantiate(
-            settings["trainer"],
+            node,
+            plugins=[Environment(), FileInPlace()],
+            use_distributed_sampler=False,
             callbacks=list(callbacks),
             logger=logger or False,
-            enable_checkpointing=any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
+            enable_checkpointing=any(isinstance(callback, Checkpoint) for callback in callbacks),
             enable_progress_bar=False,
             enable_model_summary=False,
         )

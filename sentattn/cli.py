@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from sentattn import kinds
-from sentattn.errors import SettingError, UserError, suggestion
+from sentattn.errors import Interruption, SettingError, UserError, suggestion
 
 SPIN_COUNT = "5000"
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
@@ -26,7 +26,7 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
         argv: Arguments; None for those of the process.
 
     Returns:
-        The exit code: 0, 2 for a fault of the user's, 130 when interrupted.
+        The exit code: 0, 2 for a fault of the user's, 130 when interrupted, 143 when ended by SIGTERM.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if "OMP_WAIT_POLICY" not in os.environ:
@@ -47,6 +47,9 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
         for fault in error.faults:
             print(f"error: {fault}", file=sys.stderr)
         return FAULT
+    except Interruption as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -57,25 +60,8 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
     return OK
 
 
-def composed(arguments: Sequence[str]) -> dict[str, Any]:
-    """Returns the settings composed from `conf/` and the arguments; `--cfg job` prints them and ends the command.
-
-    Raises:
-        SettingError: With all faults.
-    """
-    from sentattn.config import compose
-
-    rest, show = _take_cfg(arguments)
-    settings = compose(rest)
-    if show:
-        import yaml
-
-        print(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), end="", flush=True)
-        raise _Answered
-    return settings
-
-
-def _take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:
+def take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Parts `--cfg job`, which asks for all settings, from the other arguments."""
     joined = " ".join(arguments).replace("--cfg=job", "--cfg job")
     if "--cfg job" not in joined:
         return list(arguments), False
@@ -84,6 +70,14 @@ def _take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:
         if rest[position - 1 : position + 1] == ["--cfg", "job"]:
             del rest[position - 1 : position + 1]
     return rest, True
+
+
+def show(settings: Mapping[str, Any]) -> NoReturn:
+    """Prints settings and ends the command."""
+    import yaml
+
+    print(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), end="", flush=True)
+    raise _Answered
 
 
 def raw_arguments(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import signal
 from collections.abc import Iterable
 
 
@@ -33,6 +34,30 @@ class RunError(UserError):
 
 class TrainingError(UserError):
     """Training that cannot go on, such as a loss that became NaN."""
+
+
+class Pruned(Exception):  # noqa: N818 - it is no error
+    """A trial that is ended early because others do better."""
+
+
+class Interruption(BaseException):
+    """A signal that ends the work.
+
+    Like `KeyboardInterrupt` it is no `Exception`, so that nothing takes it for a fault and goes on.
+
+    Args:
+        number: The signal's number.
+        advice: What is kept, and what to type to go on.
+
+    Attributes:
+        exit_code: What a shell expects of a process that a signal has ended.
+    """
+
+    def __init__(self, number: int, advice: str = "") -> None:
+        name = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}[signal.Signals(number)]
+        super().__init__(f"{name}; {advice}" if advice else name)
+        self.number = number
+        self.exit_code = 128 + number
 
 
 def suggestion(word: str, legal: Iterable[str]) -> str:

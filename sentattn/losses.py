@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from sentattn.errors import SettingError
 from sentattn.kinds import Fraction, NonNegative, Positive, checked, given
+from sentattn.training import ranks
 
 
 class LossParts(NamedTuple):
@@ -68,10 +69,39 @@ class ClassifierLoss(nn.Module):
     def forward(self, logits_BC: Tensor, labels_B: Tensor, weights_BRL: Tensor) -> LossParts:
         """Returns the loss of a batch and its parts, `cross_entropy` and, where it counts, `penalty`."""
         parts = {"cross_entropy": self._cross_entropy(logits_BC.float(), labels_B)}
-        if not self.penalty:
-            return LossParts(parts["cross_entropy"], parts)
-        parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
-        return LossParts(parts["cross_entropy"] + self.penalty * parts["penalty"], parts)
+        if self.penalty:
+            parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
+        return self._put_together(parts)
+
+    def of_no_rows(self, nothing: Tensor) -> LossParts:
+        """Returns what a rank without a row of a batch adds to the loss of all ranks.
+
+        Args:
+            nothing: A zero that depends on all parameters, so that each has a gradient.
+        """
+        return self._put_together(
+            dict.fromkeys(["cross_entropy", "penalty"] if self.penalty else ["cross_entropy"], nothing)
+        )
+
+    def over_ranks(self, local: LossParts, labels_B: Tensor) -> tuple[LossParts, Tensor]:
+        """Returns the loss of a batch that several ranks share, and how many rows it has.
+
+        Args:
+            local: The loss of this rank's rows.
+            labels_B: Their labels.
+        """
+        rows = torch.tensor(float(len(labels_B)), device=labels_B.device)
+        weight = self.weights_C[labels_B].sum().float() if self.by_weight and self.weights_C is not None else rows
+        weights = {"cross_entropy": weight, "penalty": rows}
+        sums = [part.float() * weights[name] for name, part in local.parts.items()]
+        *sums, weight, rows = ranks.summed(torch.stack([*sums, weight, rows])).unbind()
+        weights = {"cross_entropy": weight.detach(), "penalty": rows.detach()}
+        parts = {name: total / weights[name] for name, total in zip(local.parts, sums, strict=True)}
+        return self._put_together(parts), rows.detach()
+
+    def _put_together(self, parts: dict[str, Tensor]) -> LossParts:
+        loss = parts["cross_entropy"]
+        return LossParts(loss + self.penalty * parts["penalty"] if self.penalty else loss, parts)
 
     def _cross_entropy(self, logits_BC: Tensor, labels_B: Tensor) -> Tensor:
         """Returns the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as asked for.

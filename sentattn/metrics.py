@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 from torch.nn import functional
 from torchmetrics import MeanMetric, MetricCollection
@@ -13,6 +15,10 @@ from torchmetrics.classification import (
 )
 from torchmetrics.regression import MeanAbsoluteError
 
+from sentattn.training import ranks
+
+OVER_RANKS: dict[str, Any] = {"distributed_available_fn": ranks.several}
+"""How a metric of torchmetrics knows whether other processes have rows of the same figure."""
 ORDERED_ONLY = ("mean_absolute_error", "quadratic_kappa")
 """Figures that mean something only where classes are steps of a scale."""
 
@@ -36,16 +42,18 @@ class ClassifierMetrics(nn.Module):
         super().__init__()
         self.predicted = MetricCollection(
             {
-                "accuracy": MulticlassAccuracy(classes, average="micro"),
-                "f1_macro": MulticlassF1Score(classes, average="macro"),
-                "f1_weighted": MulticlassF1Score(classes, average="weighted"),
+                "accuracy": MulticlassAccuracy(classes, average="micro", **OVER_RANKS),
+                "f1_macro": MulticlassF1Score(classes, average="macro", **OVER_RANKS),
+                "f1_weighted": MulticlassF1Score(classes, average="weighted", **OVER_RANKS),
             }
         )
         if ordered:
-            self.predicted.add_metrics({"quadratic_kappa": MulticlassCohenKappa(classes, weights="quadratic")})
-        self.calibration_error = MulticlassCalibrationError(classes, n_bins=15)
-        self.log_loss = MeanMetric()
-        self.distance = MeanAbsoluteError() if ordered else None
+            self.predicted.add_metrics(
+                {"quadratic_kappa": MulticlassCohenKappa(classes, weights="quadratic", **OVER_RANKS)}
+            )
+        self.calibration_error = MulticlassCalibrationError(classes, n_bins=15, **OVER_RANKS)
+        self.log_loss = MeanMetric(**OVER_RANKS)
+        self.distance = MeanAbsoluteError(**OVER_RANKS) if ordered else None
 
     def update(self, logits_BC: Tensor, labels_B: Tensor) -> None:
         """Takes a batch in."""
@@ -58,7 +66,7 @@ class ClassifierMetrics(nn.Module):
             self.distance.update(predicted_B.float(), labels_B.float())
 
     def compute(self) -> dict[str, Tensor]:
-        """Returns each figure over all that was taken in."""
+        """Returns each figure over all that was taken in, on all ranks that measure together."""
         figures: dict[str, Tensor] = {
             **self.predicted.compute(),
             "log_loss": self.log_loss.compute(),

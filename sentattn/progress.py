@@ -17,9 +17,13 @@ class Progress:
     """Shows how far a piece of work is.
 
     Calling it again with another stage ends the stage before.
+
+    Args:
+        shown: Whether it shows anything: of several processes that train together one does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, shown: bool = True) -> None:
+        self._shown = shown
         self._console = Console(file=sys.stderr)
         self._bar: Bar | None = None
         self._task: TaskID | None = None
@@ -43,6 +47,8 @@ class Progress:
             total: How much there is.
             note: A few more words, such as the loss.
         """
+        if not self._shown:
+            return
         if stage != self._stage:
             self.close()
             self._stage = stage

@@ -6,13 +6,15 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from sentattn.errors import RunError
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
-MODEL, CHECKPOINTS = "model", "checkpoints"
+MODEL, CHECKPOINTS, LOCK = "model", "checkpoints", ".lock"
 
 
 class Run:
@@ -168,20 +170,47 @@ def find(path: str) -> Run:
     return load(max(finished, key=lambda result: result.stat().st_mtime).parent)
 
 
-def create(settings: Mapping[str, Any]) -> Run:
+def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
     """Makes the directory of a new run and writes its settings.
+
+    Args:
+        settings: The resolved settings.
+        directory: The directory; None for one under `output_dir`, by data, model and time.
 
     Raises:
         RunError: If the output folder cannot be written.
     """
-    path = Path(settings["output_dir"]) / settings["data"]["name"] / settings["model"]["name"]
-    path /= f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    path = directory or (
+        Path(settings["output_dir"])
+        / settings["data"]["name"]
+        / settings["model"]["name"]
+        / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    )
     try:
         path.mkdir(parents=True)
         write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise _unwritable(settings["output_dir"], error) from error
     return Run(path)
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Holds a run directory while it is trained, so that no other process goes on with it.
+
+    Raises:
+        RunError: If another process holds it.
+    """
+    held = FileLock(path / LOCK)
+    try:
+        held.acquire(timeout=0)
+    except Timeout as error:
+        raise RunError(f"{path} is being trained by another process; wait for its end.") from error
+    try:
+        yield
+    finally:
+        (path / LOCK).unlink(missing_ok=True)
+        held.release()
 
 
 def require_writable(folder: str) -> None:

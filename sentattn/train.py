@@ -1,6 +1,7 @@
 """Train a model, keep its best epoch by validation, test it once, write the run.
 
-usage: python -m sentattn.train [KEY=VALUE ...] [--cfg job] [--config-dir FOLDER]
+usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [seeds=N] [check=true]
+                                [--cfg job] [--config-dir FOLDER]
 
   data=demo                demo, imdb, yelp, or table for your own; data.limit=500 for a quick look
   model=structured         a variant; `python -m sentattn.list models` shows them all
@@ -15,15 +16,29 @@ usage: python -m sentattn.train [KEY=VALUE ...] [--cfg job] [--config-dir FOLDER
   trainer.max_epochs=8     like any other argument of Lightning's Trainer
   seed=0                   of the weights and of the order of the rows
   ema_decay=0.998          the weights judged are an average over steps; null takes those of the last step
-  logger=wandb             none leaves Weights & Biases out
+  logger=wandb             csv, tensorboard or mlflow; none leaves the run directory alone
   output_dir=outputs       where the run is written
+
+  seeds                    seeds=3 trains three runs, with the seeds from `seed` on, and tells their mean
+  from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
+  resume                   resume=DIR goes on with an interrupted run to the same end; resume=auto finds it
+  check                    check=true stops before the training: shapes, parameters, memory and time to expect
+  checkpoint_minutes=5     between two checkpoints inside an epoch; 0 writes one after each step
+
+  trainer=default          ddp takes two devices (trainer.devices=8 for more); data.batch_size stays the rows of a step
+  trainer.precision        bf16-mixed is faster on a GPU, and so are matmul_precision=high and compile=true
+  threads=null             of a process on a CPU
+
+  docs/settings.md lists all settings.
 
   --cfg job                print all settings and stop
   --config-dir FOLDER      also look for choices in a folder of your own, laid out as conf/
 
 Examples:
   python -m sentattn.train
-  python -m sentattn.train model=mean data=imdb seed=1
+  python -m sentattn.train model=mean data=imdb seeds=3
+  python -m sentattn.train from=latest model.attention.hops=8
+  python -m sentattn.train data=imdb resume=auto
   python -m sentattn.train data=table data.train=reviews.csv data.text=review data.label=stars
   python -m sentattn.train model.attention.hops=8 model/pooling=mean loss.penalty=0.3 logger=none
   python -m sentattn.train model=relation data=imdb data.path=aclImdb_v1.tar.gz data.max_length=100
@@ -43,10 +58,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    settings = cli.composed(arguments)
-    from sentattn.training.fitting import train
+    from sentattn.training.places import place
 
-    train(settings)
+    if place() is None:
+        _answer(arguments)
+        return
+    from sentattn.training.joining import joined
+
+    with joined():
+        _answer(arguments)
+
+
+def _answer(arguments: list[str]) -> None:
+    from sentattn.settings.request import read_request
+
+    rest, show = cli.take_cfg(arguments)
+    request = read_request(rest)
+    if show:
+        cli.show(request.settings)
+    if request.check:
+        from sentattn.training.estimate import check
+
+        check(request.settings, seeds=request.seeds)
+    else:
+        from sentattn.training.fitting import train
+        from sentattn.training.seeds import train_all
+
+        train_all(request, train)
 
 
 if __name__ == "__main__":

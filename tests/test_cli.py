@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sentattn import cli
+from sentattn import cli, train
 from sentattn.config import compose
-from sentattn.errors import DataError, SettingError
+from sentattn.errors import DataError, Interruption, SettingError
+from sentattn.settings.request import OWN
 
 ROOT = Path(__file__).parents[1]
 KEYS = {"run": "str", "text": "str", "format": 'Literal["text", "json"]', "batch_size": "Count", "show": "bool"}
@@ -77,21 +78,33 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
 
 @pytest.mark.parametrize("line", ["--cfg job model=mean", "model=mean --cfg=job", "--cfg job --cfg job model=mean"])
 def test_cfg_prints_the_settings_and_ends(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def command(arguments: list[str]) -> None:
-        cli.composed(arguments)
-        raise AssertionError("nothing is done with settings that are only shown")
-
-    assert cli.run(command, line.split()) == 0
+    assert train.main(line.split()) == 0
     assert yaml.safe_load(capsys.readouterr().out) == compose(["model=mean"])
 
 
-def test_composed_gives_settings_or_faults() -> None:
-    assert cli.composed(["seed=3"])["seed"] == 3
-    with pytest.raises(SettingError, match="--cfg is no option"):
-        cli.composed(["--cfg"])
-    with pytest.raises(SettingError) as caught:
-        cli.composed(["--cfg", "job", "seed=x", "modle=y"])
-    assert len(caught.value.faults) == 2
+def test_cfg_shows_saved_settings_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "best.yaml"
+    saved.write_text("overrides: [model=mean]")
+    assert train.main([f"from={saved}", "seed=3", "--cfg", "job"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == compose(["model=mean", "seed=3"])
+
+
+def test_cfg_does_not_hide_faults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train.main(["--cfg"]) == 2
+    assert "--cfg is no option" in capsys.readouterr().err
+    assert train.main(["--cfg", "job", "seed=x", "modle=y"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+@pytest.mark.parametrize(("number", "code", "said"), [(2, 130, "interrupted"), (15, 143, "ended by SIGTERM")])
+def test_a_signal_ends_a_command_with_its_advice(
+    number: int, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(arguments: list[str]) -> None:
+        raise Interruption(number, "type it again.")
+
+    assert cli.run(command, []) == code
+    assert capsys.readouterr().err == f"{said}; type it again.\n"
 
 
 def test_raw_arguments_take_texts_as_typed() -> None:
@@ -156,7 +169,9 @@ def test_the_examples_in_the_help_of_train_compose() -> None:
     examples = re.findall(r"^  python -m sentattn\.train ?(.*)$", docstring("train"), flags=re.MULTILINE)
     assert len(examples) >= 3
     for example in examples:
-        compose(shlex.split(example))
+        own, settings = cli.take(shlex.split(example), list(OWN))
+        compose(settings)
+        assert set(cli.raw_arguments(own, OWN)) == {word.partition("=")[0] for word in own}
 
 
 def test_a_misspelt_setting_is_told_without_torch() -> None:

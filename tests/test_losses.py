@@ -174,3 +174,47 @@ def test_weights_move_with_the_module_and_are_not_saved() -> None:
 def test_faulty_weights_are_refused(faulty: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
         make(**faulty)
+
+
+def shared_by_ranks(
+    loss: ClassifierLoss, shares: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[float, dict[str, float], float]]:
+    """Lets each rank work out the loss of its share, gradients included, with the sums of all shares."""
+    nothing = torch.zeros((), requires_grad=True)
+    local = [loss(*share) if len(share[1]) else loss.of_no_rows(nothing) for share in shares]
+    sent: list[torch.Tensor] = []
+    monkeypatch.setattr("sentattn.training.ranks.summed", lambda sums: sent.append(sums) or sums)
+    for part, (_, labels_B, _) in zip(local, shares, strict=True):
+        loss.over_ranks(part, labels_B)
+    total = torch.stack(sent).sum(dim=0).detach()
+    monkeypatch.setattr("sentattn.training.ranks.summed", lambda sums: total + sums - sums.detach())
+    found = []
+    for part, (_, labels_B, _) in zip(local, shares, strict=True):
+        (whole, parts), rows = loss.over_ranks(part, labels_B)
+        whole.backward()
+        found.append(
+            (float(whole.detach()), {name: float(value.detach()) for name, value in parts.items()}, float(rows))
+        )
+    return found
+
+
+@pytest.mark.parametrize("reduction", ["weighted", "mean"])
+@pytest.mark.parametrize("weights", ["none", "balanced", [0.5, 2.0, 7.0]])
+@pytest.mark.parametrize("sizes", [(5, 4), (1, 0), (3, 2, 2)])
+def test_ranks_have_the_loss_and_the_gradients_of_one_process(
+    sizes: tuple[int, ...], weights: Any, reduction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    rows = sum(sizes)
+    logits_BC = torch.tensor(rng.normal(size=(rows, 3)), dtype=torch.float32, requires_grad=True)
+    labels_B = torch.tensor(rng.integers(0, 3, rows))
+    weights_BRL = torch.tensor(rng.dirichlet(np.ones(6), (rows, 4)), dtype=torch.float32, requires_grad=True)
+    loss = make(COUNTS, penalty=0.7, class_weights=weights, class_weight_reduction=reduction, label_smoothing=0.1)
+    whole, parts = loss(logits_BC, labels_B, weights_BRL)
+    expected = torch.autograd.grad(whole, [logits_BC, weights_BRL])
+    shares = list(zip(*(tensor.split(sizes) for tensor in (logits_BC, labels_B, weights_BRL)), strict=True))
+    for found, found_parts, found_rows in shared_by_ranks(loss, shares, monkeypatch):
+        assert found == pytest.approx(float(whole.detach()), rel=1e-5)
+        assert found_parts == pytest.approx({name: float(part.detach()) for name, part in parts.items()}, rel=1e-5)
+        assert found_rows == rows
+    torch.testing.assert_close((logits_BC.grad, weights_BRL.grad), expected, rtol=1e-4, atol=1e-6)

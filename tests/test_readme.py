@@ -10,10 +10,11 @@ import pytest
 import torch
 from tiny import tiny
 
-from sentattn import train
+from sentattn import cli, train
 from sentattn.__main__ import COMMANDS
 from sentattn.config import compose
 from sentattn.errors import SettingError
+from sentattn.settings.request import OWN
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -65,11 +66,15 @@ def test_the_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_command_exists_and_its_settings_are_legal() -> None:
-    lines = re.findall(r"^python -m sentattn\.(\w+) *([^#\n]*)", README, flags=re.MULTILINE)
+    lines = re.findall(
+        r"^(?:python|torchrun --nproc_per_node=8) -m sentattn\.(\w+) *([^#\n]*)", README, flags=re.MULTILINE
+    )
     assert {command for command, _ in lines} == set(COMMANDS)
     for command, arguments in lines:
         if command == "train":
-            compose(arguments.split())
+            own, settings = cli.take(arguments.split(), list(OWN))
+            compose(settings)
+            assert set(cli.raw_arguments(own, OWN)) == {word.partition("=")[0] for word in own}
 
 
 def test_every_room_named_exists() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,24 +99,72 @@ def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(tokens_BL), torch.from_numpy(mask_BL)
 
 
-def loader(rows: TokenRows, order: Sampler[list[int]], num_workers: int) -> DataLoader[Batch]:
-    """Returns the batches of rows, in an order.
+class FromBatch(Sampler[list[int]]):
+    """An order of batches whose passes can begin in its middle.
+
+    Args:
+        order: Gives the rows of each batch; where it has `set_epoch`, another order each epoch.
+
+    Attributes:
+        first: How many batches are left out.
+    """
+
+    def __init__(self, order: Sampler[list[int]]) -> None:
+        self.order = order
+        self.first = 0
+
+    def __len__(self) -> int:
+        return len(self.order)  # type: ignore[arg-type]  # every order here knows its length
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return itertools.islice(self.order, self.first, None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of the next pass; Lightning calls it."""
+        if hasattr(self.order, "set_epoch"):
+            self.order.set_epoch(epoch)
+
+
+class BatchLoader(DataLoader[Batch]):
+    """Loads batches, and can go on in the middle of an epoch. Lightning asks for its state and gives it back.
 
     Args:
         rows: The rows of a split.
         order: Gives the rows of each batch.
         num_workers: Processes that make batches; 0 makes them in this one.
     """
-    # A batch is the loader's item, and so the order its sampler: that is what Lightning tells the epoch.
-    return DataLoader(
-        rows,
-        sampler=order,
-        batch_size=None,
-        collate_fn=_unchanged,
-        num_workers=num_workers,
-        persistent_workers=num_workers > 0,
-        pin_memory=torch.cuda.is_available(),
-    )
+
+    def __init__(self, rows: TokenRows, order: Sampler[list[int]], num_workers: int) -> None:
+        self._order = FromBatch(order)
+        self._given = 0
+        # A batch is the loader's item, and so the order its sampler: that is what Lightning tells the epoch.
+        super().__init__(
+            rows,
+            sampler=self._order,
+            batch_size=None,
+            collate_fn=_unchanged,
+            num_workers=num_workers,
+            persistent_workers=num_workers > 0,
+            pin_memory=torch.cuda.is_available(),
+            generator=torch.Generator(),  # otherwise a pass takes a number from that of the training
+        )
+
+    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]  # a generator, so that the epoch is known first
+        """Yields the batches of an epoch, the first time after `load_state_dict` those that were left."""
+        self._given = self._order.first
+        batches = super().__iter__()  # worker processes ask for the order more than once, but no later than here
+        self._order.first = 0
+        for batch in batches:
+            self._given += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        """Returns how many batches of the epoch have been given."""
+        return {"batches": self._given}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Begins the next pass behind the batches that were given."""
+        self._order.first = state["batches"]
 
 
 def _unchanged(batch: Any) -> Any:

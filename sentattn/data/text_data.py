@@ -9,14 +9,14 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
-from torch.utils.data import DataLoader
 
 from sentattn.data import report
-from sentattn.data.batching import Batch, TokenRows, loader
+from sentattn.data.batching import BatchLoader, TokenRows
 from sentattn.data.building import Progress
 from sentattn.data.cache import cache_folder, open_corpus
 from sentattn.data.choosing import choose
 from sentattn.data.ordering import LengthBatches, TrainingOrder, training_order
+from sentattn.data.sharing import measuring_share, require_enough, training_share
 from sentattn.data.sources.base import Source
 from sentattn.data.split import Split
 from sentattn.data.text import Rules, Tokenizer
@@ -41,7 +41,7 @@ class TextData(LightningDataModule, ABC):
         lowercase: Whether words are looked up in lower case.
         max_length: Most tokens of a text that are read; null reads all.
         clip: What is kept of a longer text: its head, its tail or half of each.
-        batch_size: Texts a batch.
+        batch_size: Texts a batch, over all devices.
         batching: Which texts share a training batch: those of like length (`sorted`), those of a bucket of lengths,
             short ones in larger batches (`fixed`), or any (`random`).
         num_buckets: Most buckets of `fixed`.
@@ -188,6 +188,7 @@ class TextData(LightningDataModule, ABC):
             self._splits[split] = Split(corpus, rows, self.max_length)
         self.report = [*notes, report.sizes(self.name, chosen.rows, self.labels), *chosen.notes]
         if "train" in chosen.rows:
+            require_enough(len(chosen.rows["val"]))
             self.report += report.words(words, self.word_vectors, corpus, chosen.rows, ids)
             self.report += report.buckets(self._training_order())
 
@@ -209,20 +210,22 @@ class TextData(LightningDataModule, ABC):
         counts = np.bincount(self.split("train").labels, minlength=len(self.labels))
         return dict(zip(self.labels, counts.tolist(), strict=True))
 
-    def batches(self, split: str) -> DataLoader[Batch]:
+    def batches(self, split: str) -> BatchLoader:
         """Returns the batches of a split, each row once, the longest rows first."""
         rows = self._of(self._rows, split)
-        return loader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size), self.num_workers)
+        return BatchLoader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size), self.num_workers)
 
-    def train_dataloader(self) -> DataLoader[Batch]:
-        """Returns the training batches, in another order each epoch, which depends on `seed` alone."""
-        return loader(self._of(self._rows, "train"), self._training_order(), self.num_workers)
+    def train_dataloader(self) -> BatchLoader:
+        """Returns this rank's rows of the training batches, in another order each epoch, which `seed` alone decides."""
+        rows = self._of(self._rows, "train")
+        return BatchLoader(rows, training_share(self._training_order()), self.num_workers)
 
-    def val_dataloader(self) -> DataLoader[Batch]:
-        """Returns the validation batches."""
-        return self.batches("val")
+    def val_dataloader(self) -> BatchLoader:
+        """Returns this rank's validation batches."""
+        rows = self._of(self._rows, "val")
+        return BatchLoader(rows, measuring_share(rows.lengths, batch_size=self.batch_size), self.num_workers)
 
-    def test_dataloader(self) -> DataLoader[Batch]:
+    def test_dataloader(self) -> BatchLoader:
         """Returns the test batches."""
         return self.batches("test")
 

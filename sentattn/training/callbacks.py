@@ -15,9 +15,13 @@ from torch import Tensor
 
 from sentattn.data.batching import Batch
 from sentattn.errors import TrainingError
+from sentattn.lit import LitClassifier
 from sentattn.progress import Progress
+from sentattn.run import write_atomically
+from sentattn.training import ranks
 
 Row = dict[str, float]
+SPEED = "train/tokens_per_second"
 
 
 class EpochRecorder(Callback):
@@ -32,6 +36,7 @@ class EpochRecorder(Callback):
         rows: One row of figures an epoch; epochs count from 1.
         tokens: Real tokens trained on so far.
         train_seconds: Seconds spent training so far, validation left out.
+        seconds: Seconds spent on everything so far, those before an interruption included.
     """
 
     def __init__(self, path: Path, *, metric: str, mode: str) -> None:
@@ -41,11 +46,16 @@ class EpochRecorder(Callback):
         self.rows: list[Row] = []
         self.train_seconds = 0.0
         self._tokens: list[Tensor] = []
-        self._since = 0.0
+        self._since = time.perf_counter()
+        self._started = time.perf_counter()
 
     @property
     def tokens(self) -> int:
         return int(sum(self._tokens))
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._started
 
     @property
     def best(self) -> Row:
@@ -56,28 +66,66 @@ class EpochRecorder(Callback):
         value = self.sign * row[self.metric]
         return -math.inf if math.isnan(value) else value
 
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def state_dict(self) -> dict[str, Any]:
+        self._count()
+        return {
+            "rows": self.rows,
+            "tokens": self.tokens,
+            "train_seconds": self.train_seconds,
+            "seconds": self.seconds,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.rows = state_dict["rows"]
+        self._tokens = [torch.tensor(state_dict["tokens"])]
+        self.train_seconds = state_dict["train_seconds"]
+        self._started -= state_dict["seconds"]
+        # Lines of epochs that came after the checkpoint are of a training that will come again.
+        if ranks.is_leader():
+            write_atomically(self.path, "".join(map(_line, self.rows)))
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._since = time.perf_counter()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
-        self._tokens.append(batch.mask_BL.sum())
+        self._tokens.append(ranks.total(batch.mask_BL.sum()))
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.train_seconds += time.perf_counter() - self._since
+        self._count()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._since = time.perf_counter()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.train_seconds += time.perf_counter() - self._since
-        figures = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        row = {"epoch": trainer.current_epoch + 1, **figures, "train_seconds": self.train_seconds}
+        assert isinstance(pl_module, LitClassifier)
+        self._count()
+        means = pl_module.means.compute() | {SPEED: self._speed()}
+        pl_module.means.reset()
+        pl_module.log_dict(means)
+        figures = {name: float(value) for name, value in trainer.callback_metrics.items()} | means
+        row = {"epoch": trainer.current_epoch + 1, **figures, "tokens": self.tokens}
+        row["train_seconds"] = self.train_seconds
         self.rows.append(row)
         self._tokens = [torch.stack(self._tokens).sum()] if self._tokens else []
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        if ranks.is_leader():
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(_line(row))
+
+    def _speed(self) -> float:
+        """Tokens a second since the last row."""
+        before = self.rows[-1] if self.rows else {"tokens": 0, "train_seconds": 0.0}
+        return (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
+
+    def _count(self) -> None:
+        """Adds the seconds since training was last looked at."""
+        now = time.perf_counter()
+        self.train_seconds, self._since = self.train_seconds + now - self._since, now
+
+
+def _line(row: Row) -> str:
+    return json.dumps(row) + "\n"
 
 
 class EpochLines(Callback):
@@ -93,6 +141,12 @@ class EpochLines(Callback):
         stage = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         self.progress(stage, batch_idx + 1, int(trainer.num_training_batches))
 
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, _: int = 0
+    ) -> None:
+        stage = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, validation"
+        self.progress(stage, batch_idx + 1, _batches(trainer.num_val_batches))
+
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.progress.close()
         row = self.recorder.rows[-1]
@@ -102,6 +156,27 @@ class EpochLines(Callback):
         figures = "   ".join(f"{name} {row[name]:.4f}" for name in shown if name in row)
         star = " *" if row is self.recorder.best else ""
         print(f"epoch {row['epoch']}/{trainer.max_epochs}   {figures}   {row['train_seconds']:.0f} s{star}", flush=True)
+
+
+class JudgingProgress(Callback):
+    """Shows how far the measuring of a split is."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, _: int = 0
+    ) -> None:
+        self.progress("measuring val", batch_idx + 1, _batches(trainer.num_val_batches))
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, _: int = 0
+    ) -> None:
+        self.progress("measuring test", batch_idx + 1, _batches(trainer.num_test_batches))
+
+
+def _batches(of_each_loader: list[int | float]) -> int:
+    return int(sum(of_each_loader))
 
 
 class FiniteLoss(Callback):
@@ -156,6 +231,11 @@ class WarmEMA(WeightAveraging):
         self.decay = decay
         self._steps = 0
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if self._average_model is not None and trainer.precision == "64-true":
+            self._average_model.double()  # the model becomes that only later
+
     def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
         """Returns whether an optimizer step has just been taken."""
         self._steps = step_idx if step_idx is not None else self._steps
@@ -165,4 +245,5 @@ class WarmEMA(WeightAveraging):
     def _average(self, averaged: list[Tensor], current: list[Tensor], num_averaged: Tensor | int) -> None:
         # Lightning's step counter stands in for `num_averaged`, which on a GPU would have to be waited for.
         decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        torch._foreach_lerp_(averaged, current, 1 - decay)
+        # With bf16-true an average in bfloat16 would not move: it is one of float32.
+        torch._foreach_lerp_(averaged, [c.to(a.dtype) for a, c in zip(averaged, current, strict=True)], 1 - decay)

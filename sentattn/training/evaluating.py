@@ -32,13 +32,14 @@ def evaluate(record: Run, settings: Mapping[str, Any], split: str) -> Judged:
     data.test_only(split, classifier.labels, ordered=classifier.config["ordered"])
     with Progress() as progress:
         data.prepare(progress, words=classifier.tokenizer.words)
-    for sentence in data.report:
-        print(sentence)
-    _require_labels(data, classifier.labels)
-    # Class weights are those of the rows that the model was trained on, whatever it is tested on.
-    class_counts = classifier.config.get("class_counts") or data.class_counts
-    lit = build.build_lit(settings, data, classifier.model, class_counts=class_counts)
-    return judge(settings, lit, data, split)
+        progress.close()
+        for sentence in data.report:
+            print(sentence)
+        _require_labels(data, classifier.labels)
+        # Class weights are those of the rows that the model was trained on, whatever it is tested on.
+        class_counts = classifier.config.get("class_counts") or data.class_counts
+        lit = build.build_lit(settings, data, classifier.model, class_counts=class_counts)
+        return judge(settings, lit, data, split, progress)
 
 
 def _require_labels(data: TextData, labels: tuple[str, ...]) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn import build
+from sentattn.progress import Progress
+from sentattn.training.callbacks import JudgingProgress
 
 if TYPE_CHECKING:
     from sentattn.data.text_data import TextData
@@ -22,12 +24,13 @@ class Judged(NamedTuple):
     probabilities: NDArray[np.float32]
 
 
-def judge(settings: Mapping[str, Any], lit: LitClassifier, data: TextData, split: str) -> Judged:
+def judge(settings: Mapping[str, Any], lit: LitClassifier, data: TextData, split: str, progress: Progress) -> Judged:
     """Measures a model on `val` or `test`, in one pass and with the weights it has.
 
     A trainer of its own leaves averaged weights and checkpoints of a training alone.
     """
-    trainer = build.build_trainer(settings)
+    trainer = build.build_trainer(settings, callbacks=[JudgingProgress(progress)])
     run = trainer.validate if split == "val" else trainer.test
     [metrics] = run(lit, dataloaders=data.batches(split), verbose=False)
+    progress.close()
     return Judged(dict(metrics), lit.scores().softmax(dim=-1).numpy())

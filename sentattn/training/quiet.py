@@ -12,6 +12,8 @@ IRRELEVANT = (
     r".*The number of training batches .* is smaller than the logging interval.*",  # we log by epoch
     r".*Checkpoint directory .* exists and is not empty.*",  # our own new run directory
     r".*`trainer.fit` .*already .*",
+    r".*It is recommended to use `self.log\(.*sync_dist=True.*",  # what is logged has been reduced
+    r".*`broadcast_buffers` is deprecated.*",  # its new name came with torch 2.13
 )
 
 

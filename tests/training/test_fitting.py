@@ -9,11 +9,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
 from tiny import tiny
 
-from sentattn.errors import RunError, SettingError, TrainingError
+from sentattn.config import compose
+from sentattn.errors import Pruned, RunError, SettingError, TrainingError
 from sentattn.run import Run
-from sentattn.training.fitting import fit
+from sentattn.training.fitting import fit, train
 
 RESULT_KEYS = {
     "status",
@@ -33,6 +35,9 @@ RESULT_KEYS = {
     "versions",
     "data_fingerprint",
 }
+
+WITHOUT_MOMENTUM = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0"]
+"""What only the optimizer itself refuses."""
 
 
 def test_result_says_all_that_the_design_asks_for(tiny_run: Run) -> None:
@@ -111,11 +116,10 @@ def test_loss_that_is_no_number_stops_with_batch_epoch_and_cause(tmp_path: Path)
 
 def test_numbers_too_small_to_be_fast_are_zero_in_a_training(tmp_path: Path) -> None:
     smallest = torch.tensor([2.0**-126])  # half of it is a denormal number
-    (tmp_path / "file").touch()
     assert torch.set_flush_denormal(False)
     assert float(smallest * 0.5) > 0
-    with pytest.raises(RunError):
-        fit(tiny(f"output_dir={tmp_path / 'file'}"))
+    with pytest.raises(SettingError):
+        fit(tiny(f"output_dir={tmp_path}", *WITHOUT_MOMENTUM))
     assert float(smallest * 0.5) == 0
 
 
@@ -190,9 +194,8 @@ def test_a_class_without_training_rows_cannot_be_balanced(tmp_path: Path, monkey
 
 
 def test_a_combination_that_the_optimizer_refuses_leaves_no_run(tmp_path: Path) -> None:
-    momentum = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0"]
     with pytest.raises(SettingError, match=r"The optimizer refuses.*Nesterov"):
-        fit(tiny(f"output_dir={tmp_path}", *momentum))
+        fit(tiny(f"output_dir={tmp_path}", *WITHOUT_MOMENTUM))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -208,3 +211,29 @@ def test_every_optimizer_with_every_schedule_trains(tmp_path: Path, optimizer: s
     extra = ["trainer.max_epochs=1", "data.limit=40", "test=false", f"optimizer={optimizer}", f"scheduler={scheduler}"]
     run = fit(tiny(f"output_dir={tmp_path}", *extra))
     assert run.result["status"] == "finished"
+
+
+class Ends(Callback):
+    """Ends a training after an epoch, as the pruner of a sweep does."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.current_epoch + 1 == self.epoch:
+            raise Pruned
+
+
+def test_a_pruned_trial_has_the_figures_of_its_best_epoch_in_the_folder_of_its_study(
+    tiny_run: Run, tmp_path: Path
+) -> None:
+    settings = compose(tiny(f"output_dir={tmp_path / 'outputs'}"))
+    directory = tmp_path / "study" / "trials" / "7"
+    run = train(settings, directory=directory, study="a-study", callbacks=[Ends(1)])
+    assert run.path == directory
+    assert not any((tmp_path / "outputs").iterdir())
+    assert (run.result["status"], run.result["study"], run.result["best_epoch"]) == ("pruned", "a-study", 1)
+    first = json.loads((tiny_run.path / "metrics.jsonl").read_text().splitlines()[0])
+    speed = "train/tokens_per_second"
+    assert run.metrics == {name: figure for name, figure in first.items() if "/" in name and name != speed}
+    assert not (directory / "model").exists()

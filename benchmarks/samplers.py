@@ -1,0 +1,133 @@
+"""Compare samplers on a surface of a sweep's shape: mixed kinds, conditions, a log range with 0, noise of seeds.
+
+usage: python benchmarks/samplers.py [SEEDS]
+
+Prints, for each sampler, how far the best of 20 and of 40 trials lies below the top of the surface, in points of
+accuracy: the mean over seeds with its standard error. `switch` has the point 0 as a choice beside the range.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+
+import optuna
+from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
+
+from sentattn.settings.choices import Choices
+from sentattn.sweep.space import Dimension, Value, read_dimension
+
+PRUNE = {"model/pooling": ("prune",)}
+RANGES: dict[str, tuple[str, Mapping[str, tuple[Value, ...]]]] = {
+    "model.attention.hops": ("range(1,31)", {}),
+    "loss.penalty": ("tag(log,zero,interval(1e-3,1))", {}),
+    "model/pooling": ("choice(flatten,mean,prune)", {}),
+    "model.pooling.p": ("range(8,129)", PRUNE),
+    "model.pooling.q": ("range(1,17)", PRUNE),
+    "loss.class_weight_power": ("interval(0,1)", {}),
+    "optimizer.lr": ("tag(log,interval(5e-4,2e-2))", {}),
+    "model.encoder.dropout": ("interval(0,0.7)", {}),
+}
+SPACE = {key: read_dimension(key, text, Choices.of(), when) for key, (text, when) in RANGES.items()}
+NOISE, TRIALS = 0.25, (20, 40)
+SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
+    "tpe multivariate group": lambda seed: TPESampler(seed=seed, multivariate=True, group=True),
+    "tpe multivariate": lambda seed: TPESampler(seed=seed, multivariate=True, warn_independent_sampling=False),
+    "tpe one by one": lambda seed: TPESampler(seed=seed, multivariate=False),
+    "tpe group, 20 at random": lambda seed: TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=20),
+    "gp": lambda seed: GPSampler(seed=seed, warn_independent_sampling=False),
+    "qmc": lambda seed: QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False),
+    "nsgaii": lambda seed: NSGAIISampler(seed=seed, population_size=20),
+    "random": lambda seed: RandomSampler(seed=seed),
+}
+
+
+class Surface:
+    """Points of accuracy below the top, drawn with a seed: where each setting is best, and how much it matters."""
+
+    def __init__(self, seed: int) -> None:
+        draw = random.Random(seed)  # noqa: S311 - no secrets here
+        self.lr, self.dropout, self.hops = draw.uniform(-6.9, -4.4), draw.uniform(0.1, 0.6), draw.uniform(0.5, 3.2)
+        self.pooling = dict(zip(("flatten", "mean", "prune"), draw.sample((0.0, 0.5, 1.0), 3), strict=True))
+        self.p, self.q = draw.uniform(2.3, 4.6), draw.uniform(0.3, 2.5)
+        self.zero = draw.random() < 0.4  # a penalty is best left out, or has a best size
+        self.penalty, self.power = draw.uniform(-6.0, -1.0), draw.uniform(0.0, 1.0)
+
+    def __call__(self, values: Mapping[str, Value]) -> float:
+        number = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
+        below = 2.0 * (math.log(number["optimizer.lr"]) - self.lr) ** 2
+        below += 6.0 * (number["model.encoder.dropout"] - self.dropout) ** 2
+        below += 0.15 * (math.log(number["model.attention.hops"]) - self.hops) ** 2
+        below += 0.3 * (number["loss.class_weight_power"] - self.power) ** 2
+        below += self._penalty(number["loss.penalty"]) + self.pooling[str(values["model/pooling"])]
+        if "model.pooling.p" in number:
+            below += 0.2 * (math.log(number["model.pooling.p"]) - self.p) ** 2
+            below += 0.2 * (math.log(number["model.pooling.q"]) - self.q) ** 2
+        return below
+
+    def _penalty(self, penalty: float) -> float:
+        if self.zero:
+            return 0.0 if penalty == 0 else 0.3 + 0.04 * (math.log(penalty) + 6.9) ** 2
+        return 0.6 if penalty == 0 else 0.08 * (math.log(penalty) - self.penalty) ** 2
+
+
+def values_of(trial: optuna.Trial, *, switch: bool) -> dict[str, Value]:
+    """Draws a trial's values, the point 0 as our space has it or as a choice beside the range."""
+    values: dict[str, Value] = {}
+    for key, one in SPACE.items():
+        if not one.is_active(values):
+            continue
+        if one.zero and switch:
+            values[key] = 0.0
+            if trial.suggest_categorical(f"{key} is 0", [True, False]) is False:
+                values[key] = trial.suggest_float(key, one.floor, 1.0, log=True)
+        else:
+            values[key] = one.value(_drawn(trial, one))
+    return values
+
+
+def _drawn(trial: optuna.Trial, one: Dimension) -> Value:
+    return trial._suggest(one.key, one.distribution)  # type: ignore[no-any-return]
+
+
+def regrets(make: Callable[[int], BaseSampler], seed: int, *, switch: bool) -> list[float]:
+    """Returns how far the trial that looked best lies below the top after each number of trials."""
+    surface, noise = Surface(seed), random.Random(seed + 10_000)  # noqa: S311
+    study = optuna.create_study(sampler=make(seed))
+    seen: list[tuple[float, float]] = []
+    for _ in range(max(TRIALS)):
+        trial = study.ask()
+        below = surface(values_of(trial, switch=switch))
+        told = below + noise.gauss(0, NOISE)
+        study.tell(trial, told)
+        seen.append((told, below))
+    return [min(seen[:count])[1] for count in TRIALS]
+
+
+def main() -> None:
+    """Prints the table."""
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore")
+    for name, make in SAMPLERS.items():
+        for switch in (False, True):
+            began = time.perf_counter()
+            found = [regrets(make, seed, switch=switch) for seed in range(seeds)]
+            spent = (time.perf_counter() - began) / seeds / max(TRIALS)
+            told = [
+                f"{statistics.fmean(column):5.2f} ± {statistics.stdev(column) / math.sqrt(seeds):.2f}"
+                for column in zip(*found, strict=True)
+            ]
+            shown = f"{name}{', switch' if switch else ''}"
+            print(
+                f"{shown:32} {told[0]} after {TRIALS[0]}  {told[1]} after {TRIALS[1]}  {1000 * spent:6.1f} ms a trial"
+            )
+
+
+if __name__ == "__main__":
+    main()

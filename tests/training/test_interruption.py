@@ -1,0 +1,160 @@
+"""Signals at every stage of a training, really sent; what is left goes on to the same end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_alike import assert_alike
+from tiny import tiny
+
+from sentattn import run
+from sentattn.data import text_data
+from sentattn.errors import Interruption
+from sentattn.lit import LitClassifier
+from sentattn.run import Run
+from sentattn.training.checkpoints import Checkpoints
+from sentattn.training.fitting import fit, train
+from sentattn.training.interruption import Signals
+
+
+def sends(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, call: int = 1, number: int = signal.SIGTERM
+) -> None:
+    """Lets a function send a signal to this process when it is called for the nth time."""
+    original = getattr(owner, name)
+    calls = iter(range(1, 10_000))
+
+    def sending(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == call:
+            os.kill(os.getpid(), number)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, sending)
+
+
+def interrupted(tmp_path: Path, *settings: str) -> tuple[Interruption, Path | None]:
+    """Trains until the signal; returns what was said and the run that is left."""
+    with pytest.raises(Interruption) as caught:
+        fit(tiny(f"output_dir={tmp_path}", *settings))
+    left = list(tmp_path.glob("*/*/*"))
+    assert len(left) < 2
+    return caught.value, left[0] if left else None
+
+
+@pytest.fixture(autouse=True)
+def _handlers_as_before() -> Iterator[None]:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call"),
+    [
+        (LitClassifier, "training_step", 1),
+        (LitClassifier, "training_step", 13),
+        (LitClassifier, "training_step", 20),
+        (LitClassifier, "validation_step", 2),
+        (LitClassifier, "validation_step", 12),
+        (LitClassifier, "validation_step", 22),
+        (LitClassifier, "test_step", 1),
+    ],
+    ids=["first batch", "second epoch", "last batch", "validation", "second validation", "judging", "testing"],
+)
+def test_sigterm_while_training_and_judging_leaves_a_run_that_goes_on(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int
+) -> None:
+    with monkeypatch.context() as patched:
+        sends(patched, owner, name, call=call)
+        said, left = interrupted(tmp_path)
+    assert said.exit_code == 143
+    assert left is not None
+    assert str(said) == f"ended by SIGTERM; go on with: python -m sentattn.train resume={left}"
+    assert not (left / "result.json").exists()
+    again = train(run.load(left).settings, resume=left)
+    assert_alike(tiny_run.path, again.path)
+
+
+def test_sigterm_while_reading_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sends(monkeypatch, text_data, "open_corpus")
+    said, left = interrupted(tmp_path)
+    assert left is None
+    assert str(said) == "ended by SIGTERM; nothing was trained yet: type the same command again."
+
+
+def test_ctrl_c_ends_after_the_step_and_twice_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps: list[int] = []
+    original = LitClassifier.training_step
+
+    def twice(self: LitClassifier, *args: Any) -> Any:
+        steps.append(1)
+        if len(steps) in (2, 4):
+            os.kill(os.getpid(), signal.SIGINT)
+        if len(steps) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("the second one does not wait for the step")
+        return original(self, *args)
+
+    monkeypatch.setattr(LitClassifier, "training_step", twice)
+    said, left = interrupted(tmp_path)
+    assert (said.exit_code, len(steps)) == (130, 2)
+    assert left is not None
+    assert "ending after this step; once more ends at once" in capsys.readouterr().err
+    with pytest.raises(Interruption, match=r"interrupted; go on with: .* resume="):
+        train(run.load(left).settings, resume=left)
+    assert len(steps) == 4
+
+
+def test_a_step_that_holds_gradients_back_is_no_place_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ["trainer.accumulate_grad_batches=4", "scheduler=cosine"]
+    whole = fit(tiny(f"output_dir={tmp_path / 'whole'}", *settings))
+    stopped: list[int] = []
+    _listen(monkeypatch, stopped.append)
+    with monkeypatch.context() as patched:
+        sends(patched, LitClassifier, "training_step", call=2)
+        _, left = interrupted(tmp_path / "cut", *settings)
+    assert left is not None
+    assert stopped[0] == 4
+    assert_alike(whole.path, train(run.load(left).settings, resume=left).path)
+
+
+def _listen(monkeypatch: pytest.MonkeyPatch, heard: Callable[[int], None]) -> None:
+    original = Checkpoints._write
+
+    def listening(self: Checkpoints, trainer: Any, *, batches: int) -> bool:
+        heard(batches)
+        return original(self, trainer, batches=batches)
+
+    monkeypatch.setattr(Checkpoints, "_write", listening)
+
+
+def test_signals_wait_only_where_they_are_deferred() -> None:
+    with Signals() as signals:
+        signals.deferred = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interruption) as caught:
+            signals.raise_received()
+        assert caught.value.number == signal.SIGTERM
+        with pytest.raises(Interruption):
+            os.kill(os.getpid(), signal.SIGINT)
+    with Signals() as signals, pytest.raises(Interruption):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_process_that_makes_batches_leaves_ctrl_c_to_its_parent_and_ends_by_sigterm() -> None:
+    with Signals() as signals:
+        signals.deferred = True
+        if (child := os.fork()) == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WTERMSIG(status) == signal.SIGTERM
+        assert signals.received is None

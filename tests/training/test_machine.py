@@ -1,0 +1,104 @@
+"""Switches of precision and speed: each is seen to act, and what is trained with it learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import tiny
+
+from sentattn.lit import LitClassifier
+from sentattn.run import Run
+from sentattn.training.fitting import fit
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    torch.use_deterministic_algorithms(False)
+
+
+def test_threads_and_precision_of_products_are_those_asked_for(tmp_path: Path) -> None:
+    fit(tiny("threads=2", "matmul_precision=medium", f"output_dir={tmp_path}"))
+    assert torch.get_num_threads() == 2
+    assert torch.get_float32_matmul_precision() == "medium"
+
+
+def test_runs_that_differ_in_threads_are_seeds_of_one_setting(tiny_run: Run, tmp_path: Path) -> None:
+    assert fit(tiny("threads=2", f"output_dir={tmp_path}")).result["setting"] == tiny_run.result["setting"]
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("bf16-mixed", torch.bfloat16), ("bf16-true", torch.bfloat16), ("64-true", torch.float64)],
+)
+def test_precision(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, dtype: torch.dtype
+) -> None:
+    seen: list[torch.dtype] = []
+    original = LitClassifier.forward
+
+    def noting(self: LitClassifier, *args: torch.Tensor) -> object:
+        classified = original(self, *args)
+        seen.append(classified.logits_BC.dtype)
+        return classified
+
+    monkeypatch.setattr(LitClassifier, "forward", noting)
+    run = fit(tiny(f"trainer.precision={precision}", f"output_dir={tmp_path}"))
+    assert set(seen) == {dtype}
+    # Three digits of bfloat16 move a loss near ln 2 = 0.69 by less than this.
+    assert run.metrics["val/loss"] == pytest.approx(tiny_run.metrics["val/loss"], abs=0.02)
+    assert run.result["setting"] != tiny_run.result["setting"]
+
+
+def test_deterministic_algorithms_are_asked_for(tiny_run: Run, tmp_path: Path) -> None:
+    run = fit(tiny("trainer.deterministic=true", f"output_dir={tmp_path}"))
+    assert torch.are_deterministic_algorithms_enabled()
+    assert run.metrics == tiny_run.metrics
+
+
+def test_two_halves_of_a_batch_are_a_batch(tmp_path: Path) -> None:
+    # Without dropout, and with a plain step, the mean of the gradients of two halves is that of the whole. Windows of
+    # like lengths would be cut otherwise for halves, so rows share a batch at random.
+    plain = [
+        *("model.embedding.dropout=0", "model.embedding.word_dropout=0", "model.head.dropout=0"),
+        *("model.encoder.dropout=0", "model.attention.dropout=0", "ema_decay=null"),
+        *("optimizer=sgd", "scheduler=constant", "trainer.gradient_clip_val=null", "trainer.max_epochs=1"),
+        "data.batching=random",
+    ]
+    whole = fit(tiny(*plain, f"output_dir={tmp_path / 'whole'}"))
+    halves = fit(
+        tiny(*plain, "data.batch_size=10", "trainer.accumulate_grad_batches=2", f"output_dir={tmp_path / 'halves'}")
+    )
+    for name in ("val/loss", "test/loss", "train/loss"):
+        assert halves.metrics[name] == pytest.approx(whole.metrics[name], abs=1e-5)
+
+
+def test_one_translation_serves_batches_of_all_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr("torch.nn.Module.compile", lambda self, **options: asked.append(options))
+    fit(tiny("compile=true", f"output_dir={tmp_path}"))
+    assert asked == [{"dynamic": True}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["structured", "transformer", "relation", "cnn"])
+def test_a_compiled_model_trains_as_the_model_does(tmp_path: Path, model: str) -> None:
+    sizes = ["logger=none", "data.limit=200", "data.batch_size=20", "trainer.max_epochs=2", "trainer.accelerator=cpu"]
+    plain, compiled = (
+        fit([f"model={model}", "model.embedding.size=8", *sizes, f"compile={word}", f"output_dir={tmp_path / word}"])
+        for word in ("false", "true")
+    )
+    assert compiled.result["setting"] == plain.result["setting"]
+    assert math.isfinite(compiled.metrics["train/loss"])
+    torch._dynamo.reset()
+    text = ["Slow at first, but the food was wonderful."]
+    # Dropout draws other numbers in compiled code, so the two trainings are alike, not equal.
+    [one], [other] = plain.predict(text), compiled.predict(text)
+    assert other.probabilities == pytest.approx(one.probabilities, abs=0.1)
