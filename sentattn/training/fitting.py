@@ -24,7 +24,7 @@ from sentattn.training.memory import told_when_short
 from sentattn.training.places import place
 from sentattn.training.preparing import Prepared, prepare
 from sentattn.training.provenance import git_revision, versions
-from sentattn.training.resuming import about, advice, require_same, resumable
+from sentattn.training.resuming import about, advice, discard_untrained, require_same, resumable
 from sentattn.training.seeds import train_all
 from sentattn.training.showing import show_judged
 from sentattn.training.watching import watchers
@@ -104,6 +104,7 @@ def _train_here(
             result = training.run(study=study, onlookers=callbacks, resumed=resume is not None)
             ranks.wait_for_leader()
         except Interruption as interruption:
+            discard_untrained(record)
             raise Interruption(interruption.number, advice(record)) from None
         except RuntimeError as error:
             if not ranks.lost(error):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from sentattn import run
 from sentattn.errors import RunError
+from sentattn.training import ranks
 from sentattn.training.checkpoint_file import read
 from sentattn.training.checkpoints import LAST, Checkpoints
 
@@ -57,6 +59,12 @@ def advice(record: run.Run | None) -> str:
     if record is None or not _last(record).is_file():
         return "nothing was trained yet: type the same command again."
     return f"go on with: python -m sentattn.train resume={record.path}"
+
+
+def discard_untrained(record: run.Run | None) -> None:
+    """Removes a run directory in which nothing was trained yet."""
+    if record is not None and not _last(record).is_file() and ranks.is_leader():
+        shutil.rmtree(record.path, ignore_errors=True)
 
 
 def _last(record: run.Run) -> Path:

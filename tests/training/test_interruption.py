@@ -87,6 +87,13 @@ def test_sigterm_while_reading_leaves_no_run(tmp_path: Path, monkeypatch: pytest
     assert str(said) == "ended by SIGTERM; nothing was trained yet: type the same command again."
 
 
+def test_sigterm_before_the_first_step_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sends(monkeypatch, Checkpoints, "on_fit_start")
+    said, left = interrupted(tmp_path)
+    assert left is None
+    assert str(said) == "ended by SIGTERM; nothing was trained yet: type the same command again."
+
+
 def test_ctrl_c_ends_after_the_step_and_twice_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
