@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -153,18 +154,29 @@ def _without(value: Any, path: str) -> Any:
 
 
 def _composed(config: str, picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any], dict[str, str]]:
-    """Composes the choices: the settings, references unresolved, and which choice each group has."""
-    paths = ",".join("'file://{}'".format(str(f).replace("'", "\\'")) for f in choices.folders[1:])
-    overrides = [f"hydra.searchpath=[{paths}]", *(f"{group}={name}" for group, name in picks.items())]
+    """Composes the choices: the settings, references unresolved, and which choice each group of them has."""
+    folders = tuple(str(folder) for folder in choices.folders)
+    # Composing takes as long as a hundred of these looks, and a sweep does it again and again.
+    written = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
+    settings, chosen = _compose_once(config, tuple(picks.items()), folders, written)
+    return copy.deepcopy(settings), dict(chosen)
+
+
+@functools.lru_cache(maxsize=256)
+def _compose_once(
+    config: str, picks: tuple[tuple[str, str], ...], folders: tuple[str, ...], written: tuple[int, ...]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    paths = ",".join("'file://{}'".format(folder.replace("'", "\\'")) for folder in folders[1:])
+    overrides = [f"hydra.searchpath=[{paths}]", *(f"{group}={name}" for group, name in picks)]
     try:
-        with initialize_config_dir(config_dir=str(choices.folders[0]), version_base="1.3"):
+        with initialize_config_dir(config_dir=folders[0], version_base="1.3"):
             composed = hydra_compose(config, overrides, return_hydra_config=True)
         chosen = {str(group): str(name) for group, name in composed.hydra.runtime.choices.items() if name is not None}
         kept = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         settings = OmegaConf.to_container(kept, resolve=False)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
         reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else first_line(error)
-        shown = " ".join(f"{group}={name}" for group, name in picks.items()) or config
+        shown = " ".join(f"{group}={name}" for group, name in picks) or config
         raise SettingError(f"{shown} cannot be composed: {reason}") from error
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}, chosen

@@ -187,7 +187,7 @@ def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
         / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     )
     try:
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=directory is not None)
         write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise _unwritable(settings["output_dir"], error) from error

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sentattn.data.sources.archives import readable, tar_files
 from sentattn.data.sources.base import Row, Source
+from sentattn.data.sources.digests import sha256
 from sentattn.errors import DataError, suggestion
 
 ARCHIVE = "aclImdb_v1.tar.gz"
@@ -47,8 +48,7 @@ class Imdb(Source):
         """Returns the SHA-256 of the archive, or a hash over names, sizes and times of a folder's files."""
         try:
             if not self._path.is_dir():
-                with self._path.open("rb") as file:
-                    return hashlib.file_digest(file, "sha256").hexdigest()
+                return sha256(self._path)
             listing = [(name, entry.stat()) for name, entry in _files(self._path)]
         except OSError as error:
             raise DataError(f"data.path={self._path} cannot be read: {error.strerror}.") from error

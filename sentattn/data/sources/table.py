@@ -17,6 +17,7 @@ from sentattn.data.sources.classes import (
     require_labels,
     unknown,
 )
+from sentattn.data.sources.digests import sha256
 from sentattn.data.sources.formats import ColumnError, Record, kind, records, require_table, text_of
 from sentattn.errors import DataError, suggestion
 
@@ -160,7 +161,6 @@ def _require_given(seen: Mapping[str, Seen], classes: Sequence[str], path: Path)
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
