@@ -1,0 +1,123 @@
+"""What the owner of a study takes for a trial as the study grows, the sampler's own time apart.
+
+usage: python benchmarks/sweep_owner.py [trials=10000] [sampler=tpe] [slots=2] [every=1000]
+
+A trial sleeps one millisecond in a process of its own. The owner's time is all that passes while it does not wait for
+trials: asking, writing, handing over, listening, telling.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sentattn.sweep.channel import Channel
+from sentattn.sweep.member import Member
+from sentattn.sweep.owner import Owner
+from sentattn.sweep.plan import read_plan
+from sentattn.sweep.running import Ending, Running
+from sentattn.sweep.slots import Slot
+from sentattn.sweep.study import Study
+
+SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
+SAMPLING = ("infer_relative_search_space", "sample_relative", "sample_independent", "before_trial", "after_trial")
+
+
+def warm(arguments: Any) -> None:
+    """Nothing is prepared."""
+
+
+def run(task: Mapping[str, Any]) -> None:
+    """Sleeps, and is worth something that a sampler can learn from."""
+    given = dict(word.split("=", 1) for word in task["arguments"])
+    with Channel(task["key"]) as channel:
+        time.sleep(0.001)
+        channel.complete([1 - abs(float(given["loss.penalty"]) - 0.3)])
+
+
+class Clock:
+    """Adds up the time inside functions that it is wrapped around."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+
+    def around(self, owner: Any, name: str) -> None:
+        """Wraps a method of an object."""
+        function: Callable[..., Any] = getattr(owner, name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            self._depth += 1
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.seconds += time.perf_counter() - began
+
+        setattr(owner, name, timed)
+
+
+class Readings:
+    """Prints what a trial has taken, every so many of them."""
+
+    def __init__(self, every: int, sampling: Clock, waiting: Clock) -> None:
+        self._every = every
+        self._clocks = (sampling, waiting)
+        self._count = 0
+        self._last = (time.perf_counter(), 0.0, 0.0)
+
+    def started(self, trial: Running) -> None:
+        """Looks only at the ends."""
+
+    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+        """Looks only at the ends."""
+
+    def said(self, sentence: str) -> None:
+        """Looks only at the ends."""
+
+    def tick(self) -> float | None:
+        """Looks only at the ends."""
+        return None
+
+    def ended(self, trial: Running, how: Ending) -> None:
+        """Counts a trial."""
+        self._count += 1
+        if self._count % self._every == 0:
+            now = (time.perf_counter(), *(clock.seconds for clock in self._clocks))
+            total, sampling, waiting = (
+                1000 * (after - before) / self._every for after, before in zip(now, self._last, strict=True)
+            )
+            owner = total - sampling - waiting
+            print(f"{self._count:>8}{owner:>10.2f}{sampling:>10.2f}{waiting:>10.2f}{total:>10.2f}", flush=True)
+            self._last = now
+
+
+def main(arguments: list[str]) -> None:
+    """Prints milliseconds a trial: the owner's, the sampler's, and those in which the owner waited."""
+    given = {"trials": "10000", "sampler": "tpe", "slots": "2", "every": "1000"}
+    given |= dict(word.split("=", 1) for word in arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        words = [*SPACE, f"trials={given['trials']}", f"sampler={given['sampler']}", "pruner=none", "study=owner"]
+        plan = read_plan([*words, f"output_dir={folder}"])
+        with Study.open(plan, Path(folder)) as study:
+            sampling, waiting = Clock(), Clock()
+            for name in SAMPLING:
+                sampling.around(study._live.sampler, name)
+            slots = [Slot(f"CPU {number}", (), 1) for number in range(int(given["slots"]))]
+            readings = Readings(int(given["every"]), sampling, waiting)
+            owner = Owner(
+                [Member(study)], slots, module="sweep_owner", warming=None, folder=Path(folder), watchers=[readings]
+            )
+            waiting.around(owner._selector, "select")
+            print(f"{'trials':>8}{'owner':>10}{'sampler':>10}{'waited':>10}{'all':>10}   ms a trial")
+            owner.run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

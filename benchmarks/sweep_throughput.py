@@ -1,0 +1,91 @@
+"""Trials an hour on two slots of the processor against one, each with one thread, in interleaved rounds.
+
+usage: python benchmarks/sweep_throughput.py [rounds=3] [trials=8] [SETTING ...]
+
+The clock runs from the first trial's start, when the server is warm, to the last one's end. All trials cost the same.
+
+Example:
+  python benchmarks/sweep_throughput.py data.limit=2000
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sentattn.sweep.member import Member
+from sentattn.sweep.owner import Owner
+from sentattn.sweep.plan import read_plan
+from sentattn.sweep.running import Ending, Running
+from sentattn.sweep.slots import Slot
+from sentattn.sweep.study import Study
+from sentattn.sweep.suggestion import setting
+
+SHORT = ("logger=none", "trainer.max_epochs=2", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
+RANGE = "optimizer.lr=interval(0.004,0.006)"
+
+
+class Span:
+    """Notes when the first trial began and the last one ended."""
+
+    def __init__(self) -> None:
+        self.began = float("inf")
+        self.ended_at = 0.0
+
+    def started(self, trial: Running) -> None:
+        """It may have to wait for the server."""
+
+    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+        """The process of a trial has begun by now."""
+        self.began = min(self.began, trial.since)
+
+    def ended(self, trial: Running, how: Ending) -> None:
+        """Its process has ended."""
+        assert how.state == "complete", how.note
+        self.ended_at = time.monotonic()
+
+    def said(self, sentence: str) -> None:
+        """Nothing is said that matters here."""
+
+    def tick(self) -> float | None:
+        """Nothing is shown."""
+        return None
+
+
+def trials_an_hour(slots: int, trials: int, settings: list[str]) -> float:
+    """Runs a sweep and returns its pace."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = read_plan([*settings, RANGE, f"trials={trials}", "study=throughput", f"output_dir={folder}"])
+        span = Span()
+        with Study.open(plan, Path(folder)) as study:
+            places = [Slot(f"CPU {number}", (), 1) for number in range(slots)]
+            Owner(
+                [Member(study)],
+                places,
+                module="sentattn.sweep.trial",
+                warming=[setting(plan, {})],
+                folder=Path(folder),
+                watchers=[span],
+            ).run()
+    return 3600 * trials / (span.ended_at - span.began)
+
+
+def main(arguments: list[str]) -> None:
+    """Prints the pace of one slot and of two, each round, and their ratio."""
+    counts = {"rounds": 3, "trials": 8}
+    counts |= {key: int(text) for key, _, text in (word.partition("=") for word in arguments) if key in counts}
+    own = [word for word in arguments if word.partition("=")[0] not in counts]
+    settings = [*own, *(word for word in SHORT if word.partition("=")[0] not in {w.partition("=")[0] for w in own})]
+    ratios = []
+    for number in range(1, counts["rounds"] + 1):
+        one, two = (trials_an_hour(slots, counts["trials"], settings) for slots in (1, 2))
+        ratios.append(two / one)
+        print(f"round {number}: one slot {one:.0f}, two {two:.0f} trials an hour, {two / one:.2f} times", flush=True)
+    print(f"median {statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

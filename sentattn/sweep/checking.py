@@ -1,0 +1,213 @@
+"""The space against the configuration, before the first trial: settings are composed as the trials will have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+from sentattn.errors import SettingError, UserError
+from sentattn.kinds import given
+from sentattn.settings.arguments import LAST, Faults
+from sentattn.settings.choices import Choices
+from sentattn.settings.request import read_request
+from sentattn.settings.schema import RAW
+from sentattn.sweep.space import Dimension, Value, fixed, read_dimension
+from sentattn.sweep.suggestion import typed
+
+COMBINATIONS = 12
+"""Up to so many combinations of choices each is composed; of more, each choice at least once."""
+USUAL = {"model.pooling.p": "range(8,129)", "model.pooling.q": "range(1,17)"}
+"""Settings without a default, and where they are searched if a choice that is searched needs them."""
+
+Values = dict[str, Value]
+
+
+class Checker:
+    """Composes what the trials of a space may be.
+
+    Args:
+        overrides: What all trials have, by key, as text.
+        space: The dimensions, each behind those that it depends on.
+        choices: Groups and choices.
+        folders: `--config-dir=FOLDER`, where there are more choices.
+
+    Attributes:
+        settings: The settings of one trial, as soon as one could be composed.
+        notes: What was added, for the user to know.
+    """
+
+    def __init__(
+        self, overrides: Mapping[str, str], space: Mapping[str, Dimension], choices: Choices, folders: Sequence[str]
+    ) -> None:
+        self.overrides = dict(overrides)
+        self.space = dict(space)
+        self.settings: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self._choices = choices
+        self._folders = list(folders)
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def run(self, faults: Faults, positions: Mapping[str, int], unread: Sequence[str] = ()) -> None:
+        """Checks everything; what a choice leaves no place for becomes conditional.
+
+        Args:
+            faults: Takes in what is found.
+            positions: Where a key was typed.
+            unread: Keys whose ranges could not be read: that they are missing is no fault of its own.
+        """
+        while self._learn():
+            pass
+        found = [(self._blamed(sentence), sentence) for values in self._trials() for sentence in self._faults(values)]
+        for key in dict.fromkeys(key for key, _ in found):
+            for sentence in self._told(key, list(dict.fromkeys(one for other, one in found if other == key))):
+                if not any(sentence.startswith(f"{other} has no value") for other in unread):
+                    faults.add(sentence, positions.get(key or "", LAST))
+
+    def _learn(self) -> bool:
+        """Makes one setting conditional, or searches one that a choice needs; returns whether it did."""
+        for values in self._trials():
+            for sentence in self._faults(values):
+                if self._added(sentence, values) or self._made_conditional(self._blamed(sentence), values):
+                    return True
+        return False
+
+    def _added(self, sentence: str, values: Values) -> bool:
+        key = next((key for key in USUAL if sentence.startswith(f"{key} has no value")), None)
+        group = key.rpartition(".")[0].replace(".", "/") if key else ""
+        if key is None or key in self.space or group not in self.space:
+            return False
+        self.space[key] = read_dimension(key, USUAL[key], self._choices, {group: (values[group],)})
+        self.notes.append(f"{key}={USUAL[key]} is searched as well, since {typed(group, values[group])} needs it.")
+        return True
+
+    def _made_conditional(self, key: str | None, values: Values) -> bool:
+        """Leaves a setting out where another one's choice has no place for it, if other choices have."""
+        own = self.space.get(key or "")
+        if key is None or (own is None and key not in self.overrides):
+            return False
+        conditions = [name for name in values if name != key and _is_categorical(self.space[name])]
+        inside = [name for name in conditions if key.startswith(f"{name.replace('/', '.')}.")]
+        for name in [*inside, *conditions]:
+            ends = own.ends() if own and _is_categorical(own) else (values.get(key),)
+            if any(not self._is_blamed(key, {**self._conditions(key), name: values[name], key: end}) for end in ends):
+                continue
+            legal = tuple(
+                choice
+                for choice in self.space[name].ends()
+                if not self._is_blamed(key, {**self._conditions(key), name: choice, key: values.get(key)})
+            )
+            if legal:
+                self._condition(key, own, name, legal)
+                return True
+        return False
+
+    def _condition(self, key: str, own: Dimension | None, name: str, legal: tuple[Value, ...]) -> None:
+        if own is None:
+            text = self.overrides.pop(key)
+            value: Any = text if key in RAW else OverridesParser.create().parse_override(f"key={text}").value()
+            own = fixed(key, value, {})
+        self.space.pop(key, None)
+        self.space[key] = replace(own, when={**own.when, name: legal})  # behind all others, so behind its condition
+        self.space = ordered(self.space)
+        self.notes.append(f"{key} is set with {name}={' or '.join(map(given, legal))} only.")
+
+    def _is_blamed(self, key: str, asked: Values) -> bool:
+        values = self._filled({name: value for name, value in asked.items() if name in self.space}, {})
+        return any(self._blamed(sentence) == key for sentence in self._faults(values))
+
+    def _blamed(self, sentence: str) -> str | None:
+        """The key that a fault begins with."""
+        names = [name for name in (*self.space, *self.overrides) if sentence.startswith((f"{name}=", f"{name}:"))]
+        return max(names, key=len, default=None)
+
+    def _told(self, key: str | None, sentences: list[str]) -> list[str]:
+        """One sentence for a range, since both ends tell the same; one for each choice, unless no choice will do."""
+        dimension = self.space.get(key or "")
+        if dimension is None:
+            return sentences
+        if not _is_categorical(dimension) or len(sentences) >= len(dimension.ends()):
+            sentences = sentences[:1]
+        is_continuous = isinstance(dimension.distribution, FloatDistribution) and dimension.size() is None
+        hint = f" Type {key}=int({dimension.written})." if is_continuous and not dimension.zero else ""
+        return [f"{key}={dimension.written}: {one}{hint if 'a whole number' in one else ''}" for one in sentences]
+
+    def _faults(self, values: Values) -> tuple[str, ...]:
+        words = (*texts(self.overrides), *(typed(key, value) for key, value in values.items()))
+        if words not in self._known:
+            try:
+                settings = read_request([*self._folders, *words]).settings
+                self.settings = self.settings or settings
+                self._known[words] = ()
+            except UserError as error:
+                self._known[words] = error.faults
+        return self._known[words]
+
+    def _trials(self) -> Iterator[Values]:
+        """Yields trials in which each choice, both ends of each range and its 0 occur."""
+        left = {key: list(dimension.ends()) for key, dimension in self.space.items()}
+        combinations = list(islice(self._combinations(list(self.space.values()), {}), COMBINATIONS + 1))
+        for combination in combinations if len(combinations) <= COMBINATIONS else ():
+            yield self._filled(combination, left)
+        while left := {key: ends for key, ends in left.items() if ends}:
+            key, ends = next(iter(left.items()))
+            yield self._filled({**self._conditions(key), key: ends.pop(0)}, left)
+
+    def _combinations(self, dimensions: list[Dimension], values: Values) -> Iterator[Values]:
+        if not dimensions:
+            yield values
+            return
+        first, *rest = dimensions
+        if not _is_categorical(first) or not first.is_active(values):
+            yield from self._combinations(rest, values)
+            return
+        for choice in first.ends():
+            yield from self._combinations(rest, {**values, first.key: choice})
+
+    def _filled(self, asked: Values, left: dict[str, list[Value]]) -> Values:
+        """Fills up what was asked for with the other dimensions: by ends that have not occurred, or the first."""
+        values: Values = {}
+        for key, dimension in self.space.items():
+            if key in asked:
+                values[key] = asked[key]
+            elif dimension.is_active(values):
+                values[key] = (left.get(key) or dimension.ends())[0]
+            if key in values and values[key] in left.get(key, ()):
+                left[key].remove(values[key])
+        return values
+
+    def _conditions(self, key: str) -> Values:
+        """The first values under which a dimension is set."""
+        when = self.space[key].when if key in self.space else {}
+        return {name: value for other in when for name, value in self._conditions(other).items()} | {
+            name: legal[0] for name, legal in when.items()
+        }
+
+
+def _is_categorical(dimension: Dimension) -> bool:
+    return isinstance(dimension.distribution, CategoricalDistribution)
+
+
+def texts(overrides: Mapping[str, str]) -> list[str]:
+    """Returns overrides as one types them."""
+    return [f"{key}={text}" for key, text in overrides.items()]
+
+
+def ordered(space: Mapping[str, Dimension]) -> dict[str, Dimension]:
+    """Returns the dimensions, each behind those that it depends on.
+
+    Raises:
+        SettingError: If a condition leads back to itself.
+    """
+    done: dict[str, Dimension] = {}
+    left = dict(space)
+    while left:
+        ready = [key for key, dimension in left.items() if not any(other in left for other in dimension.when)]
+        if not ready:
+            raise SettingError(f"the conditions of {' and '.join(left)} lead in a circle; take one `when` out.")
+        done[ready[0]] = left.pop(ready[0])
+    return done

@@ -1,0 +1,44 @@
+"""A trial on several devices: a fresh process for each, as a training command of its own would have."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sentattn.training.places import Place
+
+GRACE = 10.0
+"""Seconds in which the others may end by themselves once one has ended."""
+
+
+def together(task: Mapping[str, Any]) -> int:
+    """Runs a trial's processes, which find one another by their environment; returns the first one's exit code.
+
+    They are of this process's group, and so die with it.
+    """
+    command = [sys.executable, "-m", "sentattn.sweep.trial", json.dumps(dict(task))]
+    started = [subprocess.Popen(command, env={**os.environ, **one.environment()}) for one in _places(task["devices"])]
+    while all(process.poll() is None for process in started):
+        time.sleep(0.05)
+    until = time.monotonic() + GRACE
+    while any(process.poll() is None for process in started) and time.monotonic() < until:
+        time.sleep(0.05)
+    for process in started:
+        process.kill()
+        process.wait()
+    codes = [process.returncode for process in started]
+    return codes[0] if codes[0] >= 0 else 1
+
+
+def _places(devices: int) -> Iterator[Place]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for rank in range(devices):
+        yield Place(rank, rank, 0, devices, devices, "127.0.0.1", port)

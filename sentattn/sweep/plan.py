@@ -1,0 +1,253 @@
+"""A sweep as it is asked for: a file of `sweeps/`, the command line, or both, checked as a whole.
+
+A file's keys may all be typed, by the same names; what is typed extends or replaces the file key by key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sentattn.errors import SettingError, suggestion
+from sentattn.kinds import given
+from sentattn.settings.arguments import LAST, Faults
+from sentattn.settings.choices import Choices
+from sentattn.sweep import draft, keys
+from sentattn.sweep.checking import Checker, ordered, texts
+from sentattn.sweep.objective import Objective, read_objectives
+from sentattn.sweep.pruners import check_pruner, default_pruner
+from sentattn.sweep.samplers import DEFAULT, check_sampler, drawn_at_random
+from sentattn.sweep.space import Dimension, read_dimension
+from sentattn.sweep.sweep_file import Draft
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
+RANGES = "model.attention.hops=range(1,31)"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a sweep is done.
+
+    Attributes:
+        trials: Finished trials, complete and pruned ones; None for no limit.
+        hours: Time in which trials are begun, over all starts; None for no limit.
+    """
+
+    trials: int | None
+    hours: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep.
+
+    Attributes:
+        study: Its name, and that of its folder.
+        overrides: Arguments that all trials have.
+        space: What is searched; each dimension behind those that it depends on.
+        objectives: What is looked for.
+        budget: When it is done.
+        sampler: Name and settings.
+        pruner: Name and settings.
+        repeats: Trainings a trial.
+        retries: Tries again of a trial that died.
+        failures: After so many failures in a row it ends.
+        limit_minutes: Of a trial that hangs.
+        slots: Trials at once; None for as many as the machine has places.
+        slots_per_gpu: Trials at once on one GPU.
+        gpus_per_trial: GPUs that train a trial together.
+        threads: Of a trial on a CPU.
+        keep: How many of the best trials keep their checkpoints.
+        confirm: Seeds to train the best setting with at the end.
+        output_dir: The study lies in `output_dir/sweeps/<study>`.
+        seed: Of the sampler and of every trial.
+        members: The studies of a file that starts several; the plan itself then has no trials.
+        notes: What was added or left out, for the user to know.
+    """
+
+    study: str
+    overrides: tuple[str, ...]
+    space: Mapping[str, Dimension]
+    objectives: tuple[Objective, ...]
+    budget: Budget
+    sampler: Mapping[str, Any]
+    pruner: Mapping[str, Any]
+    repeats: int
+    retries: int
+    failures: int
+    limit_minutes: float | None
+    slots: int | None
+    slots_per_gpu: int
+    gpus_per_trial: int
+    threads: int | None
+    keep: int
+    confirm: int
+    output_dir: str
+    seed: int
+    members: tuple[Plan, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_plan(arguments: Sequence[str]) -> Plan:
+    """Reads a sweep from the command line and the file that it names.
+
+    Args:
+        arguments: `sweep=NAME` or a file's path, the sweep's own keys, overrides, and ranges. A bare command reads
+            `sweeps/default.yaml`, and so does one that gives no range.
+
+    Raises:
+        SettingError: With all faults, those of the file first.
+    """
+    faults = Faults()
+    asked, choices = draft.read(arguments, faults)
+    options = _options(asked, faults)
+    objectives = read_objectives(asked.objectives, faults)
+    parts = {name: _joined(asked, part) for name, part in asked.studies.items()} or {"": asked}
+    checked = {name: _checked(part, choices, faults) for name, part in parts.items()}
+    first = next(iter(checked.values()))
+    sampler, pruner = _components(asked, first.space, len(objectives), options["repeats"], faults)
+    if len(objectives) > 1 and options["confirm"]:
+        faults.add(
+            f"confirm={options['confirm']}: with several objectives there is no single best setting; leave it out."
+        )
+    name = _name(options["study"], first, faults)
+    faults.tell()
+    del options["study"]
+    budget = Budget(options.pop("trials"), options.pop("hours"))
+    shared = {"budget": budget, "objectives": objectives, "sampler": sampler, "pruner": pruner, **options}
+    plans = [
+        Plan(
+            study=f"{name}-{part}" if part else name,
+            overrides=(*asked.folders, *texts(one.overrides)),
+            space=one.space,
+            notes=(*one.notes, *_drawn_at_random(sampler, one.space)),
+            **shared,
+        )
+        for part, one in checked.items()
+    ]
+    if not asked.studies:
+        return plans[0]
+    return replace(plans[0], study=name, overrides=(*asked.folders, *texts(asked.overrides)), members=tuple(plans))
+
+
+def _joined(common: Draft, part: Draft) -> Draft:
+    """A study's own settings laid over what it shares with the others."""
+    joined = Draft(
+        dict(common.overrides), dict(common.ranges), positions=dict(common.positions), folders=common.folders
+    )
+    for key, text in part.overrides.items():
+        joined.give(key, text)
+    for key, (text, when) in part.ranges.items():
+        joined.search(key, text, when)
+    return joined
+
+
+def _checked(asked: Draft, choices: Choices, faults: Faults) -> Checker:
+    """Reads the ranges of a study and checks them against the configuration."""
+    for key, text in asked.overrides.items():
+        if sentence := keys.decided(key, text):
+            faults.add(sentence, asked.positions[key])
+    space = _space(asked, choices, faults)
+    if not asked.ranges:
+        faults.add(f"there is nothing to search: type a range such as {RANGES}, or sweep=NAME.")
+    unread = [key for key in asked.ranges if key not in space]
+    overrides = {key: text for key, text in asked.overrides.items() if key not in keys.DECIDED}
+    checker = Checker(overrides, space, choices, asked.folders)
+    checker.run(faults, asked.positions, unread)
+    return checker
+
+
+def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimension]:
+    read: dict[str, Dimension] = {}
+    for key, (text, _) in asked.ranges.items():
+        try:
+            if sentence := keys.not_searched(key, text):
+                raise SettingError(sentence)
+            read[key] = read_dimension(key, text, choices)
+        except SettingError as error:
+            faults.add(str(error), asked.positions[key])
+    space: dict[str, Dimension] = {}
+    for key, dimension in read.items():
+        when = _when(key, asked, read, choices, faults)
+        if when is not None:
+            space[key] = replace(dimension, when=when)
+    try:
+        return ordered({key: one for key, one in space.items() if set(one.when) <= set(space)})
+    except SettingError as error:
+        faults.add(str(error))
+        return {key: replace(one, when={}) for key, one in space.items()}
+
+
+def _when(
+    key: str, asked: Draft, read: Mapping[str, Dimension], choices: Choices, faults: Faults
+) -> dict[str, tuple[Any, ...]] | None:
+    """Returns a dimension's conditions; None where one can no more hold, since a single value was typed for its key."""
+    conditions: dict[str, tuple[Any, ...]] = {}
+    for other, wanted in asked.ranges[key][1].items():
+        legal = tuple(wanted) if isinstance(wanted, list) else (wanted,)
+        position, shown = asked.positions[key], f"{key}: when {other}={' or '.join(map(given, legal))}"
+        if other in asked.overrides and asked.positions[other] >= 0:  # typed over the file's range
+            if keys.plain(asked.overrides[other]) not in legal:
+                return None
+        elif other not in asked.ranges:
+            close = suggestion(other, asked.ranges)
+            faults.add(f"{shown}: {other} is not in the space.{close} A condition is on what is searched.", position)
+        elif other in read and (wrong := [value for value in legal if not read[other].contains(value)]):
+            takes = asked.ranges[other][0]
+            faults.add(f"{shown}: {other} never is {given(wrong[0])}; its range is {takes}.", position)
+        else:
+            conditions[other] = legal
+    return conditions
+
+
+def _options(asked: Draft, faults: Faults) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in asked.options.items():
+        values[key], sentence = keys.option_value(key, value)
+        if sentence:
+            faults.add(sentence, asked.positions.get(key, LAST))
+            values[key] = keys.OPTIONS[key].default
+    options = keys.options_of(values)
+    if options["trials"] is None and options["hours"] is None:
+        faults.add("trials=null needs hours=HOURS: one of them ends the sweep.")
+    if options["slots"] is not None and "slots_per_gpu" in values:
+        faults.add(
+            "slots and slots_per_gpu cannot stand together: give the number of trials at once, or that of a GPU."
+        )
+    return options
+
+
+def _components(
+    asked: Draft, space: Mapping[str, Dimension], objectives: int, repeats: int, faults: Faults
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    sampler = {"name": DEFAULT, **asked.components["sampler"]}
+    pruner = {"name": default_pruner(objectives, repeats), **asked.components["pruner"]}
+    for sentence in check_sampler(sampler, space, objectives):
+        faults.add(sentence, asked.positions.get("sampler", LAST))
+    for sentence in check_pruner(pruner, objectives, repeats):
+        faults.add(sentence, asked.positions.get("pruner", LAST))
+    return sampler, pruner
+
+
+def _drawn_at_random(sampler: Mapping[str, Any], space: Mapping[str, Dimension]) -> list[str]:
+    drawn = drawn_at_random(sampler, space)
+    return (
+        [f"sampler={sampler['name']} learns nothing of {' and '.join(drawn)}, and draws it at random."] if drawn else []
+    )
+
+
+def _name(given_name: str | None, first: Checker, faults: Faults) -> str:
+    """Returns the name that was given, or one by model and data."""
+    if given_name is None and first.settings:
+        model = "models" if "model" in first.space else first.settings["model"]["name"]
+        return f"{model}-{first.settings['data']['name']}"
+    name = given_name or ""
+    if given_name is not None and not NAME.fullmatch(name):
+        good = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:64] or "my-study"
+        faults.add(f"study={name}: a study is a folder, so its name has letters, digits, - and _; type study={good}.")
+    return name
+
+
+__all__ = ["Budget", "Objective", "Plan", "read_plan"]

@@ -1,0 +1,190 @@
+"""What a sweep shows while it runs: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sentattn.kinds import given
+from sentattn.sweep.member import Member
+from sentattn.sweep.running import Ending, Running
+
+REFRESH = 0.5
+LINES = 3
+"""Lines of a failed trial's log that are shown."""
+
+
+def watcher(members: Sequence[Member], slots: int, console: Console | None = None) -> Lines:
+    """Returns what fits the place where the output goes."""
+    console = console or Console()
+    return (Board if console.is_terminal else Lines)(members, slots, console)
+
+
+class Lines:
+    """A line for each trial that begins or ends.
+
+    Args:
+        members: The studies.
+        slots: How many trials run at once.
+        console: Where it is shown.
+    """
+
+    def __init__(self, members: Sequence[Member], slots: int, console: Console) -> None:
+        self._members = members
+        self._slots = slots
+        self._console = console
+        self._taken: list[float] = []
+        self._named = len(members) > 1
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return
+
+    def started(self, trial: Running) -> None:
+        """Tells what a trial varies."""
+        self._print(f"{self._name(trial)} on {trial.slot.name}: {varied(trial.asked.values)}")
+
+    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+        """Nothing: a line an epoch is in the trial's own log."""
+
+    def ended(self, trial: Running, how: Ending) -> None:
+        """Tells what became of a trial, and of a failure why."""
+        if how.state != "failed":
+            self._taken.append(time.monotonic() - trial.since)
+        seconds = f"in {time.monotonic() - trial.since:.0f} s"
+        member = trial.member
+        match how.state:
+            case "complete":
+                best = ", the best so far" if next(iter(member.kept), None) == trial.asked.number else ""
+                told = f": {_figures(member, how.values or ())} {seconds}{best}; {self._standing(member)}"
+            case "pruned":
+                value = f" at {trial.value:.4f}" if trial.value is not None else ""
+                told = f": pruned after {trial.epoch}{value} {seconds}; {self._standing(member)}"
+            case _:
+                shown = "".join(f"\n    {line}" for line in how.lines[-LINES:])
+                told = f" failed: {how.reason.rstrip('.')} (log: {trial.log}){shown}"
+        self._print(f"{self._name(trial)}{told}")
+
+    def said(self, sentence: str) -> None:
+        """Tells a sentence."""
+        self._print(sentence)
+
+    def tick(self) -> float | None:
+        """Nothing happens by itself."""
+        return None
+
+    def _name(self, trial: Running) -> str:
+        return f"{trial.member.plan.study} {trial.asked.number}" if self._named else f"trial {trial.asked.number}"
+
+    def _standing(self, member: Member) -> str:
+        finished, trials = member.study.finished(), member.plan.budget.trials
+        return f"{finished} of {trials} finished{self._left()}" if trials else f"{finished} finished"
+
+    def _left(self) -> str:
+        """How long it will go on, as long as trials take as long as they have taken."""
+        budgets = [(one.plan.budget.trials, one.study.finished()) for one in self._members]
+        if not self._taken or any(trials is None for trials, _ in budgets):
+            return ""
+        left = sum(max(0, (trials or 0) - finished) for trials, finished in budgets)
+        seconds = left * sum(self._taken) / len(self._taken) / self._slots
+        return f", about {duration(seconds)} left" if left else ""
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+class Board(Lines):
+    """A table of the trials that run, under the lines of those that have ended."""
+
+    def __init__(self, members: Sequence[Member], slots: int, console: Console) -> None:
+        super().__init__(members, slots, console)
+        self._running: dict[str, Running] = {}
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._shown = 0.0
+
+    def __enter__(self) -> Board:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._live.stop()
+
+    def started(self, trial: Running) -> None:
+        """Takes a trial into the table."""
+        self._running[trial.key] = trial
+        self._shown = 0.0
+
+    def ended(self, trial: Running, how: Ending) -> None:
+        """Takes a trial out of the table."""
+        del self._running[trial.key]
+        super().ended(trial, how)
+        self._shown = 0.0
+
+    def tick(self) -> float | None:
+        """Draws the table, if the one that is shown is old."""
+        if time.monotonic() - self._shown >= REFRESH:
+            self._shown = time.monotonic()
+            self._live.update(Group(self.table(), *self.summary()), refresh=True)
+        return REFRESH
+
+    def table(self) -> Table:
+        """Returns a row for each trial that runs."""
+        table = Table(box=None, pad_edge=False)
+        for name in ("trial", "where", "state", "epoch", "value", "for", "varies"):
+            table.add_column(name, no_wrap=name != "varies")
+        for trial in self._running.values():
+            epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
+            value = f"{trial.value:.4f}" if trial.value is not None else "-"
+            state = "ending" if trial.killed else "starting" if trial.began is None else "training"
+            taken = duration(time.monotonic() - trial.since)
+            own = (self._name(trial).removeprefix("trial "), trial.slot.name, state, epoch, value, taken)
+            table.add_row(*map(Text, (*own, varied(trial.asked.values))))
+        return table
+
+    def summary(self) -> Iterable[Text]:
+        """Yields a line for each study: how far it is, and its best trial."""
+        for member in self._members:
+            number, values = next(iter(member.kept.items()), (None, ()))
+            best = f"; best: trial {number}, {_figures(member, values)}" if number is not None else ""
+            name = f"{member.plan.study}: " if self._named else ""
+            yield Text(f"{name}{self._standing(member)}{best}")
+
+
+def varied(values: Any) -> str:
+    """Returns what a trial varies in short: the last part of each key that tells it from the others."""
+    return ", ".join(f"{short}={_short(value)}" for short, value in zip(_names(values), values.values(), strict=True))
+
+
+def _names(keys: Iterable[str]) -> list[str]:
+    keys = [key.replace("/", ".") for key in keys]
+    names = []
+    for key in keys:
+        parts = key.split(".")
+        endings = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        alone = (e for e in endings if sum(other == e or other.endswith(f".{e}") for other in keys) == 1)
+        names.append(next(alone, key))
+    return names
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else given(value)
+
+
+def _figures(member: Member, values: Sequence[float]) -> str:
+    named = zip(member.plan.objectives, values, strict=True)
+    return ", ".join(f"{one.metric} {value:,.4f}".replace(".0000", "") for one, value in named)
+
+
+def duration(seconds: float) -> str:
+    """Returns a time for people."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,57 @@
+"""A study with fake trials, as a program that can be killed: `python fake_sweep.py FOLDER TRIALS [OVERRIDE ...]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from optuna.distributions import FloatDistribution
+from stand_in import FAKE, Noted, slots
+
+from sentattn import cli
+from sentattn.sweep.member import Member
+from sentattn.sweep.objective import Objective
+from sentattn.sweep.owner import Owner
+from sentattn.sweep.plan import Budget, Plan
+from sentattn.sweep.space import Dimension
+from sentattn.sweep.study import Study
+
+
+def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
+    """A sweep over one number, which is a trial's value too."""
+    usual: dict[str, Any] = {
+        "study": "fake",
+        "overrides": overrides,
+        "space": {"x": Dimension("x", FloatDistribution(0, 1), written="interval(0,1)")},
+        "objectives": (Objective("val/accuracy", "max"),),
+        "budget": Budget(trials, None),
+        "sampler": {"name": "random"},
+        "pruner": {"name": "none"},
+        "repeats": 1,
+        "retries": 3,
+        "failures": 10,
+        "limit_minutes": None,
+        "slots": 2,
+        "slots_per_gpu": 1,
+        "gpus_per_trial": 1,
+        "threads": 1,
+        "keep": 1,
+        "confirm": 0,
+        "output_dir": "outputs",
+        "seed": 0,
+    }
+    return Plan(**{**usual, **changed})
+
+
+def sweep(folder: Path, one: Plan) -> Noted:
+    """Runs it, or goes on with it."""
+    noted = Noted()
+    with Study.open(one, folder) as study:
+        own = {"module": FAKE, "warming": None, "folder": folder, "watchers": [noted]}
+        Owner([Member(study)], slots(2), **own).run()
+    return noted
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(lambda words: sweep(Path(words[0]), plan(int(words[1]), *words[2:])) and None))

@@ -1,0 +1,47 @@
+"""Plans without a configuration behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sentattn.settings.choices import Choices
+from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Budget, Plan
+from sentattn.sweep.space import When, read_dimension
+
+PRUNE: When = {"model/pooling": ("prune",)}
+SPACE: Mapping[str, str | tuple[str, When]] = {
+    "model.attention.hops": "range(1,31)",
+    "loss.penalty": "tag(log,zero,interval(1e-3,1))",
+    "model/pooling": "choice(flatten,mean,prune)",
+    "model.pooling.p": ("range(8,129)", PRUNE),
+}
+
+
+def plan(space: Mapping[str, str | tuple[str, When]] = SPACE, **others: Any) -> Plan:
+    """A plan over a space written as in a file, with these fields in place of its own."""
+    fields: dict[str, Any] = {
+        "study": "mine",
+        "overrides": ("model=structured",),
+        "objectives": (Objective("val/accuracy", "max"),),
+        "budget": Budget(10, None),
+        "sampler": {"name": "random"},
+        "pruner": {"name": "none"},
+        "repeats": 1,
+        "retries": 1,
+        "failures": 5,
+        "limit_minutes": None,
+        "slots": None,
+        "slots_per_gpu": 1,
+        "gpus_per_trial": 1,
+        "threads": None,
+        "keep": 3,
+        "confirm": 0,
+        "output_dir": "outputs",
+        "seed": 0,
+    }
+    choices = Choices.of()
+    written = {key: one if isinstance(one, tuple) else (one, {}) for key, one in space.items()}
+    dimensions = {key: read_dimension(key, text, choices, when) for key, (text, when) in written.items()}
+    return Plan(space=dimensions, **(fields | others))

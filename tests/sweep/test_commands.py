@@ -1,0 +1,63 @@
+"""`sentattn sweep status|stop|best`, beside a sweep that runs in another process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_sweep import plan, sweep
+from test_faults import pids, start, until
+
+from sentattn.sweep import main
+
+
+def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "sweeps" / "fake"
+    sweep(folder, plan(3))
+    assert main(["status", "fake", f"output_dir={tmp_path}"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("fake: 3 complete; nobody works on it\n  trial 0: complete ")
+    assert main(["best", f"output_dir={tmp_path}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "fake, best of val/accuracy (max):"
+    number = lines[1].split()[1].rstrip(":")
+    assert lines[2] == f"train it: python -m sentattn.train from={folder / 'trials' / number} test=true"
+    best = max((float(line.split()[3].rstrip(":")), line) for line in out.splitlines() if line.startswith("  trial"))
+    assert lines[1] == best[1]
+    (folder / "best.yaml").write_text("overrides: [model=mean]\n")
+    assert main(["best", "fake", f"output_dir={tmp_path}"]) == 0
+    assert f"from={folder / 'best.yaml'}" in capsys.readouterr().out
+
+
+def test_stop_ends_a_sweep_once_its_trials_have_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    process = start(tmp_path / "sweeps" / "fake", 50, "sleep=1")
+    until(lambda: pids(tmp_path / "sweeps" / "fake"))
+    assert main(["stop", f"output_dir={tmp_path}"]) == 0
+    assert f"process {process.pid} begins no new trials" in capsys.readouterr().out
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, out
+    assert main(["status", f"output_dir={tmp_path}"]) == 0
+    assert "running" not in capsys.readouterr().out
+    assert main(["stop", "fake", f"output_dir={tmp_path}"]) == 2
+    assert "there is nothing to stop" in capsys.readouterr().err
+
+
+def test_studies_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", f"output_dir={tmp_path}"]) == 2
+    assert capsys.readouterr().err == f"error: There is no study in {tmp_path / 'sweeps'}.\n"
+    sweep(tmp_path / "sweeps" / "one", plan(1))
+    sweep(tmp_path / "sweeps" / "two", plan(1))
+    assert main(["best", "tow", f"output_dir={tmp_path}"]) == 2
+    assert "There is no study 'tow'. Did you mean 'two'? There are one, two." in capsys.readouterr().err
+    assert main(["best", f"output_dir={tmp_path}"]) == 2
+    assert "Which study? There are one, two." in capsys.readouterr().err
+
+
+def test_help_needs_nothing_heavy() -> None:
+    program = (
+        "import sys; from sentattn.sweep import main; assert main(['--help']) == 0; "
+        "assert not {'torch', 'optuna', 'pytorch_lightning'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True)

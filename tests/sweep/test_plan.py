@@ -1,0 +1,319 @@
+"""A sweep as it is asked for: files, the command line, both; and every fault at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import optuna
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, IntDistribution
+
+from sentattn.errors import SettingError
+from sentattn.settings.choices import comment
+from sentattn.settings.request import read_request
+from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Plan, read_plan
+from sentattn.sweep.suggestion import arguments, setting, suggest
+from sentattn.sweep.sweep_file import sweeps_dir
+
+HOPS, POOLING = "model.attention.hops=range(1,31)", "model/pooling=choice(flatten,mean,prune)"
+FILES = sorted(file.stem for file in sweeps_dir().glob("*.yaml"))
+
+
+def faults(*words: str) -> list[str]:
+    with pytest.raises(SettingError) as caught:
+        read_plan(words)
+    return list(caught.value.faults)
+
+
+def write(folder: Path, **content: object) -> str:
+    file = folder / "mine.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return f"sweep={file}"
+
+
+def drawn(plan: Plan, seed: int) -> dict[str, object]:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+    return dict(suggest(study.ask(), plan))
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Plan]:
+    return {name: read_plan([f"sweep={name}"]) for name in FILES}
+
+
+def test_the_files_of_the_readme_are_there() -> None:
+    assert {"default", "fair", "pareto", "structured_imdb", "structured_yelp"} <= set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_shipped_file_says_what_it_is(name: str) -> None:
+    assert 30 <= len(comment(sweeps_dir() / f"{name}.yaml")) <= 120
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_suggestion_of_a_shipped_file_composes(name: str, shipped: dict[str, Plan]) -> None:
+    for number, plan in enumerate(shipped[name].members or (shipped[name],)):
+        for seed in (number,) if shipped[name].members else range(4):
+            values = drawn(plan, seed)
+            composed = read_request(arguments(plan, values)).settings  # type: ignore[arg-type]
+            assert composed["test"] is False
+            for key, value in values.items():
+                node = composed
+                for part in key.split(".")[:-1]:
+                    node = node[part]
+                if "/" not in key:
+                    assert node[key.rpartition(".")[2]] == value
+
+
+def test_the_studies_of_fair_differ_in_the_model_alone(shipped: dict[str, Plan]) -> None:
+    members = shipped["fair"].members
+    assert len({one.study for one in members}) == len(members) > 5
+    first = members[0]
+    for one in members:
+        assert (one.space, one.budget, one.sampler, one.seed) == (first.space, first.budget, first.sampler, first.seed)
+        assert [word for word in one.overrides if not word.startswith("model=")] == ["data=imdb"]
+
+
+def test_a_bare_command_is_the_default(shipped: dict[str, Plan]) -> None:
+    assert read_plan([]) == shipped["default"]
+
+
+def test_ranges_start_an_empty_space() -> None:
+    plan = read_plan(["model=structured", HOPS, "trials=7", "seed=3"])
+    assert plan.overrides == ("model=structured",)
+    assert {key: one.distribution for key, one in plan.space.items()} == {
+        "model.attention.hops": IntDistribution(1, 30)
+    }
+    assert plan.study == "structured-demo"
+    assert (plan.budget.trials, plan.budget.hours, plan.seed) == (7, None, 3)
+    assert plan.objectives == (Objective("val/accuracy", "max"),)
+    assert (plan.sampler, plan.pruner) == ({"name": "tpe"}, {"name": "median"})
+
+
+def test_what_is_typed_extends_and_replaces_a_file_key_by_key(shipped: dict[str, Plan]) -> None:
+    name = "default"
+    plan = read_plan([f"sweep={name}", "model.attention.hops=range(2,5)", "optimizer.lr=0.01", "seed=choice(1,2)"])
+    assert plan.space["model.attention.hops"].distribution == IntDistribution(2, 4)
+    assert plan.space["seed"].distribution == CategoricalDistribution([1, 2])
+    assert "optimizer.lr" not in plan.space
+    assert "optimizer.lr=0.01" in plan.overrides
+    kept = set(shipped[name].space) - {"model.attention.hops", "optimizer.lr"}
+    assert all(plan.space[key] == shipped[name].space[key] for key in kept)
+
+
+def test_a_fixed_value_takes_its_conditions_along() -> None:
+    assert not [key for key in read_plan(["sweep=default", "model/pooling=mean"]).space if "pooling" in key]
+    plan = read_plan(["sweep=default", "model/pooling=prune"])
+    assert plan.space["model.pooling.p"].when == {}
+
+
+def test_what_a_choice_needs_is_searched_as_well() -> None:
+    plan = read_plan(["model=structured", POOLING])
+    assert plan.space["model.pooling.p"].when == {"model/pooling": ("prune",)}
+    assert [note.partition("=")[0] for note in plan.notes] == ["model.pooling.p", "model.pooling.q"]
+
+
+def test_what_a_choice_has_no_place_for_is_left_out_there() -> None:
+    plan = read_plan(["model/attention=choice(uniform,structured)", HOPS, "loss.penalty=0.1"])
+    assert plan.space["model.attention.hops"].when == {"model/attention": ("structured",)}
+    assert plan.space["loss.penalty"].when == {"model/attention": ("structured",)}
+    assert plan.space["loss.penalty"].ends() == (0.1,)
+    assert plan.overrides == ()
+    values = {"model/attention": "uniform"}
+    assert "hops" not in " ".join(arguments(plan, values))
+    read_request(arguments(plan, values))
+
+
+def test_fixed_values_of_one_choice_are_set_with_it_only() -> None:
+    plan = read_plan(["model.pooling.p=16", "model.pooling.q=4", POOLING, "loss.class_weights=choice(none,balanced)"])
+    for key in ("model.pooling.p", "model.pooling.q"):
+        assert plan.space[key].when == {"model/pooling": ("prune",)}
+    assert plan.notes == (
+        "model.pooling.p is set with model/pooling=prune only.",
+        "model.pooling.q is set with model/pooling=prune only.",
+    )
+
+
+def test_a_power_goes_with_balanced_weights() -> None:
+    plan = read_plan(["loss.class_weights=choice(none,balanced)", "loss.class_weight_power=interval(0,1)"])
+    assert plan.space["loss.class_weight_power"].when == {"loss.class_weights": ("balanced",)}
+
+
+def test_arguments_of_a_trial_and_of_its_setting() -> None:
+    plan = read_plan([HOPS, "objective.metric=val/f1_macro", "seed=5", "study=mine", "output_dir=here (1)"])
+    values = {"model.attention.hops": 3}
+    own = ["model.attention.hops=3", "objective.metric=val/f1_macro", "objective.mode=max"]
+    assert setting(plan, values) == own
+    assert arguments(plan, values) == [*own, "output_dir=here (1)", "group=mine", "test=false", "seed=5"]
+    assert arguments(plan, {"seed": 1})[-1] == "test=false"
+
+
+def test_several_objectives() -> None:
+    plan = read_plan([HOPS, "objective.metric=val/accuracy,latency_ms.one"])
+    assert plan.objectives == (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
+    assert plan.pruner == {"name": "none"}
+
+
+def test_components_and_their_settings() -> None:
+    plan = read_plan(["sweep=default", "sampler=tpe", "sampler.multivariate=false", "pruner.n_startup_trials=3"])
+    assert plan.sampler == {"name": "tpe", "multivariate": False}
+    assert plan.pruner == {"name": "median", "n_startup_trials": 3}
+
+
+def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        study="mine",
+        overrides=["model=structured"],
+        space={"model.attention.hops": "range(1,31)"},
+        objective=[{"metric": "val/log_loss", "mode": "min"}],
+        budget={"trials": 4, "hours": 0.5},
+        sampler={"name": "random"},
+        pruner="none",
+        repeats=1,
+        retries=2,
+        seed=9,
+    )
+    typed = ["study=mine", "model=structured", HOPS, "objective.metric=val/log_loss", "trials=4", "hours=0.5"]
+    typed += ["sampler=random", "pruner=none", "repeats=1", "retries=2", "seed=9"]
+    assert read_plan([file]) == read_plan(typed)
+
+
+def test_hours_alone_are_a_budget() -> None:
+    assert read_plan([HOPS, "hours=2"]).budget.trials is None
+    assert faults(HOPS, "trials=null") == ["trials=null needs hours=HOURS: one of them ends the sweep."]
+
+
+def test_all_faults_at_once_in_the_order_typed() -> None:
+    words = [
+        "model=structured",
+        "model.attention.hops=range(0,31)",
+        "loss.penalty=tag(log,interval(0,1))",
+        "model/pooling=choice(flatten,men)",
+        "loss.class_weight_power=interval(0,1)",
+        "trails=3",
+        "sampler=tpee",
+        "data.clip=range(1,5)",
+        "test=false",
+        "pruner.n_statup_trials=3",
+        "optimizer.lr=interval(3,1)",
+        "model.attention.hidden=interval(8,64)",
+    ]
+    found = faults(*words)
+    said = [
+        "model.attention.hops=0 is not legal",
+        "tag zero",
+        "Did you mean 'mean'?",
+        "type loss.class_weights=balanced",
+        "Did you mean 'trials'?",
+        "Did you mean 'tpe'?",
+        "it takes head, tail or both",
+        "a sweep decides test itself",
+        "type interval(1.0,3.0)",
+        "Type model.attention.hidden=int(interval(8,64))",
+        "Did you mean 'n_startup_trials'?",
+    ]
+    assert len(found) == len(said)
+    assert all(any(part in sentence for sentence in found) for part in said)
+    order = [next(at for at, sentence in enumerate(found) if part in sentence) for part in said[:-1]]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("seeds=3", "repeats=3"),
+        ("resume=auto", "the same command again"),
+        ("check=true", "before the first trial"),
+        ("trainer.devices=2", "gpus_per_trial=2"),
+        ("data=choice(demo,imdb)", "a study for each"),
+        ("data.limit=range(100,300,100)", "different rows"),
+        ("threads=range(1,3)", "belongs to the sweep"),
+        ("objective.metric=test/accuracy", "the test set is for the end"),
+        ("objective.metric=val/acuracy", "Did you mean 'val/accuracy'?"),
+        ("objective.mode=min", "would look for the worst"),
+        ("budget.trials=3", "type trials=3"),
+        ("--trials=3", "type trials=3"),
+        ("trials=0", "a whole number, 1 or more"),
+        ("study=a/b", "type study=a-b"),
+        ("study=.", "type study=my-study"),
+        ("sampler=grid", "sampler=grid needs ranges of single values"),
+        ("sampler=gp", None),
+        ("pruner=wilcoxon", "repeats"),
+        ("repeats=3", None),
+        ("model.atention.hops=choice(1,2)", "atention"),
+    ],
+)
+def test_keys_of_the_sweep(word: str, said: str | None) -> None:
+    words = ["optimizer.lr=tag(log,interval(1e-3,1e-2))", word]
+    if said is None:
+        read_plan(words)
+    else:
+        assert any(said in sentence for sentence in faults(*words))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"spce": {}}, "there is no key 'spce'. Did you mean 'space'?"),
+        ({"trials": 3}, "under budget"),
+        ({"budget": {"trails": 3}}, "it has trials and hours"),
+        ({"overrides": "model=mean"}, "overrides is a list"),
+        ({"overrides": ["model.attention.hops=range(1,3)"]}, "it stands under space"),
+        ({"overrides": ["seed=3"]}, "beside overrides"),
+        ({"space": {"model.attention.hops": 4}}, "stands among the overrides, as model.attention.hops=4"),
+        ({"space": {"model.attention.hops": [1, 2]}}, "choice(1,2)"),
+        ({"space": {"model.attention.hops": {"space": "range(1,9)", "wenn": {}}}}, "a range with a condition"),
+        (
+            {"space": {"optimizer.lr": {"space": "interval(1e-3,1e-2)", "when": {"model/pooling": "prune"}}}},
+            "not in the space",
+        ),
+        (
+            {
+                "space": {
+                    "optimizer.lr": {"space": "interval(1e-3,1e-2)", "when": {"model/pooling": "max"}},
+                    "model/pooling": "choice(flatten,mean)",
+                }
+            },
+            "model/pooling never is max",
+        ),
+        ({"objective": "val/accuracy"}, "objective is a list"),
+        ({"sampler": 3}, "holds lines"),
+        ({}, "there is nothing to search"),
+    ],
+)
+def test_faults_of_a_file(tmp_path: Path, content: dict[str, object], said: str) -> None:
+    assert any(said in sentence for sentence in faults(write(tmp_path, **content)))
+
+
+def test_conditions_in_a_circle(tmp_path: Path) -> None:
+    one = {"space": "choice(flatten,mean)", "when": {"loss.class_weights": "none"}}
+    other = {"space": "choice(none,balanced)", "when": {"model/pooling": "mean"}}
+    found = faults(write(tmp_path, space={"model/pooling": one, "loss.class_weights": other}))
+    assert any("in a circle" in sentence for sentence in found)
+
+
+def test_broken_yaml_and_missing_files(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("space: {a: [")
+    assert "cannot be read" in faults(f"sweep={tmp_path / 'broken.yaml'}")[0]
+    assert "Did you mean 'default'?" in faults("sweep=defalt")[0]
+
+
+def test_reading_a_plan_needs_no_torch() -> None:
+    read = "from sentattn.sweep.plan import read_plan; read_plan(['sweep=default'])"
+    code = f"import sys; {read}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**31))
+def test_draws_compose(shipped: dict[str, Plan], seed: int) -> None:
+    plan = shipped["structured_imdb"]
+    read_request(arguments(plan, drawn(plan, seed)))  # type: ignore[arg-type]

@@ -1,0 +1,172 @@
+"""Ranges in Hydra's grammar: what they hold, and what is refused with what to type."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from sentattn.errors import SettingError
+from sentattn.settings.choices import Choices
+from sentattn.sweep import space
+from sentattn.sweep.space import Dimension, read_dimension
+
+CHOICES = Choices.of()
+
+
+def read(text: str, key: str = "loss.penalty") -> Dimension:
+    return read_dimension(key, text, CHOICES)
+
+
+def fault(text: str, key: str = "loss.penalty") -> str:
+    with pytest.raises(SettingError) as caught:
+        read(text, key)
+    (sentence,) = caught.value.faults
+    assert sentence.startswith(f"{key}={text}")
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("range(1,31)", IntDistribution(1, 30)),
+        ("range(4)", IntDistribution(0, 3)),
+        ("range(1,10,4)", IntDistribution(1, 9, step=4)),
+        ("range(10,0,-3)", IntDistribution(1, 10, step=3)),
+        ("sort(range(1,5),reverse=true)", IntDistribution(1, 4)),
+        ("float(range(1,5))", FloatDistribution(1.0, 4.0, step=1.0)),
+        ("range(0.1,0.6,0.1)", FloatDistribution(0.1, 0.5, step=0.1)),
+        ("range(0,0.3,0.1)", FloatDistribution(0.0, 0.2, step=0.1)),
+        ("interval(0,1)", FloatDistribution(0.0, 1.0)),
+        ("tag(log,interval(1e-3,1))", FloatDistribution(1e-3, 1.0, log=True)),
+        ("int(interval(1,64))", IntDistribution(1, 64)),
+        ("tag(log,int(interval(1,64)))", IntDistribution(1, 64, log=True)),
+        ("int(tag(log,interval(1,64)))", IntDistribution(1, 64, log=True)),
+        ("tag(log,range(1,9))", IntDistribution(1, 8, log=True)),
+        ("choice(32,64)", CategoricalDistribution([32, 64])),
+        ("1,2,4", CategoricalDistribution([1, 2, 4])),
+        ("null,1", CategoricalDistribution([None, 1])),
+        ("sort(3,1,2)", CategoricalDistribution([1, 2, 3])),
+        ("choice('a b',c)", CategoricalDistribution(["a b", "c"])),
+        ("bool(0,1)", CategoricalDistribution([False, True])),
+    ],
+)
+def test_ranges(text: str, expected: optuna.distributions.BaseDistribution) -> None:
+    assert read(text).distribution == expected
+
+
+def test_integers_stay_integers() -> None:
+    assert [type(value) for value in read("range(1,5)").ends()] == [int, int]
+    assert [type(value) for value in read("range(1,5,0.5)").ends()] == [float, float]
+
+
+def test_a_glob_takes_the_choices_of_its_group() -> None:
+    assert read("glob(*)", "model/pooling").ends() == tuple(CHOICES.names("model/pooling"))
+    assert read("glob([f*,m*])", "model/pooling").ends() == ("flatten", "mean")
+    assert "glob(...) looks among the choices of a group" in fault("glob(*)")
+    assert "type model/pooling=prune" in fault("glob(pr*)", "model/pooling")
+    assert "nothing fits" in fault("glob(x*)", "model/pooling")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("range(5,1)", "type range(1,5)"),
+        ("range(3,3)", "holds nothing"),
+        ("range(1,5,-1)", "holds nothing"),
+        ("range(1,2)", "holds one value, 1"),
+        ("range(1,5,0)", "step 0"),
+        ("interval(3,1)", "type interval(1.0,3.0)"),
+        ("interval(1,1)", "one value"),
+        ("int(interval(0.2,0.9))", "cuts off what follows the point"),
+        ("interval(1,inf)", "finite"),
+        ("interval(nan,1)", "finite"),
+        ("choice()", "nothing to choose from"),
+        ("choice(a)", "type loss.penalty=a"),
+        ("choice(a,b,a)", "a is there twice"),
+        ("choice(1,1.0)", "1.0 is there twice"),
+        ("choice(null,balanced)", "type loss.penalty=null,balanced"),
+        ("choice([1,2],[3])", "lists are no choices"),
+        ("choice({a:1},b)", "lists are no choices"),
+        ("choice(choice(1,2),3)", "values and no ranges"),
+        ("choice(range(1,3),2)", "values and no ranges"),
+        ("tag(log,interval(0,1))", "the tag zero adds the point 0"),
+        ("tag(log,interval(-1,1))", "nothing at -1"),
+        ("tag(log,range(1,9,2))", "steps have no log scale"),
+        ("tag(zero,interval(1e-3,1))", "tag(log,zero,interval(1e-3,1))"),
+        ("tag(log,zero,range(1,9))", "tag(log,zero,interval(1e-3,1))"),
+        ("tag(log,zero,int(interval(1,9)))", "tag(log,zero,interval(1e-3,1))"),
+        ("tag(lgo,interval(1,2))", "Did you mean 'log'?"),
+        ("tag(log,choice(1,2))", "choices have no log"),
+        ("shuffle(1,2,3)", "leave out shuffle"),
+        ("shuffle([1,2])", "leave out shuffle"),
+        ("sort(shuffle(range(1,5)))", "leave out shuffle"),
+        ("rnge(1,5)", "Did you mean 'range'?"),
+        ("Choice(a,b)", "Did you mean 'choice'?"),
+        ("choice(a,b", "parentheses do not match"),
+        ("interval(1)", "cannot be read"),
+        ("0.3", "is one value and no range"),
+        ("[1,2]", "is one value and no range"),
+    ],
+)
+def test_nonsense_is_refused(text: str, said: str) -> None:
+    assert said in fault(text)
+
+
+ZERO = "tag(log,zero,interval(1e-3,1))"
+
+
+def test_zero_is_a_fifth_of_the_draws_and_lies_below_the_range() -> None:
+    one = read(ZERO)
+    assert isinstance(one.distribution, FloatDistribution)
+    low, high = math.log(one.distribution.low), math.log(one.distribution.high)
+    assert (math.log(1e-3) - low) / (high - low) == pytest.approx(0.2)
+    assert one.value(9.99e-4) == 0.0
+    assert one.value(1e-3) == 1e-3
+    assert one.ends() == (1e-3, 1.0, 0.0)
+    assert [one.contains(value) for value in (0.0, 5e-4, 1e-3, 1.0, 1.1)] == [True, False, True, True, False]
+
+
+@given(st.floats(1e-3, 1.0) | st.just(0.0))
+def test_what_is_drawn_for_a_value_stands_for_it(value: float) -> None:
+    one = read(ZERO)
+    assert isinstance(one.distribution, FloatDistribution)
+    drawn = one.drawn(value)
+    assert isinstance(drawn, float)
+    assert one.distribution.low <= drawn <= one.distribution.high
+    assert one.value(drawn) == value
+
+
+@settings(deadline=None)
+@given(st.integers(-20, 20), st.integers(-20, 20), st.integers(-5, 5))
+def test_a_range_holds_what_pythons_holds(start: int, stop: int, step: int) -> None:
+    expected = sorted(range(start, stop, step)) if step else []
+    if len(expected) < 2:
+        with pytest.raises(SettingError):
+            read(f"range({start},{stop},{step})")
+    else:
+        assert space.all_values(read(f"range({start},{stop},{step})")) == expected
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=5, unique=True))
+def test_a_space_is_kept_as_it_is(numbers: list[int]) -> None:
+    when = {"model/pooling": ("prune", "mean")}
+    listed: dict[str, Any] = {
+        "a": read(ZERO, "a"),
+        "b": read_dimension("b", ",".join(map(str, numbers)), CHOICES, when),
+        "c": read("range(1,9,2)", "c"),
+    }
+    assert space.from_json(space.to_json(listed)) == listed
+
+
+def test_points_are_counted_along_the_conditions() -> None:
+    pooling = read("choice(flatten,mean,prune)", "model/pooling")
+    p = read_dimension("p", "range(0,4)", CHOICES, {"model/pooling": ("prune",)})
+    assert space.points({"model/pooling": pooling, "p": p}, 100) == 1 + 1 + 4
+    assert space.points({"model/pooling": pooling, "p": p}, 5) is None
+    assert space.points({"a": read("interval(0,1)")}, 100) is None

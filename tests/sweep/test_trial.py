@@ -1,0 +1,185 @@
+"""Trials that really train: what the study is told, and what each leaves in its directory."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stand_in import Listed, Noted, member
+from tiny import tiny
+
+from sentattn.errors import SettingError, TrainingError, UserError
+from sentattn.run import Run
+from sentattn.sweep import trial
+from sentattn.sweep.owner import Owner
+from sentattn.sweep.slots import Slot
+
+MODULE = "sentattn.sweep.trial"
+
+
+class Ran:
+    """A sweep of several small studies on one slot, and what was noted of it."""
+
+    def __init__(self, folder: Path, slot: Slot, **studies: tuple[Listed, dict[str, Any]]) -> None:
+        self.folder = folder
+        self.noted = Noted()
+        self.studies = {name: listed for name, (listed, _) in studies.items()}
+        members = [
+            member(folder / name, listed, study=name, keep=9, **{"trials": len(listed.trials), **plan})
+            for name, (listed, plan) in studies.items()
+        ]
+        warming = [tiny("test=false")]
+        Owner(members, [slot], module=MODULE, warming=warming, folder=folder, watchers=[self.noted]).run()
+
+    def run(self, study: str, name: str = "0") -> Run:
+        return Run(self.folder / study / "trials" / name)
+
+
+def arguments(folder: Path, *settings: str) -> list[str]:
+    return tiny("test=false", f"output_dir={folder}", *settings)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp("sweep")
+
+    def prune(number: int, step: int, value: float) -> bool:
+        return step == 2
+
+    alike = [arguments(folder, "optimizer.lr=0.05", "trainer.max_epochs=3") for _ in range(2)]
+    return Ran(
+        folder,
+        Slot("CPU", (), 1),
+        plain=(Listed(alike), {}),
+        repeated=(Listed([arguments(folder)]), {"repeats": 2}),
+        pruned=(Listed([arguments(folder, "trainer.max_epochs=3")], prune=prune), {}),
+        refused=(Listed([arguments(folder, "model.attention.hops=0"), arguments(folder)]), {"trials": 1}),
+        cost=(
+            Listed([arguments(folder)]),
+            {"objectives": tuple(map(Objective, ("latency_ms.one", "parameters.total")))},
+        ),
+    )
+
+
+class Objective:
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self.mode = "min"
+
+
+def test_the_value_is_the_best_epochs(ran: Ran) -> None:
+    study, run = ran.studies["plain"], ran.run("plain")
+    result = run.result
+    assert study.told[0] == ("complete", [result["metrics"]["val/accuracy"]], "")
+    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == 3
+    assert result["metrics"]["val/accuracy"] == pytest.approx(max(row["val/accuracy"] for row in rows), abs=1e-6)
+    assert (result["status"], result["study"]) == ("finished", "plain")
+
+
+def test_each_epoch_is_told_with_the_best_figure_so_far(ran: Ran) -> None:
+    rows = [json.loads(line) for line in (ran.run("plain").path / "metrics.jsonl").read_text().splitlines()]
+    so_far = [max(row["val/accuracy"] for row in rows[:count]) for count in (1, 2, 3)]
+    told = [(step, value) for number, step, value in ran.studies["plain"].reports if number == 0]
+    assert told == [(step, pytest.approx(value)) for step, value in enumerate(so_far, start=1)]
+
+
+def test_trials_never_touch_the_test_set(ran: Ran) -> None:
+    assert not any(name.startswith("test/") for name in ran.run("plain").metrics)
+
+
+def test_trials_with_the_same_settings_come_to_the_same(ran: Ran) -> None:
+    one, two = (ran.run("plain", name) for name in ("0", "1"))
+    assert one.metrics == two.metrics
+    first, second = (
+        [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()] for run in (one, two)
+    )
+    for row, other in zip(first, second, strict=True):
+        figures = [name for name in row if "second" not in name]
+        assert len(figures) > 5
+        assert [row[name] for name in figures] == [other[name] for name in figures]
+
+
+def test_repeats_have_seeds_of_their_own_and_count_by_their_mean(ran: Ran) -> None:
+    runs = [ran.run("repeated", f"0/seed-{seed}") for seed in (0, 1)]
+    assert [run.settings["seed"] for run in runs] == [0, 1]
+    values = [run.metrics["val/accuracy"] for run in runs]
+    assert ran.studies["repeated"].told[0] == ("complete", [pytest.approx(statistics.fmean(values))], "")
+    assert ran.studies["repeated"].reports == [(0, 1, values[0]), (0, 2, values[1])]
+
+
+def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
+    run = ran.run("pruned")
+    assert ran.studies["pruned"].told[0] == ("pruned", None, "")
+    assert run.result["status"] == "pruned"
+    assert 0 <= run.result["metrics"]["val/accuracy"] <= 1
+    assert len((run.path / "metrics.jsonl").read_text().splitlines()) == 2
+    assert not (run.path / "model").exists()
+
+
+def test_a_setting_that_is_refused_is_told_and_not_tried_again(ran: Ran) -> None:
+    study = ran.studies["refused"]
+    assert study.told[0][0] == "failed"
+    assert study.told[0][2].startswith("model.attention.hops=0 is not legal")
+    assert study.retried == []
+
+
+def test_what_a_run_costs_can_be_looked_for(ran: Ran) -> None:
+    result = ran.run("cost").result
+    told = ran.studies["cost"].told[0]
+    assert told == ("complete", [result["latency_ms"]["one"], result["parameters"]["total"]], "")
+    assert ran.studies["cost"].reports == [], "trials are not compared before their end"
+
+
+def test_no_trial_builds_the_corpus_again(ran: Ran) -> None:
+    logs = [file.read_text() for file in ran.folder.glob("*/trials/*/log.txt")]
+    assert len(logs) >= 6
+    assert sum("The tokenized corpus is kept" in log for log in logs) == 0, "the server has built it"
+
+
+@pytest.mark.slow
+def test_two_devices_train_a_trial_in_fresh_processes(tmp_path: Path) -> None:
+    slot = Slot("GPUs 0+1", ("0", "1"), 1)
+    study = Listed(
+        [arguments(tmp_path), arguments(tmp_path, "trainer.max_epochs=9")],
+        prune=lambda number, step, value: number == 1 and step == 2,
+    )
+    ran = Ran(tmp_path, slot, pair=(study, {}))
+    run = ran.run("pair")
+    assert study.told[0] == ("complete", [run.metrics["val/accuracy"]], "")
+    assert run.settings["trainer"]["devices"] == 2
+    assert study.told[1] == ("pruned", None, "")
+    assert ran.run("pair", "1").result["status"] == "pruned"
+
+
+def _raised(error: UserError, cause: Exception | None = None) -> UserError:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (_raised(TrainingError("The memory of GPU 0 is not enough."), RuntimeError("CUDA out of memory")), True),
+        (_raised(TrainingError("The run cannot be kept."), OSError(28, "No space left on device")), True),
+        (_raised(TrainingError("The loss became NaN.")), False),
+        (_raised(SettingError("hops=0"), RuntimeError("within a library")), False),
+    ],
+)
+def test_what_the_machine_lacked_is_tried_again(error: UserError, again: bool) -> None:
+    assert trial.may_end_better(error) is again
+
+
+def test_a_figure_that_is_none(tiny_run: Run) -> None:
+    assert trial.figure(tiny_run, "parameters.total") == tiny_run.result["parameters"]["total"]
+    with pytest.raises(SettingError, match=r"val/accuracc is no figure of the trial; there are .*val/accuracy"):
+        trial.figure(tiny_run, "val/accuracc")
+
+
+def test_a_figure_that_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text('{"metrics": {"val/loss": NaN}}')
+    with pytest.raises(TrainingError, match="val/loss came to nan"):
+        trial.figure(Run(tmp_path), "val/loss")
