@@ -12,8 +12,8 @@ from hydra.utils import get_object
 from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.optimizers import parameter_groups
-from sentattn.training import ranks
-from sentattn.training.devices import one_of
+from sentattn.parallel import ranks
+from sentattn.parallel.devices import one_of
 
 if TYPE_CHECKING:
     from pytorch_lightning import Trainer
@@ -95,8 +95,8 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
     from pytorch_lightning.callbacks import Checkpoint
     from pytorch_lightning.strategies import DDPStrategy
 
-    from sentattn.training.checkpoint_file import FileInPlace
-    from sentattn.training.joining import Environment
+    from sentattn.parallel.joining import Environment
+    from sentattn.training.resume.checkpoint_file import FileInPlace
 
     node = dict(settings["trainer"])
     if ranks.several():

@@ -16,8 +16,8 @@ from sentattn.data.batching import Batch
 from sentattn.losses import ClassifierLoss, LossParts
 from sentattn.metrics import OVER_RANKS, ClassifierMetrics
 from sentattn.models.classifier import Classified, TextClassifier
+from sentattn.parallel import ranks
 from sentattn.schedulers import Steps
-from sentattn.training import ranks
 from sentattn.training.means import EpochMeans
 
 Schedule = Callable[[Optimizer, Steps], dict[str, Any]]

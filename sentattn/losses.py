@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from sentattn.errors import SettingError
 from sentattn.kinds import Fraction, NonNegative, Positive, checked, given
-from sentattn.training import ranks
+from sentattn.parallel import ranks
 
 
 class LossParts(NamedTuple):

@@ -58,12 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    from sentattn.training.places import place
+    from sentattn.parallel.places import place
 
     if place() is None:
         _answer(arguments)
         return
-    from sentattn.training.joining import joined
+    from sentattn.parallel.joining import joined
 
     with joined():
         _answer(arguments)
@@ -77,7 +77,7 @@ def _answer(arguments: list[str]) -> None:
     if show:
         cli.show(request.settings)
     if request.check:
-        from sentattn.training.estimate import check
+        from sentattn.training.forecast.estimate import check
 
         check(request.settings, seeds=request.seeds)
     else:

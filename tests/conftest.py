@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -39,6 +40,13 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.pop("WANDB_API_KEY", None)
     os.environ["WANDB_MODE"] = "offline"
     os.environ["no_proxy"] = "*"
+
+
+@pytest.fixture(autouse=True)
+def _small_numbers() -> Iterator[None]:
+    """A training takes denormal numbers as 0, and so would what comes after it."""
+    yield
+    torch.set_flush_denormal(False)
 
 
 @pytest.fixture(scope="session")

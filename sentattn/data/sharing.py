@@ -11,7 +11,7 @@ from torch.utils.data import Sampler
 
 from sentattn.data.ordering import LengthBatches, TrainingOrder
 from sentattn.errors import DataError
-from sentattn.training import ranks
+from sentattn.parallel import ranks
 
 
 class RowsOfRank(Sampler[list[int]]):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sentattn.training.places import Place
+from sentattn.parallel.places import Place
 
 GRACE = 10.0
 """Seconds in which the others may end by themselves once one has ended."""

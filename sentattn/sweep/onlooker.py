@@ -9,8 +9,8 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 
 from sentattn.data.batching import Batch
 from sentattn.errors import Pruned
+from sentattn.parallel import ranks
 from sentattn.sweep.channel import Channel
-from sentattn.training import ranks
 from sentattn.training.callbacks import EpochRecorder
 
 

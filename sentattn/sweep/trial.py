@@ -15,6 +15,7 @@ import torch
 
 from sentattn import build
 from sentattn.errors import SettingError, TrainingError, UserError
+from sentattn.parallel.places import place
 from sentattn.progress import Progress
 from sentattn.run import Run
 from sentattn.settings.choices import at
@@ -22,8 +23,7 @@ from sentattn.settings.request import read_request
 from sentattn.sweep.channel import Channel
 from sentattn.sweep.group import together
 from sentattn.sweep.onlooker import Onlooker
-from sentattn.training import fitting, joining, quiet, ranks  # noqa: F401  # joining is imported late otherwise
-from sentattn.training.places import place
+from sentattn.training import fitting, quiet  # joining is imported late otherwise
 
 FEW, DEVICES = 8, "trainer.devices"
 Task = Mapping[str, Any]

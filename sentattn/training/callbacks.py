@@ -16,9 +16,9 @@ from torch import Tensor
 from sentattn.data.batching import Batch
 from sentattn.errors import TrainingError
 from sentattn.lit import LitClassifier
+from sentattn.parallel import ranks
 from sentattn.progress import Progress
 from sentattn.run import write_atomically
-from sentattn.training import ranks
 
 Row = dict[str, float]
 SPEED = "train/tokens_per_second"

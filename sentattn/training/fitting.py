@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 from sentattn import build, run
 from sentattn.errors import Interruption, Pruned, RunError, UserError
 from sentattn.loggers import Mirror, require_package
+from sentattn.parallel import devices, ranks
+from sentattn.parallel.joining import joined
+from sentattn.parallel.launching import announce, launch
+from sentattn.parallel.places import place
 from sentattn.progress import Progress
 from sentattn.settings.request import read_single
-from sentattn.training import costs, devices, ranks
+from sentattn.training import costs
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, WarmEMA
-from sentattn.training.checkpoints import Checkpoints
 from sentattn.training.concluding import conclude, judge_all, pruned, tell
-from sentattn.training.interruption import Signals
-from sentattn.training.joining import joined
-from sentattn.training.launching import announce, launch
-from sentattn.training.memory import told_when_short
-from sentattn.training.places import place
+from sentattn.training.forecast.memory import told_when_short
 from sentattn.training.preparing import Prepared, prepare
 from sentattn.training.provenance import git_revision, versions
-from sentattn.training.resuming import about, advice, discard_untrained, require_same, resumable
+from sentattn.training.resume.checkpoints import Checkpoints
+from sentattn.training.resume.interruption import Signals
+from sentattn.training.resume.resuming import about, advice, discard_untrained, require_same, resumable
 from sentattn.training.seeds import train_all
 from sentattn.training.showing import show_judged
 from sentattn.training.watching import watchers

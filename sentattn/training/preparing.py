@@ -11,8 +11,9 @@ from sentattn import build
 from sentattn.config import setting_hash
 from sentattn.errors import SettingError
 from sentattn.metrics import ORDERED_ONLY
+from sentattn.parallel import ranks
 from sentattn.progress import Progress
-from sentattn.training import machine, quiet, ranks
+from sentattn.training import machine, quiet
 
 if TYPE_CHECKING:
     from sentattn.data.text_data import TextData

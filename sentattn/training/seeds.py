@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sentattn.errors import Interruption, TrainingError
+from sentattn.parallel import ranks
 from sentattn.run import Run, load
 from sentattn.settings.request import AUTO, Request
-from sentattn.training import ranks
-from sentattn.training.unfinished import finished, unfinished
+from sentattn.training.resume.unfinished import finished, unfinished
 
 CONFIDENCE = 0.95
 SPLITS = ("val", "test")

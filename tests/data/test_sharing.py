@@ -16,7 +16,7 @@ from sentattn.data.ordering import FixedBuckets, LengthBatches, ShuffledBatches
 from sentattn.data.sharing import BatchesOfRank, RowsOfRank
 from sentattn.data.text_data import TextData
 from sentattn.errors import DataError
-from sentattn.training import ranks
+from sentattn.parallel import ranks
 
 lengths_and_sizes = {
     "lengths": st.lists(st.integers(1, 50), min_size=1, max_size=300).map(np.array),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from sentattn import run
 from sentattn.errors import RunError
-from sentattn.training import ranks
-from sentattn.training.checkpoint_file import read
-from sentattn.training.checkpoints import LAST, Checkpoints
+from sentattn.parallel import ranks
+from sentattn.training.resume.checkpoint_file import read
+from sentattn.training.resume.checkpoints import LAST, Checkpoints
 
 
 def resumable(path: Path) -> run.Run:

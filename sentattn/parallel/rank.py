@@ -1,4 +1,4 @@
-"""One of the processes that `launching` starts: `python -m sentattn.training.rank`."""
+"""One of the processes that `launching` starts: `python -m sentattn.parallel.rank`."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from sentattn import build
 from sentattn.data.batching import Batch
 from sentattn.progress import Progress
-from sentattn.training import memory
 from sentattn.training.callbacks import WarmEMA
-from sentattn.training.interruption import Signals
-from sentattn.training.sizing import Chosen, Order
+from sentattn.training.forecast import memory
+from sentattn.training.forecast.sizing import Chosen, Order
+from sentattn.training.resume.interruption import Signals
 
 if TYPE_CHECKING:
     from sentattn.lit import LitClassifier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sentattn.training.sizing import Order
+from sentattn.training.forecast.sizing import Order
 
 
 class Loader:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sentattn.errors import SettingError
-from sentattn.training.devices import as_placed, count, one_of
-from sentattn.training.places import Place
+from sentattn.parallel.devices import as_placed, count, one_of
+from sentattn.parallel.places import Place
 
 PLACE = Place(rank=1, local_rank=1, node=0, world=4, local_world=2, address="node1", port=15000)
 

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import torch
 
-from sentattn.training.random_state import random_state, restore_random_state
+from sentattn.training.resume.random_state import random_state, restore_random_state
 
 
 def draws() -> list[float]:

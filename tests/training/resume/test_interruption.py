@@ -17,9 +17,9 @@ from sentattn.data import text_data
 from sentattn.errors import Interruption
 from sentattn.lit import LitClassifier
 from sentattn.run import Run
-from sentattn.training.checkpoints import Checkpoints
 from sentattn.training.fitting import fit, train
-from sentattn.training.interruption import Signals
+from sentattn.training.resume.checkpoints import Checkpoints
+from sentattn.training.resume.interruption import Signals
 
 
 def sends(

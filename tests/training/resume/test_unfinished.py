@@ -10,7 +10,7 @@ import yaml
 
 from sentattn import run
 from sentattn.config import compose
-from sentattn.training.unfinished import finished, unfinished
+from sentattn.training.resume.unfinished import finished, unfinished
 
 
 @pytest.fixture

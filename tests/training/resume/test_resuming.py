@@ -21,8 +21,8 @@ from tiny import tiny
 from sentattn import run
 from sentattn.errors import RunError
 from sentattn.run import Run
-from sentattn.training.checkpoints import Checkpoints
 from sentattn.training.fitting import fit, train
+from sentattn.training.resume.checkpoints import Checkpoints
 
 PATIENCE = 120.0
 SIZES = {

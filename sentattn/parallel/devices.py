@@ -9,7 +9,7 @@ import torch
 
 from sentattn.errors import SettingError
 from sentattn.kinds import given
-from sentattn.training.places import Place
+from sentattn.parallel.places import Place
 
 Settings = Mapping[str, Any]
 

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from sentattn.data.batching import Batch, BatchLoader
 from sentattn.errors import Interruption, RunError
-from sentattn.training import ranks
+from sentattn.parallel import ranks
 from sentattn.training.callbacks import EpochRecorder
-from sentattn.training.checkpoint_file import read
-from sentattn.training.interruption import Signals
-from sentattn.training.random_state import random_state, restore_random_state
+from sentattn.training.resume.checkpoint_file import read
+from sentattn.training.resume.interruption import Signals
+from sentattn.training.resume.random_state import random_state, restore_random_state
 
 LAST, BEST = "last.ckpt", "best.ckpt"
 

@@ -16,9 +16,9 @@ from tiny import tiny
 from sentattn.config import compose
 from sentattn.errors import DataError, TrainingError
 from sentattn.models.embedding import Words
-from sentattn.training import estimate
-from sentattn.training.estimate import check
-from sentattn.training.probing import Step
+from sentattn.training.forecast import estimate
+from sentattn.training.forecast.estimate import check
+from sentattn.training.forecast.probing import Step
 
 STEP = Step(torch.device("cpu"), 10**6, 10**6, 2 * 10**6, 10**6, 4 * 10**6, 3 * 10**8, 0.1)
 

@@ -19,8 +19,8 @@ import torch
 from tiny import tiny
 
 from sentattn.errors import Interruption, RunError
+from sentattn.parallel import launching
 from sentattn.run import Run
-from sentattn.training import launching
 from sentattn.training.fitting import fit, train
 
 WITHOUT_NOISE = [

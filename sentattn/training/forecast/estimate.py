@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from sentattn.models.attention.base import Attended
 from sentattn.models.classifier import TextClassifier
+from sentattn.parallel import devices
 from sentattn.progress import Progress
-from sentattn.training import costs, devices, memory
-from sentattn.training.interruption import Signals
+from sentattn.training import costs
+from sentattn.training.forecast import memory
+from sentattn.training.forecast.probing import Step, measure_step, time_steps, time_validation
+from sentattn.training.forecast.sizing import Order
 from sentattn.training.preparing import Prepared, prepare
-from sentattn.training.probing import Step, measure_step, time_steps, time_validation
-from sentattn.training.sizing import Order
+from sentattn.training.resume.interruption import Signals
 
 if TYPE_CHECKING:
     from sentattn.data.text_data import TextData

@@ -18,10 +18,10 @@ from typing import Any
 
 from sentattn import errors, run
 from sentattn.errors import Interruption, RunError
-from sentattn.training import ranks
-from sentattn.training.places import Place
-from sentattn.training.rank import FOLDER, RUN, TASK, said
-from sentattn.training.resuming import advice
+from sentattn.parallel import ranks
+from sentattn.parallel.places import Place
+from sentattn.parallel.rank import FOLDER, RUN, TASK, said
+from sentattn.training.resume.resuming import advice
 
 GRACE = 10.0
 """Seconds in which ranks may end by themselves once one of them has died."""
@@ -85,7 +85,7 @@ def _start(folder: Path, place: Place) -> subprocess.Popen[bytes]:
     environment.setdefault("OMP_NUM_THREADS", str(ranks.threads(place.local_world)))
     with open(os.devnull if place.rank == 0 else _errors(folder, place.rank), "wb") as unseen:
         return subprocess.Popen(
-            [sys.executable, "-m", "sentattn.training.rank"],
+            [sys.executable, "-m", "sentattn.parallel.rank"],
             env=environment,
             stdin=subprocess.PIPE,  # it ends when this process does, however that comes about
             stdout=None if place.rank == 0 else subprocess.DEVNULL,

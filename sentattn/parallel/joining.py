@@ -14,9 +14,9 @@ from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
 from sentattn.errors import Interruption, SettingError, UserError
-from sentattn.training import ranks
-from sentattn.training.places import place
-from sentattn.training.rank import FOLDER
+from sentattn.parallel import ranks
+from sentattn.parallel.places import place
+from sentattn.parallel.rank import FOLDER
 
 MEET = timedelta(minutes=10)
 """How long ranks wait for one another at the beginning."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sentattn.errors import TrainingError
-from sentattn.training.memory import peak_bytes, reset_peak, told, told_when_short
+from sentattn.training.forecast.memory import peak_bytes, reset_peak, told, told_when_short
 
 CPU = torch.device("cpu")
 CUDA_SAYS = (

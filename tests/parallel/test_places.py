@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sentattn.errors import SettingError
-from sentattn.training.places import Place, from_srun, from_torchrun
+from sentattn.parallel.places import Place, from_srun, from_torchrun
 
 TORCHRUN = {
     "RANK": "5",

@@ -7,7 +7,7 @@ import torch
 from torch import distributed
 
 from sentattn.errors import DataError, RunError, SettingError
-from sentattn.training import ranks
+from sentattn.parallel import ranks
 
 
 def test_one_process_is_its_own_leader_and_hears_itself() -> None:

@@ -1,0 +1,1 @@
+"""What to expect of a training before it begins: shapes, memory and time."""

@@ -1,0 +1,1 @@
+"""Going on after an interruption as if there had been none."""
