@@ -77,11 +77,15 @@ def quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-def open_storage(folder: Path) -> RDBStorage:
+def open_storage(folder: Path, *, reader: bool = False) -> RDBStorage:
     """Opens a study's file.
 
     The journal is written ahead and not forced to the disk with every step: whatever dies of the sweep, nothing that
     was told is lost; a machine that loses power may lose the last moments, and its file stays whole.
+
+    Args:
+        folder: The study's folder.
+        reader: Whether it is only read, beside an owner that may just be making its tables.
 
     Raises:
         RunError: If it cannot be opened or written.
@@ -89,12 +93,33 @@ def open_storage(folder: Path) -> RDBStorage:
     quiet()
     file = folder / DATABASE
     try:
-        with sqlite3.connect(file) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
-        connection.close()
-        return RDBStorage(f"sqlite:///{file}", engine_kwargs={"creator": lambda: _connect(file)})
+        if not reader and not file.exists():
+            _make(file)
+        return _opened(file, reader=reader)
     except (sqlite3.Error, OSError, RuntimeError, optuna.exceptions.OptunaError) as error:
         raise RunError(f"{file} cannot be opened: {' '.join(str(error).split())}.") from error
+
+
+def _make(file: Path) -> None:
+    """Makes a study's file at once or not at all: whoever reads it meanwhile would hinder the tables."""
+    new = file.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with sqlite3.connect(new) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+    storage = _opened(new, reader=False)
+    storage.remove_session()
+    storage.engine.dispose()
+    os.replace(new, file)
+
+
+def _opened(file: Path, *, reader: bool) -> RDBStorage:
+    return RDBStorage(
+        f"sqlite:///{file}",
+        engine_kwargs={"creator": lambda: _connect(file)},
+        skip_table_creation=reader,
+        skip_compatibility_check=reader,
+    )
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -124,8 +149,11 @@ def load(folder: Path) -> optuna.Study:
     """
     if not (folder / DATABASE).is_file():
         raise RunError(f"{folder} holds no study; `python -m sentattn.sweep study={folder.name} ...` begins one.")
-    storage = open_storage(folder)
-    name = current(storage)
+    storage = open_storage(folder, reader=True)
+    try:
+        name = current(storage)
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError):  # its tables are not there yet
+        name = None
     if name is None:
         raise RunError(f"{folder / DATABASE} holds no study yet.")
     return optuna.load_study(study_name=name, storage=storage)

@@ -157,7 +157,7 @@ def test_sigterm_and_the_same_command_again(tmp_path: Path) -> None:
     assert process.returncode == 143, out
     assert "the same command goes on where it was." in out
     assert "Traceback" not in out
-    assert start(tmp_path, 8, "sleep=0.3").wait(60) == 0
+    assert start(tmp_path, 8, "sleep=1").wait(60) == 0
     assert_whole(tmp_path, 8, before)
 
 
