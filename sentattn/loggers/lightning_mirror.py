@@ -27,6 +27,7 @@ class LightningMirror(Mirror):
         directory: The run directory.
         run_id: The run's id.
         resumed: Whether the run goes on after an interruption.
+        study: The study that the run is a trial of.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class LightningMirror(Mirror):
         directory: Path,
         run_id: str,
         resumed: bool = False,
+        study: str | None = None,
     ) -> None:
         super().__init__(directory=directory, run_id=run_id)
         self.title = title  # type: ignore[misc]
@@ -48,7 +50,7 @@ class LightningMirror(Mirror):
         self._place = where
         self._keeps = keeps
         self._resumed = resumed
-        self._config = {**settings, "setting": setting}
+        self._config = {**settings, "setting": setting} | ({"study": study} if study else {})
         self._logger: Logger | None = None
 
     @property

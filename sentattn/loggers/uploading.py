@@ -17,6 +17,8 @@ from sentattn.errors import RunError
 from sentattn.loggers import wandb_service
 
 ANSWER_SECONDS = 10.0
+STUDY = "study.db"
+"""A study's folder has this file in the place of a run's settings."""
 SENT = ".synced"
 """W&B's own ending of the file that it puts beside one that it has uploaded."""
 
@@ -49,8 +51,9 @@ class Mirrored(NamedTuple):
 
 def found(folders: Iterable[Path]) -> list[Mirrored]:
     """Returns the runs in folders that W&B keeps files of, each once."""
-    configs = {path.resolve(): path.parent for folder in folders for path in sorted(folder.rglob(record.CONFIG))}
-    directories = [directory for directory in configs.values() if (directory / "wandb").is_dir()]
+    names = (record.CONFIG, STUDY)
+    there = sorted(path.parent for folder in folders for name in names for path in folder.rglob(name))
+    directories = [one for one in {one.resolve(): one for one in there}.values() if (one / "wandb").is_dir()]
     return [Mirrored(one, newest, _host(one)) for one in directories if (newest := _newest(one / "wandb"))]
 
 
@@ -95,6 +98,8 @@ def _is_unsent(folder: Path) -> bool:
 
 
 def _host(directory: Path) -> str | None:
+    if (directory / STUDY).is_file():  # a study is mirrored where its trials are
+        directory = next((path.parent for path in directory.glob(f"trials/*/{record.CONFIG}")), directory)
     try:
         logger: Any = record.Run(directory).settings.get("logger")
     except RunError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -47,6 +48,8 @@ class WandbMirror(Mirror):
         settings: The resolved settings.
         setting: Hash of the settings without the seed; runs that differ in their seed alone share a group.
         resumed: Whether the run goes on after an interruption.
+        study: The study that the run is a trial of. Its directory is then named by the trial's number, which is no id
+            among all runs of a project.
 
     Raises:
         SettingError: If an argument is out of range.
@@ -71,7 +74,12 @@ class WandbMirror(Mirror):
         settings: Mapping[str, Any],
         setting: str,
         resumed: bool = False,
+        study: str | None = None,
     ) -> None:
+        name = f"{settings['model']['name']}-{settings['data']['name']}-{run_id}"
+        if study is not None:
+            name = f"{study}-{trial_name(directory)}"
+            run_id, job_type = f"{name}-{secrets.token_hex(3)}", "trial"
         super().__init__(directory=directory, run_id=run_id)
         if host is not None and urlsplit(host).scheme not in ("http", "https"):
             raise SettingError(f"logger.host={host} is no address: type logger.host=https://HOST.")
@@ -87,7 +95,8 @@ class WandbMirror(Mirror):
             "dir": str(directory),
             "id": run_id,
             "resume": "allow" if resumed else None,
-            "name": f"{settings['model']['name']}-{settings['data']['name']}-{run_id}",
+            "reinit": "create_new",  # a sweep's process has a run for each of its studies
+            "name": name,
             "group": settings["group"] or f"{settings['data']['name']}-{settings['model']['name']}-{setting}",
             "tags": [settings["model"]["name"], settings["data"]["name"], *settings["tags"]],
             "job_type": job_type,
@@ -113,6 +122,24 @@ class WandbMirror(Mirror):
     def show_at_end(self, epoch: int, make: Callable[[], Mapping[str, Any]]) -> None:
         """Shows pictures or tables of the best epoch, once all epochs are over; else like `show`."""
         self._attempt(lambda: self._write({"epoch": epoch, **make()}))
+
+    @rank_zero_only
+    def configure(self, values: Mapping[str, Any]) -> None:
+        """Puts values at the top of the run's settings, where W&B's panels find them by their names."""
+        self._attempt(lambda: self._configure(values))
+
+    def _configure(self, values: Mapping[str, Any]) -> None:
+        if self._run is not None:
+            self._run.config.update(dict(values), allow_val_change=True)  # type: ignore[no-untyped-call]
+
+    @rank_zero_only
+    def tag(self, word: str) -> None:
+        """Adds a tag."""
+        self._attempt(lambda: self._tag(word))
+
+    def _tag(self, word: str) -> None:
+        if self._run is not None:
+            self._run.tags = (*(self._run.tags or ()), word)
 
     def _open(self) -> None:
         # W&B sends its own faults to its makers, and would make every program wait for that at its end.
@@ -196,3 +223,8 @@ class WandbMirror(Mirror):
             return
         with suppress(Exception):
             wandb_service.finish(run, exit_code=1, seconds=min(5.0, FINISH_SECONDS))
+
+
+def trial_name(directory: Path) -> str:
+    """Returns a trial's number, with the seed where a trial is several trainings."""
+    return directory.name if directory.name.isdigit() else f"{directory.parent.name}-{directory.name}"

@@ -10,7 +10,9 @@ from sentattn.errors import SettingError
 from sentattn.settings.request import read_request
 from sentattn.sweep import slots
 from sentattn.sweep.commands import best_lines
-from sentattn.sweep.member import Member
+from sentattn.sweep.member import Member, Watcher
+from sentattn.sweep.outcome import look_on
+from sentattn.sweep.outcome.keeping import REPORT
 from sentattn.sweep.owner import Owner
 from sentattn.sweep.plan import Plan, read_plan
 from sentattn.sweep.study import Study
@@ -43,12 +45,17 @@ def sweep(arguments: Sequence[str], *, module: str = TRIAL) -> None:
             print(_standing(study))
         print(slots.told(places, wanted), flush=True)
         members = [Member(study) for study in studies]
+        onlookers = [look_on(study, held) for study in studies]
         with watcher(members, len(places)) as shown:
             warming = [setting(one, {}) for one in plans]
             own = folder(plans[0])
-            Owner(members, places, module=module, warming=warming, folder=own, watchers=[shown]).run()
-        for study in studies:
-            print("\n".join(best_lines(study.folder)))
+            watchers: list[Watcher] = [shown, *(one for pair in onlookers for one in pair)]
+            Owner(members, places, module=module, warming=warming, folder=own, watchers=watchers).run()
+        confirmed = [line for outcome, _ in onlookers if (line := outcome.confirm())]
+    for study in studies:
+        print("\n".join(best_lines(study.folder)))
+        print(f"report: {study.folder / REPORT}")
+    print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
 
 def folder(plan: Plan) -> Path:

@@ -218,6 +218,7 @@ def _task(trial: Running) -> dict[str, Any]:
     return {
         "key": trial.key,
         "arguments": trial.asked.arguments,
+        "values": dict(trial.asked.values),
         "repeats": plan.repeats,
         "directory": str(trial.folder),
         "study": plan.study,

@@ -23,6 +23,7 @@ from sentattn.settings.request import read_request
 from sentattn.sweep.channel import Channel
 from sentattn.sweep.group import together
 from sentattn.sweep.onlooker import Onlooker
+from sentattn.sweep.outcome.searched import Searched
 from sentattn.training import fitting, quiet  # joining is imported late otherwise
 
 FEW, DEVICES = 8, "trainer.devices"
@@ -56,8 +57,8 @@ def run(task: Task) -> None:
     """Trains in a process of its own, and tells the owner what came of it.
 
     Args:
-        task: `key` of the trial, `arguments` of its training, how many `repeats` of it, the `directory` of its run,
-            `study`, `metrics` of the objectives, `threads` and `devices`.
+        task: `key` of the trial, `arguments` of its training, the `values` it tries, how many `repeats` of it, the
+            `directory` of its run, `study`, `metrics` of the objectives, `threads` and `devices`.
     """
     if task["devices"] > 1 and place() is None:
         if code := together(task):
@@ -88,7 +89,7 @@ def _train(task: Task, channel: Channel | None) -> list[float] | None:
             {**settings, "seed": seed},
             directory=folder / f"seed-{seed}" if repeats > 1 else folder,
             study=task["study"],
-            callbacks=[Onlooker(channel, compared if repeats == 1 else None)],
+            callbacks=[Onlooker(channel, compared if repeats == 1 else None), Searched(task["values"])],
         )
         if record.result["status"] == "pruned":
             return None

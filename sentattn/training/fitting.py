@@ -133,7 +133,7 @@ class _Training:
         result = _about(self.settings, self.prepared, study)
         name, total = result["model"], result["parameters"]["total"]
         print(f"{name}: {total:,} parameters. Run: {self.record.path}")
-        mirror = self._open_mirror(resumed=resumed) if ranks.is_leader() else None
+        mirror = self._open_mirror(study, resumed=resumed) if ranks.is_leader() else None
         recorder = EpochRecorder(self.record.path / run.METRICS, **self.settings["objective"])
         checkpoints = self._checkpoints(recorder)
         looking = watchers(recorder, self.prepared.data, mirror)
@@ -157,7 +157,7 @@ class _Training:
             self._close(mirror, result)
         return result
 
-    def _open_mirror(self, *, resumed: bool) -> Mirror | None:
+    def _open_mirror(self, study: str | None, *, resumed: bool) -> Mirror | None:
         """Opens what shows the run elsewhere; None where the run directory is all."""
         mirror = build.build_mirror(
             self.settings["logger"],
@@ -166,6 +166,7 @@ class _Training:
             settings=self.settings,
             setting=self.prepared.setting,
             resumed=resumed,
+            study=study,
         )
         if mirror is not None:
             mirror.start()
