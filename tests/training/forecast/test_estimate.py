@@ -66,7 +66,7 @@ def test_shapes_and_parameters_by_hand(told: str) -> None:
 
 
 def test_memory_time_and_disk_are_told(told: str) -> None:
-    assert re.search(r"^Memory: about \d+ [MG]B of main memory .* weights \d+ kB, gradients \d+ kB, .*", told, re.M)
+    assert re.search(r"^Memory: about [\d.]+ [MG]B of main memory .* weights \d+ kB, gradients \d+ kB, .*", told, re.M)
     assert re.search(r"^Time: about [\d.]+ s a run: 2 epochs of [\d.]+ s of training and [\d.]+ s of valid", told, re.M)
     assert re.search(r"^  3 runs, one after another: about [\d.]+ s\.$", told, re.M)
     assert re.search(
