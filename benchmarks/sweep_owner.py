@@ -1,9 +1,10 @@
 """What the owner of a study takes for a trial as the study grows, the sampler's own time apart.
 
-usage: python benchmarks/sweep_owner.py [trials=10000] [sampler=tpe] [slots=2] [every=1000]
+usage: python benchmarks/sweep_owner.py [trials=10000] [sampler=tpe] [random=0] [slots=2] [every=1000]
 
 A trial sleeps one millisecond in a process of its own. The owner's time is all that passes while it does not wait for
-trials: asking, writing, handing over, listening, telling.
+trials: asking, writing, handing over, listening, telling. The first `random` trials are drawn at random, which
+takes no time, so that a sampler can be seen late in a large study.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ class Clock:
 class Readings:
     """Prints what a trial has taken, every so many of them."""
 
-    def __init__(self, every: int, sampling: Clock, waiting: Clock) -> None:
+    def __init__(self, every: int, begun: int, sampling: Clock, waiting: Clock) -> None:
         self._every = every
         self._clocks = (sampling, waiting)
-        self._count = 0
+        self._count = begun
         self._last = (time.perf_counter(), 0.0, 0.0)
 
     def started(self, trial: Running) -> None:
@@ -98,25 +99,32 @@ class Readings:
             self._last = now
 
 
+def work(folder: str, given: Mapping[str, str], sampler: str, trials: int) -> None:
+    """Works on the study of a folder until it has so many trials, and prints what they took."""
+    words = [*SPACE, f"trials={trials}", f"sampler={sampler}", "pruner=none", "study=owner"]
+    plan = read_plan([*words, f"output_dir={folder}"])
+    with Study.open(plan, Path(folder)) as study:
+        sampling, waiting = Clock(), Clock()
+        for name in SAMPLING:
+            sampling.around(study._live.sampler, name)
+        slots = [Slot(f"CPU {number}", (), 1) for number in range(int(given["slots"]))]
+        readings = Readings(int(given["every"]), study.finished(), sampling, waiting)
+        owner = Owner(
+            [Member(study)], slots, module="sweep_owner", warming=None, folder=Path(folder), watchers=[readings]
+        )
+        waiting.around(owner._selector, "select")
+        print(f"{'trials':>8}{'owner':>10}{'sampler':>10}{'waited':>10}{'all':>10}   ms a trial, {sampler}")
+        owner.run()
+
+
 def main(arguments: list[str]) -> None:
     """Prints milliseconds a trial: the owner's, the sampler's, and those in which the owner waited."""
-    given = {"trials": "10000", "sampler": "tpe", "slots": "2", "every": "1000"}
+    given = {"trials": "10000", "sampler": "tpe", "slots": "2", "every": "1000", "random": "0"}
     given |= dict(word.split("=", 1) for word in arguments)
     with tempfile.TemporaryDirectory() as folder:
-        words = [*SPACE, f"trials={given['trials']}", f"sampler={given['sampler']}", "pruner=none", "study=owner"]
-        plan = read_plan([*words, f"output_dir={folder}"])
-        with Study.open(plan, Path(folder)) as study:
-            sampling, waiting = Clock(), Clock()
-            for name in SAMPLING:
-                sampling.around(study._live.sampler, name)
-            slots = [Slot(f"CPU {number}", (), 1) for number in range(int(given["slots"]))]
-            readings = Readings(int(given["every"]), sampling, waiting)
-            owner = Owner(
-                [Member(study)], slots, module="sweep_owner", warming=None, folder=Path(folder), watchers=[readings]
-            )
-            waiting.around(owner._selector, "select")
-            print(f"{'trials':>8}{'owner':>10}{'sampler':>10}{'waited':>10}{'all':>10}   ms a trial")
-            owner.run()
+        if given["random"] != "0":
+            work(folder, given, "random", int(given["random"]))
+        work(folder, given, given["sampler"], int(given["trials"]))
 
 
 if __name__ == "__main__":

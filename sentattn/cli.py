@@ -133,17 +133,7 @@ def take(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str
 def _converted(text: str, annotation: str) -> Any:
     """The text itself where text is legal, else the number or word that it spells."""
     _, fits = kinds.legal(annotation)
-    if fits(text):
-        return text
-    spelled: dict[str, Any] = {"true": True, "false": False, "null": None}
-    if text in spelled:
-        return spelled[text]
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
+    return text if fits(text) else kinds.spelled(text)
 
 
 def _unknown(word: str, keys: Mapping[str, str]) -> str:

@@ -36,6 +36,19 @@ Rule: TypeAlias = tuple[str, Callable[[Any], bool]]
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
+def spelled(text: str) -> Any:
+    """Returns the number, truth value or null that a text spells, or the text."""
+    words: dict[str, Any] = {"true": True, "false": False, "null": None}
+    if text in words:
+        return words[text]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from typing import Any
 from sentattn import errors, run
 from sentattn.errors import Interruption, RunError
 from sentattn.parallel import ranks
-from sentattn.parallel.places import Place
+from sentattn.parallel.places import Place, on_this_machine
 from sentattn.parallel.rank import FOLDER, RUN, TASK, said
 from sentattn.training.resume.resuming import advice
 
@@ -54,7 +53,7 @@ def launch(
         folder = Path(name)
         task = {"settings": settings, "resume": resume, "directory": directory, "study": study}
         (folder / TASK).write_text(json.dumps(task, default=str), encoding="utf-8")
-        processes = [_start(folder, place) for place in _places(devices)]
+        processes = [_start(folder, place) for place in on_this_machine(devices)]
         try:
             with _forwarded(processes) as received:
                 dead = _wait(processes)
@@ -69,14 +68,6 @@ def announce(path: Path) -> None:
     """Tells the launcher, if it was ours, which run is being trained."""
     if folder := os.environ.get(FOLDER):
         run.write_atomically(Path(folder) / RUN, str(path))
-
-
-def _places(devices: int) -> Iterator[Place]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for rank in range(devices):
-        yield Place(rank, rank, 0, devices, devices, "127.0.0.1", port)
 
 
 def _start(folder: Path, place: Place) -> subprocess.Popen[bytes]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from sentattn.errors import SettingError
 
 FIRST_PORT, PORTS = 15000, 10000
+LOOPBACK = "127.0.0.1"
 
 
 class Place(NamedTuple):
@@ -60,6 +62,14 @@ def place() -> Place | None:
     return from_torchrun(os.environ) or from_srun(os.environ)
 
 
+def on_this_machine(devices: int) -> list[Place]:
+    """Returns the places of processes that find one another at a free port of this machine, one a device."""
+    with socket.socket() as free:
+        free.bind((LOOPBACK, 0))
+        port = free.getsockname()[1]
+    return [Place(rank, rank, 0, devices, devices, LOOPBACK, port) for rank in range(devices)]
+
+
 def from_torchrun(environ: Mapping[str, str]) -> Place | None:
     """Reads the variables that torchrun sets, and our own launcher."""
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -87,8 +97,8 @@ def from_srun(environ: Mapping[str, str]) -> Place | None:
             f"srun divided {world} tasks as {environ['SLURM_STEP_TASKS_PER_NODE']} among the machines, and each has to "
             "have as many as the others: ask with --nodes and --ntasks-per-node."
         )
-    nodes = environ.get("SLURM_STEP_NODELIST", "127.0.0.1")
-    address = "127.0.0.1" if world == int(local_world) else SLURMEnvironment.resolve_root_node_address(nodes)
+    nodes = environ.get("SLURM_STEP_NODELIST", LOOPBACK)
+    address = LOOPBACK if world == int(local_world) else SLURMEnvironment.resolve_root_node_address(nodes)
     step = int(environ.get("SLURM_JOB_ID", "0")) + int(environ.get("SLURM_STEP_ID", "0"))
     return Place(
         rank=int(environ["SLURM_PROCID"]),

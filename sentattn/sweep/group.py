@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from sentattn.parallel.places import Place
+from sentattn.parallel.places import on_this_machine
 
 GRACE = 10.0
 """Seconds in which the others may end by themselves once one has ended."""
@@ -23,7 +22,9 @@ def together(task: Mapping[str, Any]) -> int:
     They are of this process's group, and so die with it.
     """
     command = [sys.executable, "-m", "sentattn.sweep.trial", json.dumps(dict(task))]
-    started = [subprocess.Popen(command, env={**os.environ, **one.environment()}) for one in _places(task["devices"])]
+    started = [
+        subprocess.Popen(command, env={**os.environ, **one.environment()}) for one in on_this_machine(task["devices"])
+    ]
     while all(process.poll() is None for process in started):
         time.sleep(0.05)
     until = time.monotonic() + GRACE
@@ -34,11 +35,3 @@ def together(task: Mapping[str, Any]) -> int:
         process.wait()
     codes = [process.returncode for process in started]
     return codes[0] if codes[0] >= 0 else 1
-
-
-def _places(devices: int) -> Iterator[Place]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for rank in range(devices):
-        yield Place(rank, rank, 0, devices, devices, "127.0.0.1", port)

@@ -102,19 +102,6 @@ def not_searched(key: str, text: str) -> str | None:
     return f"{key}={text}: {key} is not searched; {reason}." if reason else None
 
 
-def plain(text: str) -> Any:
-    """Returns the number or the word that a text spells, or the text."""
-    words: dict[str, Any] = {"true": True, "false": False, "null": None}
-    if text in words:
-        return words[text]
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
-
-
 def option_value(key: str, value: Any) -> tuple[Any, str | None]:
     """Returns an option's value, and the sentence that refuses it, or None.
 
@@ -122,7 +109,7 @@ def option_value(key: str, value: Any) -> tuple[Any, str | None]:
     """
     annotation = OPTIONS[key].annotation
     if isinstance(value, str) and not ("str" in annotation and value != "null"):
-        value = plain(value)
+        value = kinds.spelled(value)
     elif "str" in annotation and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     return value, kinds.fault(key, annotation, value)

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sentattn.errors import SettingError, suggestion
-from sentattn.kinds import given
+from sentattn.errors import SettingError
 from sentattn.settings.arguments import LAST, Faults
 from sentattn.settings.choices import Choices
 from sentattn.sweep import draft, keys
 from sentattn.sweep.checking import Checker, ordered, texts
+from sentattn.sweep.conditions import conditions
 from sentattn.sweep.objective import Objective, read_objectives
 from sentattn.sweep.pruners import check_pruner, default_pruner
 from sentattn.sweep.samplers import DEFAULT, check_sampler, drawn_at_random
@@ -170,7 +170,7 @@ def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimensio
             faults.add(str(error), asked.positions[key])
     space: dict[str, Dimension] = {}
     for key, dimension in read.items():
-        when = _when(key, asked, read, choices, faults)
+        when = conditions(key, asked, read, faults)
         if when is not None:
             space[key] = replace(dimension, when=when)
     try:
@@ -178,28 +178,6 @@ def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimensio
     except SettingError as error:
         faults.add(str(error))
         return {key: replace(one, when={}) for key, one in space.items()}
-
-
-def _when(
-    key: str, asked: Draft, read: Mapping[str, Dimension], choices: Choices, faults: Faults
-) -> dict[str, tuple[Any, ...]] | None:
-    """Returns a dimension's conditions; None where one can no more hold, since a single value was typed for its key."""
-    conditions: dict[str, tuple[Any, ...]] = {}
-    for other, wanted in asked.ranges[key][1].items():
-        legal = tuple(wanted) if isinstance(wanted, list) else (wanted,)
-        position, shown = asked.positions[key], f"{key}: when {other}={' or '.join(map(given, legal))}"
-        if other in asked.overrides and asked.positions[other] >= 0:  # typed over the file's range
-            if keys.plain(asked.overrides[other]) not in legal:
-                return None
-        elif other not in asked.ranges:
-            close = suggestion(other, asked.ranges)
-            faults.add(f"{shown}: {other} is not in the space.{close} A condition is on what is searched.", position)
-        elif other in read and (wrong := [value for value in legal if not read[other].contains(value)]):
-            takes = asked.ranges[other][0]
-            faults.add(f"{shown}: {other} never is {given(wrong[0])}; its range is {takes}.", position)
-        else:
-            conditions[other] = legal
-    return conditions
 
 
 def _options(asked: Draft, faults: Faults) -> dict[str, Any]:

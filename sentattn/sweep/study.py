@@ -8,7 +8,6 @@ there once.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import optuna
 from optuna.trial import Trial, TrialState
 
 from sentattn.sweep import storage
+from sentattn.sweep.clock import Clock
 from sentattn.sweep.opening import BROKEN_OFF, PLACE, SECONDS, opened
 from sentattn.sweep.records import AGAIN_OF, ATTEMPT, NEXT, NOTE, Record, best, record
 from sentattn.sweep.samplers import LARGEST_GRID
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-BETWEEN_WRITES = 5.0
-"""Seconds between two notes of the time that a study has taken."""
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 
 
@@ -75,8 +73,7 @@ class Study:
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
         self._place: Mapping[str, Any] = live.user_attrs.get(PLACE, {})
-        self._before = float(live.user_attrs.get(SECONDS, 0.0))
-        self._began = self._noted = time.monotonic()
+        self._clock = Clock(float(live.user_attrs.get(SECONDS, 0.0)), disk)
 
     @classmethod
     def open(cls, plan: Plan, folder: Path) -> Study:
@@ -102,7 +99,8 @@ class Study:
     def close(self) -> None:
         """Notes the time and gives the folder up."""
         try:
-            self._note_time(always=True)
+            with storage.told(self.folder):
+                self._clock.note(always=True)
         finally:
             self._owner.release()
 
@@ -131,7 +129,7 @@ class Study:
             self._note_place()
             self._disk.begin(self._live.get_trials(deepcopy=False)[trial.number])
             self._running[trial.number] = trial
-            self._note_time()
+            self._clock.note()
         return Asked(trial.number, values, arguments(self.plan, values))
 
     def report(self, number: int, epoch: int, value: float) -> bool:
@@ -148,7 +146,7 @@ class Study:
         with storage.told(self.folder):
             self._disk.step(number, epoch, float(value))
             trial.report(float(value), epoch)
-            self._note_time()
+            self._clock.note()
             return bool(trial.should_prune())
 
     def tell(
@@ -193,7 +191,7 @@ class Study:
             self._live.tell(trial, values, state)
             if NEXT in attrs:
                 self._again.append(number)
-            self._note_time()
+            self._clock.note()
 
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""
@@ -209,7 +207,7 @@ class Study:
 
     def seconds(self) -> float:
         """Returns how long the study was worked on, over all starts."""
-        return self._before + time.monotonic() - self._began
+        return self._clock.seconds()
 
     def done(self) -> bool:
         """Whether nothing is to be asked any more and nothing is running."""
@@ -247,10 +245,3 @@ class Study:
         if place != self._place:
             self._disk.note(PLACE, place)
             self._place = dict(place)
-
-    def _note_time(self, *, always: bool = False) -> None:
-        now = time.monotonic()
-        if always or now - self._noted >= BETWEEN_WRITES:
-            self._noted = now
-            with storage.told(self.folder):
-                self._disk.note(SECONDS, self.seconds())

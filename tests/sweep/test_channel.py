@@ -104,3 +104,6 @@ def test_an_answer_to_a_trial_that_has_died_is_dropped(hub: Hub) -> None:
     heard(hub)
     hub.answer("a/1", prune=True)
     hub.answer("nobody", prune=True)
+    with Channel("b/1") as other:
+        other.complete([1.0])
+    assert [key for key, _ in heard(hub)] == ["b/1"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -124,7 +123,7 @@ def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(
     assert [trial["number"] for trial in data(found)["trials"]] == [0, 3, 6, 8]
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
+@pytest.mark.slow
 def test_a_browser_draws_every_chart_without_an_error(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(
