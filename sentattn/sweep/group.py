@@ -22,9 +22,8 @@ def together(task: Mapping[str, Any]) -> int:
     They are of this process's group, and so die with it.
     """
     command = [sys.executable, "-m", "sentattn.sweep.trial", json.dumps(dict(task))]
-    started = [
-        subprocess.Popen(command, env={**os.environ, **one.environment()}) for one in on_this_machine(task["devices"])
-    ]
+    places = on_this_machine(task["devices"])
+    started = [subprocess.Popen(command, env={**os.environ, **place.environment()}) for place in places]
     while all(process.poll() is None for process in started):
         time.sleep(0.05)
     until = time.monotonic() + GRACE

@@ -84,11 +84,14 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         write(tmp_path / "file" / "a", "first")
 
 
-def test_what_can_be_replaced(tmp_path: Path) -> None:
+def test_what_can_be_replaced_until_something_else_is_there(tmp_path: Path) -> None:
     require_replaceable(tmp_path / "none", "config.json", NAMES)
     require_replaceable(tmp_path, "config.json", NAMES)
     fill(tmp_path, "first")
     require_replaceable(tmp_path, "config.json", NAMES)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match=r"no export \(notes\.txt\)"):
+        require_replaceable(tmp_path, "config.json", NAMES)
 
 
 @pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])
