@@ -16,7 +16,7 @@ from sentattn.settings.arguments import CONFIG_DIR
 from sentattn.settings.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.sweep import moving, storage
 from sentattn.sweep.pruners import build_pruner
-from sentattn.sweep.records import ATTEMPT, NEXT, NOTE, SPACE
+from sentattn.sweep.records import ATTEMPT, BROKEN_OFF, NEXT, NOTE, SPACE
 from sentattn.sweep.samplers import build_sampler
 from sentattn.sweep.space import to_json
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
 OBJECTIVES, SEED, REPEATS, SECONDS, PLACE = "objectives", "seed", "repeats", "seconds", "place"
-BROKEN_OFF = "it was broken off with the sweep"
 
 
 def opened(plan: Plan, folder: Path) -> tuple[storage.Disk, optuna.Study]:

@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sentattn.sweep import storage
 from sentattn.sweep.space import Dimension, Value, from_json
 
-State: TypeAlias = Literal["complete", "pruned", "failed", "running", "outside"]
+State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running", "outside"]
 STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
@@ -24,6 +24,8 @@ STATES: dict[TrialState, State] = {
 }
 SPACE, OUTSIDE, NOTE, AGAIN_OF, ATTEMPT, NEXT = "space", "outside", "note", "again_of", "attempt", "next_attempt"
 """Names of what is kept beside a study's and a trial's own figures; `NEXT` marks one that is to be tried again."""
+BROKEN_OFF = "it was broken off with the sweep"
+"""The note of a trial that is to be tried again and has not failed."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Record:
 
     Attributes:
         number: Its number and that of its directory.
-        state: What became of it; `outside` is a finished trial that the space, since changed, holds no more.
+        state: What became of it; `interrupted` is one that ended with the sweep and is tried again, `outside` is a
+            finished trial that the space, since changed, holds no more.
         values: What it tried, by key.
         objectives: What it reached; None where it did not finish.
         steps: What it had reached after each epoch, or repeat.
@@ -84,7 +87,7 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     steps = outside["steps"] if outside else trial.intermediate_values
     return Record(
         number=trial.number,
-        state="outside" if outside else STATES[trial.state],
+        state="outside" if outside else _state(trial),
         values=outside["values"] if outside else values,
         objectives=tuple(reached) if reached else None,
         steps={int(step): value for step, value in steps.items()},
@@ -94,6 +97,10 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
         began=trial.datetime_start,
         ended=trial.datetime_complete,
     )
+
+
+def _state(trial: FrozenTrial) -> State:
+    return "interrupted" if trial.user_attrs.get(NOTE) == BROKEN_OFF else STATES[trial.state]
 
 
 def best(found: Sequence[Record], modes: Sequence[str]) -> list[Record]:

@@ -18,8 +18,8 @@ from optuna.trial import Trial, TrialState
 
 from sentattn.sweep import storage
 from sentattn.sweep.clock import Clock
-from sentattn.sweep.opening import BROKEN_OFF, PLACE, SECONDS, opened
-from sentattn.sweep.records import AGAIN_OF, ATTEMPT, NEXT, NOTE, Record, best, record
+from sentattn.sweep.opening import PLACE, SECONDS, opened
+from sentattn.sweep.records import AGAIN_OF, ATTEMPT, BROKEN_OFF, NEXT, NOTE, Record, best, record
 from sentattn.sweep.samplers import LARGEST_GRID
 from sentattn.sweep.space import Value, points
 from sentattn.sweep.suggestion import arguments, suggest
@@ -177,10 +177,10 @@ class Study:
         self._finished += state != "failed"
         return retried
 
-    def give_up(self, number: int, note: str = BROKEN_OFF) -> None:
+    def give_up(self, number: int) -> None:
         """Ends a running trial that the sweep's own end broke off: it is tried again, which is no retry."""
         attempt = self._running[number].user_attrs.get(ATTEMPT, 0)
-        self._end(number, TrialState.FAIL, None, {NOTE: note, NEXT: attempt})
+        self._end(number, TrialState.FAIL, None, {NOTE: BROKEN_OFF, NEXT: attempt})
 
     def _end(self, number: int, state: TrialState, values: list[float] | None, attrs: Mapping[str, Any]) -> None:
         trial = self._running.pop(number)

@@ -168,8 +168,10 @@ def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) ->
         assert study.done() is False
     with Study.open(one, tmp_path) as study:
         again = study.ask()
-    assert again
-    assert again.values == asked.values
+        assert again
+        assert again.values == asked.values
+        assert study.tell(again.number, state="failed", note="killed", again=True) is False
+    assert states(tmp_path) == {"interrupted": 1, "failed": 1}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])

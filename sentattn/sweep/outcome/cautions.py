@@ -48,7 +48,7 @@ def cautions(
         there: The best trial, or the front.
         confirmed: What `confirm=` has found for the best setting.
     """
-    lines = [*_count(plan, found), *_ended(found)]
+    lines = [*_count(plan, found), *_untried(plan, found), *_ended(found)]
     if there:
         lines += edges(plan, there[0])
         lines += noise(plan, folder, found, there[0], confirmed)
@@ -63,6 +63,24 @@ def _count(plan: Plan, found: Sequence[Record]) -> list[str]:
     trials = "1 trial is" if complete == 1 else f"{complete} trials are"
     settings = "1 setting" if len(plan.space) == 1 else f"{len(plan.space)} settings"
     return [f"Only {trials} complete, for {settings}: what looks important may be chance. {enough} say more."]
+
+
+def _untried(plan: Plan, found: Sequence[Record]) -> list[str]:
+    """Says which choices no trial has taken to its end, where some have been taken."""
+    complete = [one for one in found if one.state == "complete"]
+    lines = []
+    for key, dimension in plan.space.items():
+        taken = [one.values[key] for one in complete if key in one.values]
+        left = [value for value in dimension.ends() if not any(_is_same(value, other) for other in taken)]
+        if taken and left and isinstance(dimension.distribution, CategoricalDistribution):
+            named = " or ".join(given(value) for value in left)
+            lines.append(f"No trial with {key}={named} is complete: the study says nothing of it.")
+    return lines
+
+
+def _is_same(value: object, other: object) -> bool:
+    """Whether two choices are one; 1, 1.0 and true are three."""
+    return type(value) is type(other) and value == other
 
 
 def _ended(found: Sequence[Record]) -> list[str]:

@@ -110,7 +110,7 @@ class Outcome:
         """
         if not self._plan.confirm or not self._front or len(self._plan.objectives) > 1:
             return None
-        write_best(self._plan, self._study.folder, self._front)
+        self.write()
         return confirming.line(self._plan, confirming.confirm(self._plan, self._study.folder, self._front[0]))
 
     def write(self) -> None:

@@ -71,6 +71,19 @@ def test_few_trials_pruned_ones_and_failures_are_told(tmp_path: Path) -> None:
     assert told.startswith("4 of 16 trials failed, most often: no memory.")
 
 
+def test_choices_that_no_trial_has_taken_to_its_end_are_told(tmp_path: Path) -> None:
+    one = plan({"model/pooling": "choice(flatten,mean,prune)", "trainer.deterministic": "choice(true,false)"})
+    found = [
+        record(number, 0.5, values={"model/pooling": "flatten", "trainer.deterministic": number % 2 == 0})
+        for number in range(12)
+    ]
+    pruned = record(12, None, state="pruned", values={"model/pooling": "mean", "trainer.deterministic": True})
+    told = "No trial with model/pooling=mean or prune is complete: the study says nothing of it."
+    assert cautions(one, tmp_path, [*found, pruned], found[:1]) == [told]
+    others = [record(20, 0.5, values={"model/pooling": name}) for name in ("mean", "prune")]
+    assert cautions(one, tmp_path, [*found, *others], found[:1]) == []
+
+
 def test_the_second_within_the_noise_of_repeats_is_told(tmp_path: Path) -> None:
     """Ahead by 0.01, 0.02 and 0.03: mean 0.02, standard deviation 0.01, t(0.975, 2) = 4.302653, half width 0.024841."""
     one = plan({"model.attention.hops": "range(1,31)"}, repeats=3)

@@ -39,6 +39,7 @@ TRIALS = [
     trial(9, objectives=None, state="pruned", steps={1: 0.3}),
     trial(10, objectives=None, steps={}, note="</script><script>alert(1)</script>\nmore"),
     trial(11, objectives=None, state="outside", values={"model.attention.hops": 400}),
+    trial(12, objectives=None, state="interrupted"),
 ]
 
 
@@ -80,7 +81,7 @@ def test_the_data_is_what_was_tried_and_where_it_stands(tmp_path: Path) -> None:
 def test_what_people_should_know_stands_in_the_text(tmp_path: Path) -> None:
     html, _ = made(tmp_path, sampler={"name": "tpe", "group": True})
     assert f"python -m sentattn.train from={tmp_path}/best.yaml" in html
-    assert "12 trials: 9 complete, 1 pruned, 1 failed, 1 outside" in html
+    assert "13 trials: 9 complete, 1 pruned, 1 failed, 1 outside, 1 interrupted" in html
     assert "range(8,129) where model/pooling=prune" in html
     assert "tpe (group=true)" in html
     assert "Only 9 trials are complete" in html

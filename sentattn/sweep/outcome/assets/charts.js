@@ -1,6 +1,8 @@
 const complete = study.trials.filter((trial) => trial.state === "complete" && trial.objectives);
 const several = study.objectives.length > 1;
 const states = new Set(study.trials.map((trial) => trial.state));
+// Trials of another space have no place in a chart, and interrupted ones are there again under another number.
+const drawn = study.trials.filter((trial) => !["outside", "interrupted"].includes(trial.state));
 
 // Each trial where it ended, and the best so far.
 function history(parent) {
@@ -10,7 +12,7 @@ function history(parent) {
     node("h3", "", parent, objective.metric);
     const frame = drawing(parent, 240, { left: 58, right: 14, top: 10, bottom: 34 }, `${objective.metric} of each trial`);
     const last = (trial) => trial.objectives ? trial.objectives[place] : several ? null : (trial.steps.at(-1) || [])[1] ?? null;
-    const values = study.trials.filter((trial) => trial.state !== "outside").map(last).filter((one) => one !== null);
+    const values = drawn.map(last).filter((one) => one !== null);
     if (!values.length) { node("p", "note", parent, "No trial has reached anything yet."); continue; }
     const y = scale(values, frame.bottom, frame.top), most = study.trials.at(-1).number;
     const x = (number) => frame.left + 6 + (most ? number / most : 0.5) * (frame.right - frame.left - 12);
@@ -22,7 +24,7 @@ function history(parent) {
       const points = complete.map((trial, i) => `${i ? `H${x(trial.number)}V` : `M${x(trial.number)},`}${y(trial.best)}`);
       if (points.length) shape("path", { d: points.join("") + `H${x(most)}`, class: "track" }, frame.svg);
     }
-    for (const trial of study.trials) {
+    for (const trial of drawn) {
       const value = last(trial);
       if (value === null && trial.state !== "failed") continue;
       const element = mark(frame.svg, x(trial.number), value === null || trial.state === "failed" ? frame.bottom : y(value), trial);
@@ -35,7 +37,7 @@ function history(parent) {
 
 // How each trial came on; what a line shows after an epoch is the best epoch up to there.
 function curves(parent) {
-  const shown = study.trials.filter((trial) => trial.steps.length && trial.state !== "outside");
+  const shown = drawn.filter((trial) => trial.steps.length);
   if (shown.every((trial) => trial.steps.length < 2)) return false;
   const order = [...shown].sort((a, b) => isFirst(a) - isFirst(b));
   const frame = drawing(parent, 260, { left: 58, right: 14, top: 10, bottom: 34 }, "how trials came on");
