@@ -167,7 +167,8 @@ def told(folder: Path) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
+        cause = error.__cause__ or error
+        reason = " ".join(str(getattr(cause, "orig", None) or cause).split())  # SQLite's words, without SQLAlchemy's
         raise RunError(
             f"{folder / DATABASE} cannot be written: {reason}. Nothing that was told is lost; "
             "make room, and the same command goes on."
