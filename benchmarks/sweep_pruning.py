@@ -1,7 +1,7 @@
 """What a pruner saves and costs: curves of trials that ran to their end, replayed in many orders.
 
 usage: python benchmarks/sweep_pruning.py record FILE [trials=30] [sweep=structured_imdb] [SETTING ...]
-       python benchmarks/sweep_pruning.py replay FILE [orders=100] [slots=1] [pruner=median] [pruner.SETTING=VALUE ...]
+       python benchmarks/sweep_pruning.py replay FILE [orders=100] [slots=1] [pruner=NAME] [pruner.SETTING=VALUE ...]
 
 record   trains random settings of a sweep's space without pruning and keeps each epoch's figures in FILE; what is there
          already stays, so an interrupted command is typed again
@@ -26,6 +26,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sentattn.sweep.pruners import default_pruner
+
 ORDERS, TRIALS = 100, 30
 LOW, HIGH = 2.5, 97.5
 
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
     print(
         table(
             kept,
-            own.get("pruner", "median").split(","),
+            own.get("pruner", default_pruner(1, 1)).split(","),
             given,
             int(own.get("orders", ORDERS)),
             int(own.get("slots", 1)),

@@ -15,7 +15,7 @@ Ranges, of any setting of a training:
   trials=20 hours=8    the budget: finished trials, those ended early among them, or time
   objective.metric     val/accuracy, val/log_loss, latency_ms.one, parameters.total, ...
   sampler=tpe          gp, cmaes, random, qmc, grid, nsgaii, ...; sampler.multivariate=true sets what it takes
-  pruner=NAME          ends bad trials early: median, hyperband, percentile, ...; none lets all run to their end
+  pruner=NAME          ends bad trials early: percentile, median, hyperband, ...; none lets all run to their end
   repeats=1            trainings a trial, with seeds from `seed` on; their mean is what counts
 
   slots=N              trials at once; by default one for each GPU, or for each core

@@ -93,7 +93,7 @@ def test_ranges_start_an_empty_space() -> None:
     assert plan.study == "structured-demo"
     assert (plan.budget.trials, plan.budget.hours, plan.seed) == (7, None, 3)
     assert plan.objectives == (Objective("val/accuracy", "max"),)
-    assert (plan.sampler, plan.pruner) == ({"name": "tpe"}, {"name": "median"})
+    assert (plan.sampler, plan.pruner) == ({"name": "tpe"}, {"name": "percentile"})
 
 
 def test_what_is_typed_extends_and_replaces_a_file_key_by_key(shipped: dict[str, Plan]) -> None:
@@ -161,9 +161,9 @@ def test_several_objectives() -> None:
 
 
 def test_components_and_their_settings() -> None:
-    plan = read_plan(["sweep=default", "sampler=tpe", "sampler.multivariate=false", "pruner.n_startup_trials=3"])
+    plan = read_plan(["sweep=default", "sampler=tpe", "sampler.multivariate=false", "pruner.n_startup_trials=4"])
     assert plan.sampler == {"name": "tpe", "multivariate": False}
-    assert plan.pruner == {"name": "median", "n_startup_trials": 3}
+    assert plan.pruner == {"name": "percentile", "n_startup_trials": 4}
 
 
 def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
 from sentattn.sweep.objective import Objective
 from sentattn.sweep.plan import Budget, Plan
+from sentattn.sweep.pruners import default_pruner
 from sentattn.sweep.records import Record, best, read
 from sentattn.sweep.study import Study
 
@@ -182,6 +183,22 @@ def test_a_trial_without_a_figure_has_failed(tmp_path: Path, value: float | None
         study.tell(asked.number, None if value is None else [value])
         assert (study.finished(), study.best()) == (0, [])
     assert states(tmp_path) == {"failed": 1}
+
+
+def test_the_default_spares_all_but_the_lowest_quarter(tmp_path: Path) -> None:
+    """Of 0.2, 0.4, 0.6 and 0.8 the 25th percentile is 0.35; with two complete trials nothing is compared yet."""
+    one = plan(pruner={"name": default_pruner(1, 1)}, budget=Budget(9, None))
+    with Study.open(one, tmp_path) as study:
+
+        def ends_early(value: float) -> bool:
+            asked = study.ask()
+            assert asked
+            ended = study.report(asked.number, 1, value)
+            study.tell(asked.number, *([None, "pruned"] if ended else [[value]]))
+            return ended
+
+        assert [ends_early(value) for value in (0.8, 0.6, 0.2, 0.4)] == [False] * 4
+        assert [ends_early(value) for value in (0.34, 0.36)] == [True, False]
 
 
 def test_the_median_prunes(tmp_path: Path) -> None:
