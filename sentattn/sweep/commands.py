@@ -84,9 +84,9 @@ def train_command(folder: Path, number: int) -> str:
 
 
 def _line(one: Record) -> str:
-    from sentattn.sweep.table import varied
+    from sentattn.sweep.table import figure, varied
 
-    reached = f" {', '.join(f'{value:.4f}' for value in one.objectives)}" if one.objectives else ""
+    reached = f" {', '.join(map(figure, one.objectives))}" if one.objectives else ""
     note = f" ({one.note.splitlines()[0]})" if one.note else ""
     return f"trial {one.number}: {one.state}{reached}{note}: {varied(_given(one.values))}"
 

@@ -217,7 +217,7 @@ class Study:
         """Returns why no further trial is begun, or an empty string."""
         budget = self.plan.budget
         if budget.trials is not None and self._finished >= budget.trials:
-            return f"{self._finished} trials are finished"
+            return "1 trial is finished" if self._finished == 1 else f"{self._finished} trials are finished"
         if self._points is not None and self._tried >= self._points and not self._again and not self._running:
             return f"all {self._points} points of the space were tried"
         if budget.hours is not None and self.seconds() >= budget.hours * 3600:

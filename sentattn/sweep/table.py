@@ -180,7 +180,12 @@ def _short(value: Any) -> str:
 
 def _figures(member: Member, values: Sequence[float]) -> str:
     named = zip(member.plan.objectives, values, strict=True)
-    return ", ".join(f"{one.metric} {value:,.4f}".replace(".0000", "") for one, value in named)
+    return ", ".join(f"{one.metric} {figure(value)}" for one, value in named)
+
+
+def figure(value: float) -> str:
+    """Returns an objective as one reads it: four places, and counts such as parameters whole."""
+    return f"{value:,.0f}" if abs(value) > 1 and value == round(value) else f"{value:,.4f}"
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from stand_in import Listed, member, owner, slots
 
 from sentattn.sweep.running import Ending, Running
-from sentattn.sweep.table import Board, Lines, duration, varied, watcher
+from sentattn.sweep.table import Board, Lines, duration, figure, varied, watcher
 
 
 def shown(folder: Path, kind: type[Lines], *, trials: int = 5) -> tuple[Any, Running, io.StringIO]:
@@ -97,3 +97,10 @@ def test_what_varies_is_told_by_the_shortest_name() -> None:
 )
 def test_durations(seconds: float, told: str) -> None:
     assert duration(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.0, "1.0000"), (0.0, "0.0000"), (0.87654, "0.8765"), (57371.0, "57,371"), (1.25, "1.2500")]
+)
+def test_figures_have_four_places_and_counts_none(value: float, shown: str) -> None:
+    assert figure(value) == shown
