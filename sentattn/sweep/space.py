@@ -104,10 +104,11 @@ class Dimension:
 
     def is_active(self, values: Mapping[str, Value]) -> bool:
         """Whether it is set beside the values of other dimensions."""
-        return all(key in values and _is_one_of(values[key], legal) for key, legal in self.when.items())
+        return all(key in values and is_one_of(values[key], legal) for key, legal in self.when.items())
 
 
-def _is_one_of(value: Value, legal: Iterable[Value]) -> bool:
+def is_one_of(value: Value, legal: Iterable[Value]) -> bool:
+    """Whether a value is among others; 1, 1.0 and true are three."""
     return any(type(one) is type(value) and one == value for one in legal)
 
 

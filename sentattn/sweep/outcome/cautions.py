@@ -19,7 +19,7 @@ from sentattn.sweep.outcome.axes import share
 from sentattn.sweep.outcome.figures import figure_of
 from sentattn.sweep.outcome.trials import TRIALS, results
 from sentattn.sweep.records import Record
-from sentattn.sweep.space import Dimension
+from sentattn.sweep.space import Dimension, is_one_of
 from sentattn.sweep.suggestion import setting
 
 if TYPE_CHECKING:
@@ -71,16 +71,11 @@ def _untried(plan: Plan, found: Sequence[Record]) -> list[str]:
     lines = []
     for key, dimension in plan.space.items():
         taken = [one.values[key] for one in complete if key in one.values]
-        left = [value for value in dimension.ends() if not any(_is_same(value, other) for other in taken)]
+        left = [value for value in dimension.ends() if not is_one_of(value, taken)]
         if taken and left and isinstance(dimension.distribution, CategoricalDistribution):
             named = " or ".join(given(value) for value in left)
             lines.append(f"No trial with {key}={named} is complete: the study says nothing of it.")
     return lines
-
-
-def _is_same(value: object, other: object) -> bool:
-    """Whether two choices are one; 1, 1.0 and true are three."""
-    return type(value) is type(other) and value == other
 
 
 def _ended(found: Sequence[Record]) -> list[str]:
