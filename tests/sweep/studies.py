@@ -1,0 +1,24 @@
+"""Studies of trials that do not train."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from sentattn.sweep.plan import Plan
+from sentattn.sweep.records import read
+from sentattn.sweep.study import Study
+
+
+def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:
+    """Runs trials whose objective is their number of hops over 100; returns their numbers."""
+    numbers = []
+    with Study.open(one, folder) as study:
+        while len(numbers) < most and (asked := study.ask()):
+            study.tell(asked.number, [float(str(asked.values.get("model.attention.hops", 4))) / 100])
+            numbers.append(asked.number)
+    return numbers
+
+
+def states(folder: Path) -> Counter[str]:
+    return Counter(record.state for record in read(folder))
