@@ -1,0 +1,23 @@
+"""A sweep as it is typed or written in a file, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sentattn.errors import SettingError
+from sentattn.sweep.plan import read_plan
+
+
+def faults(*words: str) -> list[str]:
+    with pytest.raises(SettingError) as caught:
+        read_plan(words)
+    return list(caught.value.faults)
+
+
+def write(folder: Path, **content: object) -> str:
+    file = folder / "mine.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return f"sweep={file}"
