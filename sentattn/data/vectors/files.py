@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import zipfile
 import zlib
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 from sentattn.data.vectors.text import Line, Shape, read_lines, read_shape
 from sentattn.errors import DataError, suggestion
@@ -32,8 +33,10 @@ GZIP, ZIP = (b"\x1f\x8b",), (b"PK\x03\x04", b"PK\x05\x06")
 TEXT_ENDINGS = (".txt", ".vec")
 BUFFER = 1 << 20
 MOST_SHOWN = 8
-DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
-"""What unpacking raises; the last ones for a method that is not known and for a password."""
+DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+"""What unpacking raises."""
+UNKNOWN = (*DAMAGE, RuntimeError)
+"""What opening a zip raises besides: for a password, and for a method or version that is not known."""
 
 
 def width(vectors: str) -> int:
@@ -110,7 +113,7 @@ class VectorFile:
         """Opens the text; nothing is unpacked on disk. What is raised inside is taken for the file's fault."""
         try:
             if self.member is not None:
-                with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as member:
+                with _zip(self.path) as archive, _opened(archive, self.member, self.path) as member:
                     yield io.BufferedReader(member, BUFFER)  # type: ignore[type-var]
             elif _begins(self.path, GZIP):
                 with gzip.open(self.path) as unpacked:
@@ -124,13 +127,24 @@ class VectorFile:
             raise _unreadable(self.path, error) from error
 
 
+def _zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except UNKNOWN as error:
+        raise _unreadable(path, error) from error
+
+
+def _opened(archive: zipfile.ZipFile, member: str, path: Path) -> IO[bytes]:
+    try:
+        return archive.open(member)
+    except UNKNOWN as error:
+        raise _unreadable(path, error) from error
+
+
 def _only_member(path: Path) -> str:
     """Returns the one file of a zip, or its one text, or that which is named like the zip."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    except DAMAGE as error:
-        raise _unreadable(path, error) from error
+    with _zip(path) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
     files = [name for name in names if not name.startswith("__MACOSX/")]
     texts = [name for name in files if name.endswith(TEXT_ENDINGS)]
     alike = [name for name in texts if PurePosixPath(name).stem == path.stem]
@@ -146,11 +160,8 @@ def _only_member(path: Path) -> str:
 
 
 def _member(path: Path, name: str) -> str:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except DAMAGE as error:
-        raise _unreadable(path, error) from error
+    with _zip(path) as archive:
+        names = archive.namelist()
     if name not in names:
         raise DataError(f"{path} has no {name}.{suggestion(name, names)} It holds {', '.join(names[:MOST_SHOWN])}.")
     return name

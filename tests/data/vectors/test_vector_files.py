@@ -95,6 +95,37 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
         words(tmp_path / "changed.zip")
 
 
+def test_a_damaged_lzma_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "v.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("v.txt", "".join(f"w{i} 0.{i} 0.{i * 7} 0.{i * 11}\n" for i in range(3000)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + b"\xff" * 500 + whole[600:])
+    with pytest.raises(DataError, match=r"v\.zip cannot be read to its end"):
+        words(path)
+
+
+@pytest.mark.parametrize(("place", "value", "reason"), [(8, 1, "encrypted"), (10, 99, "compression")])
+def test_an_archive_that_cannot_be_opened_is_refused(tmp_path: Path, place: int, value: int, reason: str) -> None:
+    """Byte 8 of the central directory holds flags, byte 10 the method; the header at the start has both two earlier."""
+    path = zipped(tmp_path / "v.zip", {"v.txt": TEXT})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + place] = value
+    content[place - 2] = value
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"v\.zip cannot be read to its end \(.*{reason}"):
+        words(path)
+
+
+def test_a_fault_that_is_not_the_files_is_not_told_as_one(tmp_path: Path) -> None:
+    def breaks(stage: str, done: int, total: int | None) -> None:
+        raise RuntimeError("a fault of ours")
+
+    archive = zipped(tmp_path / "v.zip", {"v.txt": "".join(f"w{i} 1 2 3\n" for i in range(20_000))})
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        list(VectorFile.named(str(archive)).lines({"w1"}, breaks))
+
+
 def test_identity_tells_files_and_their_changes_apart(tmp_path: Path) -> None:
     path = tmp_path / "v.txt"
     path.write_text(TEXT)

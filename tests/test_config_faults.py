@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from setting_faults import faults
+from config_faults import faults
 
 FAULTS = {
     "modle=structured": ["no group 'modle'", "'model'"],

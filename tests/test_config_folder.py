@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from setting_faults import faults
+from config_faults import faults
 
 from sentattn.config import compose, override
 from sentattn.errors import SettingError
