@@ -17,7 +17,7 @@ check: $(VENV)/.installed ## lint, format, types
 	$(VENV)/bin/mypy
 
 docs: $(VENV)/.installed ## write the reference of all settings
-	$(RUN) -m sentattn.settings.reference > docs/settings.md.new
+	$(RUN) -m sentattn.config.reference > docs/settings.md.new
 	mv docs/settings.md.new docs/settings.md
 
 slow: $(VENV)/.installed ## the long tests

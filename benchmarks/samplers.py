@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 import optuna
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
 
-from sentattn.settings.choices import Choices
+from sentattn.config.groups import Choices
 from sentattn.sweep.space import Dimension, Value, read_dimension
 
 PRUNE = {"model/pooling": ("prune",)}

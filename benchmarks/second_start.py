@@ -9,7 +9,7 @@ import sys
 import time
 
 from sentattn.build import build_data
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.data.text_data import TextData
 
 

@@ -64,7 +64,7 @@ def read(settings: list[str]) -> dict[str, float]:
     import torch
 
     from sentattn.build import build_model, instantiate
-    from sentattn.config import compose
+    from sentattn.config.compose import compose
 
     composed: dict[str, Any] = compose([*settings, "logger=none"])
     torch.set_flush_denormal(os.environ["FLUSH_DENORMAL"] == "1")

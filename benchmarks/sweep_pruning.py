@@ -59,9 +59,9 @@ def record(file: Path, sweep: str, trials: int, settings: Sequence[str]) -> None
     """Trains random settings of a space to their ends, and keeps their curves."""
     import optuna
 
+    from sentattn.config.request import read_request
     from sentattn.errors import UserError
     from sentattn.run import write_atomically
-    from sentattn.settings.request import read_request
     from sentattn.sweep.plan import read_plan
     from sentattn.sweep.suggestion import arguments, suggest
     from sentattn.training.fitting import train

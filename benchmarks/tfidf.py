@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from sentattn.build import build_data
-from sentattn.config import compose
+from sentattn.config.compose import compose
 
 
 def main(arguments: list[str]) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.utils import get_object
 
+from sentattn.distributed import ranks
+from sentattn.distributed.devices import one_of
 from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.optimizers import parameter_groups
-from sentattn.parallel import ranks
-from sentattn.parallel.devices import one_of
 
 if TYPE_CHECKING:
     from pytorch_lightning import Trainer
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from sentattn.data.text_data import TextData
-    from sentattn.lit import LitClassifier
     from sentattn.loggers import Mirror
     from sentattn.models.attention.base import Attention
+    from sentattn.training.lit_module import LitClassifier
 
 Settings = Mapping[str, Any]
 
@@ -95,7 +95,7 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
     from pytorch_lightning.callbacks import Checkpoint
     from pytorch_lightning.strategies import DDPStrategy
 
-    from sentattn.parallel.joining import Environment
+    from sentattn.distributed.joining import Environment
     from sentattn.training.resume.checkpoint_file import FileInPlace
 
     node = dict(settings["trainer"])
@@ -134,7 +134,7 @@ def build_lit(
     Raises:
         SettingError: If the schedule or the loss refuses its settings.
     """
-    from sentattn.lit import LitClassifier
+    from sentattn.training.lit_module import LitClassifier
 
     return LitClassifier(
         model=model,

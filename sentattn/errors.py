@@ -1,39 +1,76 @@
-"""Faults that a user can mend. Each is a `ValueError`; the command line prints them and exits with code 2."""
+"""Errors that a user can correct. Each is a `ValueError`; the command line prints them and exits with code 2."""
 
 from __future__ import annotations
 
 import difflib
 import signal
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that the user can correct.
+
+    Code and tests look at `key` and `kind`; `message` is for people only.
+
+    Attributes:
+        key: The setting, argument or file that it is about; empty where it is about none.
+        kind: What is wrong, as one word of `docs/decisions.md`, such as `unknown`, `type`, `missing` or `conflict`.
+        message: What came in, what is legal, what to type.
+    """
+
+    key: str
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class UserError(ValueError):
-    """One or more faults of the user's, told together.
+    """One or more faults, reported together.
 
     Args:
-        faults: One clear sentence each: what came in, what is legal, what to type.
+        faults: What is wrong; a plain message stands for a fault without a key, of the error's own kind.
     """
 
-    def __init__(self, *faults: str) -> None:
+    kind: ClassVar[str] = "invalid"
+
+    def __init__(self, *faults: Fault | str) -> None:
         assert faults, "a UserError names at least one fault"
-        super().__init__("\n".join(faults))
-        self.faults = faults
+        self.faults = tuple(one if isinstance(one, Fault) else Fault("", self.kind, one) for one in faults)
+        super().__init__("\n".join(self.messages))
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The message of each fault."""
+        return tuple(one.message for one in self.faults)
 
 
 class SettingError(UserError):
     """A key, a value or a combination of settings that cannot be."""
 
+    kind = "setting"
+
 
 class DataError(UserError):
     """Data that is missing, damaged or unusable."""
+
+    kind = "data"
 
 
 class RunError(UserError):
     """A run directory that is missing, incomplete or cannot be written."""
 
+    kind = "run"
+
 
 class TrainingError(UserError):
-    """Training that cannot go on, such as a loss that became NaN."""
+    """Training that cannot continue, such as a loss that became NaN."""
+
+    kind = "training"
 
 
 class Pruned(Exception):  # noqa: N818 - it is no error

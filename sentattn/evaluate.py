@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentattn import cli
+from sentattn.config import command_line
 from sentattn.errors import RunError
 
 COLUMNS = ("text", "label")
@@ -34,16 +34,16 @@ KEYS = {"run": "str", "split": 'Literal["val", "test"]', "output": "str"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    return cli.run(_command, argv)
+    return command_line.run(_command, argv)
 
 
 def _command(arguments: list[str]) -> None:
-    from sentattn.config import override
+    from sentattn.config.compose import override
     from sentattn.run import find, write_atomically
 
     arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
-    own, rest = cli.take(arguments, list(KEYS))
-    given = cli.raw_arguments(own, KEYS, required=["run"])
+    own, rest = command_line.take(arguments, list(KEYS))
+    given = command_line.raw_arguments(own, KEYS, required=["run"])
     record = find(given["run"])
     settings = override(record.settings, rest, only=["data"])
     _keep_columns(settings["data"], record.settings["data"], typed=[word.partition("=")[0] for word in rest])

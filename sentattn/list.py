@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentattn import cli
+from sentattn.config import command_line
 from sentattn.errors import SettingError, suggestion
 
 FIGURES = ("val/accuracy", "test/accuracy")
@@ -32,11 +32,11 @@ KINDS = (*GROUPS, "runs")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    return cli.run(_command, argv)
+    return command_line.run(_command, argv)
 
 
 def _command(arguments: list[str]) -> None:
-    given = cli.raw_arguments(arguments, {"output_dir": "str"}, "kinds")
+    given = command_line.raw_arguments(arguments, {"output_dir": "str"}, "kinds")
     wanted = given["kinds"] or KINDS
     if unknown := [kind for kind in wanted if kind not in KINDS]:
         there = f"There are {', '.join(KINDS)}."
@@ -53,7 +53,7 @@ def _section(kind: str, output_dir: Path) -> str:
 
 def files(kind: str) -> list[tuple[str, ...]]:
     """Returns the name and the first comment of each YAML file of a kind."""
-    from sentattn.settings.choices import comment, conf_dir
+    from sentattn.config.groups import comment, conf_dir
 
     folder = conf_dir().parent / "sweeps" if kind == "sweeps" else conf_dir() / GROUPS[kind]
     return [(file.stem, comment(file)) for file in sorted(folder.glob("*.yaml"))]

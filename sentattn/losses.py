@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sentattn.config.types import Fraction, NonNegative, Positive, checked, given
+from sentattn.distributed import ranks
 from sentattn.errors import SettingError
-from sentattn.kinds import Fraction, NonNegative, Positive, checked, given
-from sentattn.parallel import ranks
 
 
 class LossParts(NamedTuple):

@@ -15,7 +15,7 @@ from torchmetrics.classification import (
 )
 from torchmetrics.regression import MeanAbsoluteError
 
-from sentattn.parallel import ranks
+from sentattn.distributed import ranks
 
 OVER_RANKS: dict[str, Any] = {"distributed_available_fn": ranks.several}
 """How a metric of torchmetrics knows whether other processes have rows of the same figure."""

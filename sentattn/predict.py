@@ -33,7 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn import cli, kinds
+from sentattn.config import command_line, types
 from sentattn.errors import RunError, SettingError, UserError
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ FEW = 5
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    return cli.run(_command, argv)
+    return command_line.run(_command, argv)
 
 
 def _command(arguments: list[str]) -> None:
     arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
-    given = cli.raw_arguments(arguments, KEYS, required=["run"])
+    given = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _require_sense(given)
 
     from sentattn.run import find
@@ -113,7 +113,7 @@ def _require_sense(given: Mapping[str, Any]) -> None:
         faults.append(f"format={given['format']} has no effect on output={given['output']}; the ending decides there.")
     if "pairs" in given and not _has_place_for_pairs(given):
         faults.append(
-            f"pairs={kinds.given(given['pairs'])} has no effect here; what shows pairs: text=... on the terminal,"
+            f"pairs={types.given(given['pairs'])} has no effect here; what shows pairs: text=... on the terminal,"
             " format=json, plot=FILE and output=FILE.jsonl."
         )
     elif given.get("pairs") and "batch_size" in given:
@@ -127,7 +127,7 @@ def _require_sense(given: Mapping[str, Any]) -> None:
         try:
             heatmap.writer(Path(given["plot"]))
         except UserError as error:
-            faults += error.faults
+            faults += error.messages
     if faults:
         raise SettingError(*faults)
 
@@ -161,8 +161,8 @@ def _models_with_pairs() -> list[str]:
     import torch
 
     from sentattn.build import build_model
-    from sentattn.config import compose
-    from sentattn.settings.choices import Choices
+    from sentattn.config.compose import compose
+    from sentattn.config.groups import Choices
 
     tokens_BL = torch.zeros(1, 1, dtype=torch.int64)
     found = []

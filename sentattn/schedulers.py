@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR, StepLR
 
+from sentattn.config.types import Count, Fraction, Positive, checked
 from sentattn.errors import SettingError
-from sentattn.kinds import Count, Fraction, Positive, checked
 
 
 class Steps(NamedTuple):

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sentattn import cli
+from sentattn.config import command_line
 from sentattn.errors import RunError
 
 KEYS = {"output_dir": "str", "minutes": "Positive"}
@@ -30,11 +30,11 @@ KEYS = {"output_dir": "str", "minutes": "Positive"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    return cli.run(_command, argv)
+    return command_line.run(_command, argv)
 
 
 def _command(arguments: list[str]) -> None:
-    given = cli.raw_arguments(arguments, KEYS, positional="folders")
+    given = command_line.raw_arguments(arguments, KEYS, positional="folders")
     folders = [Path(folder) for folder in given["folders"]] or [Path(given.get("output_dir", "outputs"))]
     if missing := [folder for folder in folders if not folder.is_dir()]:
         raise RunError(*(f"{folder} is no folder; give run directories, or output_dir=FOLDER." for folder in missing))

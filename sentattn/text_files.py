@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from sentattn.data.sources.formats import ColumnError, records, require_table, text_lines, text_of
+from sentattn.data.datasets.formats import ColumnError, records, require_table, text_lines, text_of
 from sentattn.data.text import LINE_BREAK
 from sentattn.errors import DataError, RunError
 

@@ -49,33 +49,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sentattn import cli
+from sentattn.config import command_line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    return cli.run(_command, argv)
+    return command_line.run(_command, argv)
 
 
 def _command(arguments: list[str]) -> None:
-    from sentattn.parallel.places import place
+    from sentattn.distributed.places import place
 
     if place() is None:
         _answer(arguments)
         return
-    from sentattn.parallel.joining import joined
+    from sentattn.distributed.joining import joined
 
     with joined():
         _answer(arguments)
 
 
 def _answer(arguments: list[str]) -> None:
-    from sentattn.settings.request import read_request
+    from sentattn.config.request import read_request
 
-    rest, show = cli.take_cfg(arguments)
+    rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)
     if show:
-        cli.show(request.settings)
+        command_line.show(request.settings)
     if request.check:
         from sentattn.training.forecast.estimate import check
 

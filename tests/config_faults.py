@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 
 
 def faults(arguments: list[str]) -> tuple[str, ...]:
     with pytest.raises(SettingError) as caught:
         compose(arguments)
-    return caught.value.faults
+    return caught.value.messages

@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from sentattn.build import build_model
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.data.text import Tokenizer
 from sentattn.inference import TEXT_SETTINGS, Classifier
 from sentattn.models.ngrams import NGrams

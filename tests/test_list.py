@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sentattn.config.groups import conf_dir
 from sentattn.list import main
-from sentattn.settings.choices import conf_dir
 
 
 def write(folder: Path, **result: object) -> None:

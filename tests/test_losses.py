@@ -183,11 +183,11 @@ def shared_by_ranks(
     nothing = torch.zeros((), requires_grad=True)
     local = [loss(*share) if len(share[1]) else loss.of_no_rows(nothing) for share in shares]
     sent: list[torch.Tensor] = []
-    monkeypatch.setattr("sentattn.parallel.ranks.summed", lambda sums: sent.append(sums) or sums)
+    monkeypatch.setattr("sentattn.distributed.ranks.summed", lambda sums: sent.append(sums) or sums)
     for part, (_, labels_B, _) in zip(local, shares, strict=True):
         loss.over_ranks(part, labels_B)
     total = torch.stack(sent).sum(dim=0).detach()
-    monkeypatch.setattr("sentattn.parallel.ranks.summed", lambda sums: total + sums - sums.detach())
+    monkeypatch.setattr("sentattn.distributed.ranks.summed", lambda sums: total + sums - sums.detach())
     found = []
     for part, (_, labels_B, _) in zip(local, shares, strict=True):
         (whole, parts), rows = loss.over_ranks(part, labels_B)

@@ -41,7 +41,7 @@ def test_arguments_and_exit_code_are_handed_on(capsys: pytest.CaptureFixture[str
 
 def test_the_package_and_its_help_import_nothing_heavy() -> None:
     program = """
-import sys, sentattn, sentattn.cli, sentattn.config
+import sys, sentattn, sentattn.config.command_line, sentattn.config
 from sentattn.__main__ import main
 main([])
 heavy = {"torch", "pytorch_lightning", "numpy", "wandb"} & set(sys.modules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sentattn.build import build_model, build_optimizer
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.models.classifier import TextClassifier
 from sentattn.optimizers import parameter_groups
 

@@ -10,11 +10,12 @@ import pytest
 import torch
 from tiny import tiny
 
-from sentattn import cli, train
+from sentattn import train
 from sentattn.__main__ import COMMANDS
-from sentattn.config import compose
+from sentattn.config import command_line
+from sentattn.config.compose import compose
+from sentattn.config.request import OWN
 from sentattn.errors import SettingError
-from sentattn.settings.request import OWN
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -72,9 +73,9 @@ def test_every_command_exists_and_its_settings_are_legal() -> None:
     assert {command for command, _ in lines} == set(COMMANDS)
     for command, arguments in lines:
         if command == "train":
-            own, settings = cli.take(arguments.split(), list(OWN))
+            own, settings = command_line.take(arguments.split(), list(OWN))
             compose(settings)
-            assert set(cli.raw_arguments(own, OWN)) == {word.partition("=")[0] for word in own}
+            assert set(command_line.raw_arguments(own, OWN)) == {word.partition("=")[0] for word in own}
 
 
 def test_every_room_named_exists() -> None:

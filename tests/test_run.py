@@ -36,7 +36,7 @@ def test_one_by_one_equals_together(tiny_run: Run) -> None:
 def test_predictions_equal_those_written_by_training(tiny_run: Run) -> None:
     import pyarrow.parquet as pq
 
-    from sentattn.data.sources.demo import Demo
+    from sentattn.data.datasets.demo import Demo
 
     texts = [row.text for row in Demo().read("test")]
     rows = [row for row in pq.read_table(tiny_run.path / "predictions.parquet").to_pylist() if row["split"] == "test"]
@@ -76,7 +76,7 @@ def test_damaged_model_is_one_sentence(tiny_run: Run, tmp_path: Path, name: str)
     (copy / "model" / name).write_bytes(b"\x00{nonsense")
     with pytest.raises(RunError, match="cannot be read") as caught:
         sentattn.load(copy).predict(["good"])
-    assert len(caught.value.faults) == 1
+    assert len(caught.value.messages) == 1
     assert "\n" not in str(caught.value)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sentattn.data import spacy_words
 from sentattn.data.corpus import GROUPS, TEXTS, TOKENS, WORDS, seal
-from sentattn.data.sources.base import Row, Source
+from sentattn.data.datasets.base import Row, Source
 from sentattn.data.splitting import spread
 from sentattn.data.text import CHUNK, Rules, backend, word_types
 from sentattn.errors import DataError

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.building import Progress
 from sentattn.data.cache import cache_folder
+from sentattn.data.datasets.base import Source
+from sentattn.data.datasets.classes import class_faults
 from sentattn.data.download.fetching import fetch
-from sentattn.data.sources.base import Source
-from sentattn.data.sources.classes import class_faults
 from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, SettingError
-from sentattn.kinds import Count, Fraction, Whole, checked
 
 TENTH = 0.1
 
@@ -28,7 +28,7 @@ class Demo(TextData):
 
     def source(self, progress: Progress) -> Source:
         """Returns the grammar's reviews."""
-        from sentattn.data.sources.demo import Demo as DemoSource
+        from sentattn.data.datasets.demo import Demo as DemoSource
 
         return DemoSource()
 
@@ -62,8 +62,8 @@ class Imdb(TextData):
 
     def source(self, progress: Progress) -> Source:
         """Returns the reviews at `path`, or those downloaded."""
-        from sentattn.data.sources.imdb import ARCHIVE
-        from sentattn.data.sources.imdb import Imdb as ImdbSource
+        from sentattn.data.datasets.imdb import ARCHIVE
+        from sentattn.data.datasets.imdb import Imdb as ImdbSource
 
         folder = cache_folder(self.cache_dir)
         path = self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress)
@@ -110,8 +110,8 @@ class Yelp(TextData):
 
     def source(self, progress: Progress) -> Source:
         """Returns the reviews at `path`, or those downloaded."""
-        from sentattn.data.sources.yelp import Yelp as YelpSource
-        from sentattn.data.sources.yelp_files import ARCHIVE
+        from sentattn.data.datasets.yelp import Yelp as YelpSource
+        from sentattn.data.datasets.yelp_files import ARCHIVE
 
         folder = cache_folder(self.cache_dir)
         path = self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress)
@@ -183,7 +183,7 @@ class Table(TextData):
 
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the files."""
-        from sentattn.data.sources.table import Table as TableSource
+        from sentattn.data.datasets.table import Table as TableSource
 
         files = {split: Path(file) for split, file in self.files.items()}
         if self._tested:

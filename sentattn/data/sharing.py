@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from sentattn.data.ordering import LengthBatches, TrainingOrder
+from sentattn.distributed import ranks
 from sentattn.errors import DataError
-from sentattn.parallel import ranks
 
 
 class RowsOfRank(Sampler[list[int]]):

@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
+from sentattn.config.types import Count, NonNegative, Whole, checked
 from sentattn.data import report
 from sentattn.data.batching import BatchLoader, TokenRows
 from sentattn.data.building import Progress
 from sentattn.data.cache import cache_folder, open_corpus
 from sentattn.data.choosing import choose
+from sentattn.data.datasets.base import Source
 from sentattn.data.ordering import LengthBatches, TrainingOrder, training_order
 from sentattn.data.sharing import measuring_share, require_enough, training_share
-from sentattn.data.sources.base import Source
 from sentattn.data.split import Split
 from sentattn.data.text import Rules, Tokenizer
 from sentattn.data.vectors.reading import WordVectors, read_vectors
 from sentattn.data.vocabulary import frequent_words, lookup_table
 from sentattn.errors import DataError
-from sentattn.kinds import Count, NonNegative, Whole, checked
 
 Thing = TypeVar("Thing")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
-from sentattn.kinds import Whole
+from sentattn.config.types import Whole
 from sentattn.loggers.lightning_mirror import LightningMirror
 from sentattn.loggers.wandb_mirror import WandbMirror
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pytorch_lightning.utilities import rank_zero_only
 
+from sentattn.config.types import Whole, checked
 from sentattn.errors import SettingError
-from sentattn.kinds import Whole, checked
 from sentattn.loggers import wandb_service
 from sentattn.loggers.mirror import Mirror, Row, first_line
 

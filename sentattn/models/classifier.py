@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from sentattn.kinds import Positive, checked
+from sentattn.config.types import Positive, checked
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder

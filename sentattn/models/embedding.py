@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sentattn.config.types import Count, Fraction, Positive, checked
 from sentattn.errors import SettingError
-from sentattn.kinds import Count, Fraction, Positive, checked
 
 PAD_ID, UNKNOWN_ID = 0, 1
 POSITION_STD = 0.02

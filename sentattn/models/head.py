@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from sentattn.kinds import Count, Fraction, checked
+from sentattn.config.types import Count, Fraction, checked
 
 
 class Head(nn.Module):

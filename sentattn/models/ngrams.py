@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from sentattn.config.types import Count, Fraction, checked, given
 from sentattn.errors import SettingError
-from sentattn.kinds import Count, Fraction, checked, given
 from sentattn.models.embedding import UNKNOWN_ID, Words, vectors
 
 NONE = 2**63 - 1

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from sentattn.kinds import Count, checked
+from sentattn.config.types import Count, checked
 
 
 class Pooling(nn.Module, ABC):

@@ -42,14 +42,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sentattn import cli
+from sentattn.config import command_line
 
 ACTIONS = ("status", "stop", "best")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    return cli.run(_command, argv)
+    return command_line.run(_command, argv)
 
 
 def _command(arguments: list[str]) -> None:

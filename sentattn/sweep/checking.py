@@ -10,12 +10,12 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
+from sentattn.config.arguments import LAST, Faults
+from sentattn.config.groups import Choices
+from sentattn.config.request import read_request
+from sentattn.config.schema import RAW
+from sentattn.config.types import given
 from sentattn.errors import SettingError, UserError
-from sentattn.kinds import given
-from sentattn.settings.arguments import LAST, Faults
-from sentattn.settings.choices import Choices
-from sentattn.settings.request import read_request
-from sentattn.settings.schema import RAW
 from sentattn.sweep.space import Dimension, Value, fixed, read_dimension
 from sentattn.sweep.suggestion import typed
 
@@ -144,7 +144,7 @@ class Checker:
                 self.settings = self.settings or settings
                 self._known[words] = ()
             except UserError as error:
-                self._known[words] = error.faults
+                self._known[words] = error.messages
         return self._known[words]
 
     def _trials(self) -> Iterator[Values]:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from sentattn.config.request import read_request
 from sentattn.errors import SettingError
-from sentattn.settings.request import read_request
 from sentattn.sweep import slots
 from sentattn.sweep.commands import best_lines
 from sentattn.sweep.member import Member, Watcher
-from sentattn.sweep.outcome import look_on
-from sentattn.sweep.outcome.keeping import REPORT
 from sentattn.sweep.owner import Owner
 from sentattn.sweep.plan import Plan, read_plan
+from sentattn.sweep.report import look_on
+from sentattn.sweep.report.keeping import REPORT
 from sentattn.sweep.study import Study
 from sentattn.sweep.suggestion import setting
 from sentattn.sweep.table import watcher

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn import cli
+from sentattn.config import command_line
 from sentattn.errors import RunError, suggestion
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _folders(arguments: Sequence[str], *, running: bool) -> list[Path]:
     """Returns the folders of the studies that are named, or of the only one there is."""
     from sentattn.sweep.storage import DATABASE, owner
 
-    given = cli.raw_arguments(arguments, KEYS, positional="names")
+    given = command_line.raw_arguments(arguments, KEYS, positional="names")
     there = Path(given.get("output_dir", "outputs")) / "sweeps"
     names = sorted(file.parent.name for file in there.glob(f"*/{DATABASE}"))
     if unknown := [name for name in given["names"] if name not in names]:

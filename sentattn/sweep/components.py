@@ -11,7 +11,7 @@ from typing import Any
 
 from optuna.exceptions import ExperimentalWarning
 
-from sentattn import kinds
+from sentattn.config import types
 from sentattn.errors import suggestion
 
 TYPED = {"int", "float", "str", "bool", "None"}
@@ -37,7 +37,7 @@ class Component:
     named: Mapping[str, tuple[str, Callable[[Any], Any]]] = field(default_factory=dict)
 
     def settings(self) -> dict[str, str]:
-        """Returns what can be set, with annotations as in `sentattn.kinds`."""
+        """Returns what can be set, with annotations as in `sentattn.config.types`."""
         arguments = inspect.signature(self.make).parameters.values()
         annotations = {a.name: inspect.formatannotation(a.annotation).strip("'") for a in arguments}
         plain = {name: text for name, text in annotations.items() if name != "seed" and _is_typed(text)}
@@ -72,7 +72,7 @@ def faults_of(kind: str, given: Mapping[str, Any], table: Mapping[str, Component
     name = given.get("name")
     there = f"There are {', '.join(table)}."
     if not isinstance(name, str) or name not in table:
-        shown = kinds.given(name)
+        shown = types.given(name)
         return [f"{kind}={shown}: there is no {kind} {shown!r}.{suggestion(shown, table)} {there}"]
     component = table[name]
     legal = component.settings()
@@ -82,7 +82,7 @@ def faults_of(kind: str, given: Mapping[str, Any], table: Mapping[str, Component
         if key not in legal:
             takes = f"It takes {', '.join(legal)}." if legal else "It takes no settings."
             faults.append(f"{kind}.{key}: {kind}={name} has no {key!r}.{suggestion(key, legal)} {takes}")
-        elif fault := kinds.fault(f"{kind}.{key}", legal[key], value):
+        elif fault := types.fault(f"{kind}.{key}", legal[key], value):
             faults.append(fault)
     missing = [package for package in component.packages if importlib.util.find_spec(package) is None]
     if missing:
@@ -104,6 +104,6 @@ def _refused(kind: str, name: str, component: Component, settings: Mapping[str, 
     try:
         component.build(settings)
     except (TypeError, ValueError) as error:
-        typed = " ".join(f"{kind}.{key}={kinds.given(value)}" for key, value in settings.items())
+        typed = " ".join(f"{kind}.{key}={types.given(value)}" for key, value in settings.items())
         return [f"{kind}={name} {typed}: {' '.join(str(error).replace('`', '').split()).rstrip('.')}."]
     return []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sentattn import kinds
+from sentattn.config import types
+from sentattn.config.arguments import Faults
+from sentattn.config.types import given
 from sentattn.errors import suggestion
-from sentattn.kinds import given
-from sentattn.settings.arguments import Faults
 from sentattn.sweep.space import Dimension
 from sentattn.sweep.sweep_file import Draft
 
@@ -29,7 +29,7 @@ def conditions(
         legal = tuple(wanted) if isinstance(wanted, list) else (wanted,)
         position, shown = asked.positions[key], f"{key}: when {other}={' or '.join(map(given, legal))}"
         if other in asked.overrides and asked.positions[other] >= 0:  # typed over the file's range
-            if kinds.spelled(asked.overrides[other]) not in legal:
+            if types.spelled(asked.overrides[other]) not in legal:
                 return None
         elif other not in asked.ranges:
             close = suggestion(other, asked.ranges)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sentattn import kinds
-from sentattn.settings.arguments import CONFIG_DIR, Faults, closest, split_folders
-from sentattn.settings.choices import Choices
-from sentattn.settings.schema import TOP
+from sentattn.config import types
+from sentattn.config.arguments import CONFIG_DIR, Faults, closest, split_folders
+from sentattn.config.groups import Choices
+from sentattn.config.schema import TOP
 from sentattn.sweep import keys
 from sentattn.sweep.grammar import is_range
 from sentattn.sweep.sweep_file import Draft, read_file
@@ -54,7 +54,7 @@ def _read_words(draft: Draft, words: Sequence[str], choices: Choices, faults: Fa
         if sentence := _no_word(word, key, equals, text, own, choices):
             faults.add(sentence, position)
         elif component in keys.COMPONENTS:
-            components[component][setting or "name"] = kinds.spelled(text)
+            components[component][setting or "name"] = types.spelled(text)
         elif key in keys.OBJECTIVE:
             objective[key.partition(".")[2]] = text
         elif is_range(key, text):

@@ -10,9 +10,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, QuotedString, RangeSweep, Sweep
 from hydra.errors import HydraException
 
+from sentattn.config.schema import RAW
+from sentattn.config.types import given
 from sentattn.errors import SettingError, suggestion
-from sentattn.kinds import given
-from sentattn.settings.schema import RAW
 
 LOG, ZERO = "log", "zero"
 TAGS = (LOG, ZERO)

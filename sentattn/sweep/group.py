@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sentattn.parallel.places import on_this_machine
+from sentattn.distributed.places import on_this_machine
 
 GRACE = 10.0
 """Seconds in which the others may end by themselves once one has ended."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sentattn import kinds
+from sentattn.config import types
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Option:
     """One of the sweep's own keys.
 
     Attributes:
-        annotation: What it takes, as in `sentattn.kinds`.
+        annotation: What it takes, as in `sentattn.config.types`.
         default: Its value where it is not given.
         about: What it is.
     """
@@ -109,10 +109,10 @@ def option_value(key: str, value: Any) -> tuple[Any, str | None]:
     """
     annotation = OPTIONS[key].annotation
     if isinstance(value, str) and not ("str" in annotation and value != "null"):
-        value = kinds.spelled(value)
+        value = types.spelled(value)
     elif "str" in annotation and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    return value, kinds.fault(key, annotation, value)
+    return value, types.fault(key, annotation, value)
 
 
 def options_of(given: Mapping[str, Any]) -> dict[str, Any]:

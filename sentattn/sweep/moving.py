@@ -18,9 +18,9 @@ from optuna.distributions import BaseDistribution
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
+from sentattn.config.groups import Choices, at
+from sentattn.config.request import read_request
 from sentattn.errors import UserError
-from sentattn.settings.choices import Choices, at
-from sentattn.settings.request import read_request
 from sentattn.sweep import storage as file
 from sentattn.sweep.records import NEXT, OUTSIDE, SPACE, Record, record, space_of
 from sentattn.sweep.space import Dimension, Value, to_json

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sentattn.config.arguments import Faults
+from sentattn.config.schema import BETTER
+from sentattn.config.types import given
 from sentattn.errors import suggestion
-from sentattn.kinds import given
-from sentattn.settings.arguments import Faults
-from sentattn.settings.schema import BETTER
 
 MEASURED = {
     "latency_ms.one": "min",

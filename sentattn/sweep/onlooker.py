@@ -8,8 +8,8 @@ from typing import Any
 from pytorch_lightning import Callback, LightningModule, Trainer
 
 from sentattn.data.batching import Batch
+from sentattn.distributed import ranks
 from sentattn.errors import Pruned
-from sentattn.parallel import ranks
 from sentattn.sweep.channel import Channel
 from sentattn.training.callbacks import EpochRecorder
 

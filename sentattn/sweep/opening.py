@@ -11,9 +11,9 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
+from sentattn.config.arguments import CONFIG_DIR
+from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.errors import SettingError
-from sentattn.settings.arguments import CONFIG_DIR
-from sentattn.settings.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.sweep import moving, storage
 from sentattn.sweep.pruners import build_pruner
 from sentattn.sweep.records import ATTEMPT, BROKEN_OFF, NEXT, NOTE, SPACE

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sentattn.config.arguments import LAST, Faults
+from sentattn.config.groups import Choices
 from sentattn.errors import SettingError
-from sentattn.settings.arguments import LAST, Faults
-from sentattn.settings.choices import Choices
 from sentattn.sweep import draft, keys
 from sentattn.sweep.checking import Checker, ordered, texts
 from sentattn.sweep.conditions import conditions

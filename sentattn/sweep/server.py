@@ -142,7 +142,7 @@ def main() -> int:
     try:
         module.warm(json.loads(request)["warm"])
     except UserError as error:
-        server.tell(refused=error.faults)
+        server.tell(refused=error.messages)
         return 2
     gc.collect()
     gc.freeze()  # pages shared with trials stay shared: no collection writes to them

@@ -26,8 +26,8 @@ from optuna.distributions import (
     json_to_distribution,
 )
 
+from sentattn.config.groups import Choices
 from sentattn.errors import SettingError
-from sentattn.settings.choices import Choices
 from sentattn.sweep import grammar
 
 Value: TypeAlias = str | int | float | bool | None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hydra.core.override_parser.types import Quote, QuotedString
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sentattn.kinds import given
-from sentattn.settings.schema import RAW
+from sentattn.config.schema import RAW
+from sentattn.config.types import given
 from sentattn.sweep.space import Dimension, Value
 
 if TYPE_CHECKING:

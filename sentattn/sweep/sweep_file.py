@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sentattn.config.arguments import Faults
+from sentattn.config.groups import conf_dir, load
+from sentattn.config.types import given
 from sentattn.errors import SettingError, suggestion
-from sentattn.kinds import given
-from sentattn.settings.arguments import Faults
-from sentattn.settings.choices import conf_dir, load
 from sentattn.sweep import keys
 from sentattn.sweep.grammar import is_range
 

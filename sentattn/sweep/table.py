@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sentattn.kinds import given
+from sentattn.config.types import given
 from sentattn.sweep.member import Member
 from sentattn.sweep.running import Ending, Running
 

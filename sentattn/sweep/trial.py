@@ -14,16 +14,16 @@ from typing import Any
 import torch
 
 from sentattn import build
+from sentattn.config.groups import at
+from sentattn.config.request import read_request
+from sentattn.distributed.places import place
 from sentattn.errors import SettingError, TrainingError, UserError
-from sentattn.parallel.places import place
 from sentattn.progress import Progress
 from sentattn.run import Run
-from sentattn.settings.choices import at
-from sentattn.settings.request import read_request
 from sentattn.sweep.channel import Channel
 from sentattn.sweep.group import together
 from sentattn.sweep.onlooker import Onlooker
-from sentattn.sweep.outcome.searched import Searched
+from sentattn.sweep.report.searched import Searched
 from sentattn.training import fitting, quiet  # joining is imported late otherwise
 
 FEW, DEVICES = 8, "trainer.devices"
@@ -72,7 +72,7 @@ def run(task: Task) -> None:
         except UserError as error:
             print(error, file=sys.stderr)
             if channel:
-                channel.fail(error.faults, again=may_end_better(error))
+                channel.fail(error.messages, again=may_end_better(error))
             return
         if channel:
             channel.complete(values) if values else channel.pruned()

@@ -14,11 +14,11 @@ from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
 
 from sentattn.data.batching import Batch
+from sentattn.distributed import ranks
 from sentattn.errors import TrainingError
-from sentattn.lit import LitClassifier
-from sentattn.parallel import ranks
 from sentattn.progress import Progress
 from sentattn.run import write_atomically
+from sentattn.training.lit_module import LitClassifier
 
 Row = dict[str, float]
 SPEED = "train/tokens_per_second"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn import build, run
+from sentattn.config.request import read_single
+from sentattn.distributed import devices, ranks
+from sentattn.distributed.joining import joined
+from sentattn.distributed.launching import announce, launch
+from sentattn.distributed.places import place
 from sentattn.errors import Interruption, Pruned, RunError, UserError
 from sentattn.loggers import Mirror, require_package
-from sentattn.parallel import devices, ranks
-from sentattn.parallel.joining import joined
-from sentattn.parallel.launching import announce, launch
-from sentattn.parallel.places import place
 from sentattn.progress import Progress
-from sentattn.settings.request import read_single
 from sentattn.training import costs
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, WarmEMA
 from sentattn.training.concluding import conclude, judge_all, pruned, tell

@@ -14,7 +14,7 @@ from sentattn.training.callbacks import JudgingProgress
 
 if TYPE_CHECKING:
     from sentattn.data.text_data import TextData
-    from sentattn.lit import LitClassifier
+    from sentattn.training.lit_module import LitClassifier
 
 
 class Judged(NamedTuple):

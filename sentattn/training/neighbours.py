@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sentattn import run
+from sentattn.config.groups import Choices
+from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.settable import TARGET
+from sentattn.config.types import given
 from sentattn.errors import RunError, UserError
-from sentattn.kinds import given
-from sentattn.settings.choices import Choices
-from sentattn.settings.schema import WITHOUT_EFFECT_ON_RESULT
-from sentattn.settings.settable import TARGET
 
 ROWS, DIFFERENCES = 5, 3
 TESTED = "test/accuracy"

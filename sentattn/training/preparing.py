@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytorch_lightning import seed_everything
 
 from sentattn import build
-from sentattn.config import setting_hash
+from sentattn.config.compose import setting_hash
+from sentattn.distributed import ranks
 from sentattn.errors import SettingError
 from sentattn.metrics import ORDERED_ONLY
-from sentattn.parallel import ranks
 from sentattn.progress import Progress
 from sentattn.training import machine, quiet
 
 if TYPE_CHECKING:
     from sentattn.data.text_data import TextData
-    from sentattn.lit import LitClassifier
+    from sentattn.training.lit_module import LitClassifier
 
 Settings = Mapping[str, Any]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from sentattn.config.request import AUTO, Request
+from sentattn.distributed import ranks
 from sentattn.errors import Interruption, TrainingError
-from sentattn.parallel import ranks
 from sentattn.run import Run, load
-from sentattn.settings.request import AUTO, Request
 from sentattn.training.resume.unfinished import finished, unfinished
 
 CONFIDENCE = 0.95
@@ -47,7 +47,7 @@ def train_all(request: Request, train: Train) -> list[Run]:
         except TrainingError as error:
             if request.seeds == 1:
                 raise
-            faults += (f"seed={settings['seed']}: {fault}" for fault in error.faults)
+            faults += (f"seed={settings['seed']}: {fault}" for fault in error.messages)
         except Interruption:
             if request.seeds > 1:
                 print("To go on with all seeds, type the same command with resume=auto.", file=sys.stderr)

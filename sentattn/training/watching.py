@@ -14,8 +14,8 @@ from sentattn.data.text_data import TextData
 from sentattn.inference import Classifier
 from sentattn.insight.chosen_rows import legible_rows
 from sentattn.insight.picture import picture
-from sentattn.lit import LitClassifier
 from sentattn.loggers import Mirror, WandbMirror, media
+from sentattn.training.lit_module import LitClassifier
 
 if TYPE_CHECKING:
     from pytorch_lightning import LightningModule

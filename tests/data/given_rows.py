@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sentattn.data.sources.base import Row, Source
+from sentattn.data.datasets.base import Row, Source
 
 
 class Given(Source):

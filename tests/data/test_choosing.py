@@ -8,7 +8,7 @@ import pytest
 
 from sentattn.data.choosing import MOST_TEST_ROWS, Chosen, choose
 from sentattn.data.corpus import Corpus
-from sentattn.data.sources.base import Row
+from sentattn.data.datasets.base import Row
 from sentattn.errors import DataError
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.

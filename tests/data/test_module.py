@@ -15,12 +15,12 @@ from pytorch_lightning import LightningModule, Trainer
 
 from sentattn.data.batching import Batch
 from sentattn.data.building import Progress
+from sentattn.data.datasets.base import Row, Source
+from sentattn.data.datasets.demo import Demo as DemoSource
+from sentattn.data.datasets.imdb import Imdb as ImdbSource
+from sentattn.data.datasets.yelp import Yelp as YelpSource
 from sentattn.data.download.registry import REMOTE, Remote
 from sentattn.data.module import Demo, Imdb, Yelp
-from sentattn.data.sources.base import Row, Source
-from sentattn.data.sources.demo import Demo as DemoSource
-from sentattn.data.sources.imdb import Imdb as ImdbSource
-from sentattn.data.sources.yelp import Yelp as YelpSource
 from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, SettingError
 
@@ -135,7 +135,7 @@ def test_an_unknown_split_is_refused(data_of: Callable[..., GivenData]) -> None:
 def test_faulty_settings_are_refused_together() -> None:
     with pytest.raises(SettingError) as caught:
         GivenData(name="given", batch_size=0, clip="middle")  # type: ignore[arg-type]
-    assert len(caught.value.faults) == 2
+    assert len(caught.value.messages) == 2
 
 
 class Watcher(LightningModule):

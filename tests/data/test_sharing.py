@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tiny import tiny
 
 from sentattn import build
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.data.ordering import FixedBuckets, LengthBatches, ShuffledBatches
 from sentattn.data.sharing import BatchesOfRank, RowsOfRank
 from sentattn.data.text_data import TextData
+from sentattn.distributed import ranks
 from sentattn.errors import DataError
-from sentattn.parallel import ranks
 
 lengths_and_sizes = {
     "lengths": st.lists(st.integers(1, 50), min_size=1, max_size=300).map(np.array),

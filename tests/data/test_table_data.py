@@ -74,7 +74,7 @@ def test_a_second_start_does_not_read_the_table(
 ) -> None:
     first = table_of(classes=["bad", "ok", "good"])
     first.prepare()
-    monkeypatch.setattr("sentattn.data.sources.table.records", lambda *given: pytest.fail("read again"))
+    monkeypatch.setattr("sentattn.data.datasets.table.records", lambda *given: pytest.fail("read again"))
     second = table_of(classes=["bad", "ok", "good"], val_size=9)
     assert counts(second, "test") == [2, 1, 3]
     assert (second.labels, second.ordered) == (first.labels, first.ordered) == (("bad", "ok", "good"), True)
@@ -125,7 +125,7 @@ def test_faulty_settings(table_of: Callable[..., Table], settings: dict[str, Any
 def test_faulty_settings_are_told_together(table_of: Callable[..., Table]) -> None:
     with pytest.raises(SettingError) as caught:
         table_of(classes=["bad"], text="label", val="val.csv", val_size=3)
-    assert len(caught.value.faults) == 3
+    assert len(caught.value.messages) == 3
 
 
 def test_a_table_needs_a_file() -> None:

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import pytest
 
-from sentattn.data.sources.base import Row
-from sentattn.data.sources.yelp import Yelp
+from sentattn.data.datasets.base import Row
+from sentattn.data.datasets.yelp import Yelp
 from sentattn.errors import DataError
 
 Reviews: TypeAlias = Sequence[tuple[int, str]]
@@ -134,6 +134,6 @@ def refusal(path: Path) -> str:
     """Returns the one sentence that refuses a file."""
     with pytest.raises(DataError) as caught:
         rows(path)
-    assert len(caught.value.faults) == 1
+    assert len(caught.value.messages) == 1
     assert "\n" not in str(caught.value)
     return str(caught.value)

@@ -12,7 +12,7 @@ import yaml
 from tiny import tiny
 
 from sentattn import build
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.loggers import Mirror, packages, require_package
 from sentattn.run import Run

@@ -15,7 +15,7 @@ from wandb_reader import read, table
 from wandb_server import serving
 
 import sentattn
-from sentattn.config import compose, setting_hash
+from sentattn.config.compose import compose, setting_hash
 from sentattn.errors import SettingError
 from sentattn.loggers import WandbMirror, wandb_service
 from sentattn.run import Run

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from sentattn.build import build_model
-from sentattn.config import compose
-from sentattn.settings.choices import Choices
+from sentattn.config.compose import compose
+from sentattn.config.groups import Choices
 
 CHOICES = Choices.of()
 SLOTS = ("encoder", "attention", "pooling")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sentattn.build import build_model
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 
 

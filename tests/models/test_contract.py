@@ -12,11 +12,11 @@ import yaml
 from torch import Tensor, nn
 
 from sentattn.build import build_attention, build_model
-from sentattn.config import compose
+from sentattn.config.compose import compose
+from sentattn.config.groups import conf_dir
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.classifier import TextClassifier
-from sentattn.settings.choices import conf_dir
 
 DIM, WORDS = 6, 30
 ATTENTIONS = sorted((conf_dir() / "model" / "attention").glob("*.yaml"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from sentattn.build import build_model
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.models.classifier import TextClassifier
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sentattn.config import compose
-from sentattn.settings.choices import conf_dir, defaults, load
+from sentattn.config.compose import compose
+from sentattn.config.groups import conf_dir, defaults, load
 from sentattn.training.fitting import train
 
 ATTENTIONS = sorted(path.stem for path in (conf_dir() / "model" / "attention").glob("*.yaml"))

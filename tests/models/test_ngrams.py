@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.build import build_model
-from sentattn.config import compose
+from sentattn.config.compose import compose
+from sentattn.config.groups import Choices
 from sentattn.errors import SettingError
 from sentattn.models.embedding import UNKNOWN_ID
 from sentattn.models.ngrams import NGrams
-from sentattn.settings.choices import Choices
 
 WORDS = 12
 ROWS = st.lists(st.lists(st.integers(UNKNOWN_ID, WORDS - 1), min_size=1, max_size=12), min_size=1, max_size=6)

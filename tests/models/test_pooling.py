@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.models.pooling import Flatten, Mean, Prune
 
@@ -40,7 +40,10 @@ def test_prune_equals_the_formula_in_numpy() -> None:
 def test_prune_needs_p_and_q_and_no_other_pooling_takes_them() -> None:
     with pytest.raises(SettingError) as missing:
         compose(["model/pooling=prune"])
-    assert ["model.pooling.p" in fault or "model.pooling.q" in fault for fault in missing.value.faults] == [True, True]
+    assert ["model.pooling.p" in fault or "model.pooling.q" in fault for fault in missing.value.messages] == [
+        True,
+        True,
+    ]
     with pytest.raises(SettingError, match="prune"):
         compose(["model/pooling=flatten", "model.pooling.p=3"])
     assert compose(["model/pooling=prune", "model.pooling.p=3", "model.pooling.q=2"])["model"]["pooling"]["q"] == 2

@@ -9,7 +9,7 @@ from typing import Any
 from optuna.distributions import FloatDistribution
 from stand_in import FAKE, Noted, slots
 
-from sentattn import cli
+from sentattn.config import command_line
 from sentattn.sweep.member import Member
 from sentattn.sweep.objective import Objective
 from sentattn.sweep.owner import Owner
@@ -54,4 +54,4 @@ def sweep(folder: Path, one: Plan) -> Noted:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(lambda words: sweep(Path(words[0]), plan(int(words[1]), *words[2:])) and None))
+    sys.exit(command_line.run(lambda words: sweep(Path(words[0]), plan(int(words[1]), *words[2:])) and None))

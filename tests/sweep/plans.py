@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sentattn.settings.choices import Choices
+from sentattn.config.groups import Choices
 from sentattn.sweep.objective import Objective
 from sentattn.sweep.plan import Budget, Plan
 from sentattn.sweep.space import When, read_dimension

@@ -14,7 +14,7 @@ from sentattn.sweep.plan import read_plan
 def faults(*words: str) -> list[str]:
     with pytest.raises(SettingError) as caught:
         read_plan(words)
-    return list(caught.value.faults)
+    return list(caught.value.messages)
 
 
 def write(folder: Path, **content: object) -> str:

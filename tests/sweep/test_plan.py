@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from sweep_words import faults, write
 
-from sentattn.settings.choices import comment
-from sentattn.settings.request import read_request
+from sentattn.config.groups import comment
+from sentattn.config.request import read_request
 from sentattn.sweep.objective import Objective
 from sentattn.sweep.plan import Plan, read_plan
 from sentattn.sweep.suggestion import arguments, setting, suggest

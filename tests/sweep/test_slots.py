@@ -98,7 +98,7 @@ def test_the_variable_says_which_gpus_may_be_used(
 def test_gpus_that_do_not_exist(gpus: Path, wanted: Wanted, sentence: str) -> None:
     with pytest.raises(SettingError) as caught:
         find(wanted)
-    assert caught.value.faults == (sentence,)
+    assert caught.value.messages == (sentence,)
 
 
 def test_a_variable_that_names_a_gpu_that_is_not_there(gpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

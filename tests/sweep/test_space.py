@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from sentattn.config.groups import Choices
 from sentattn.errors import SettingError
-from sentattn.settings.choices import Choices
 from sentattn.sweep import space
 from sentattn.sweep.space import Dimension, read_dimension
 
@@ -26,7 +26,7 @@ def read(text: str, key: str = "loss.penalty") -> Dimension:
 def fault(text: str, key: str = "loss.penalty") -> str:
     with pytest.raises(SettingError) as caught:
         read(text, key)
-    (sentence,) = caught.value.faults
+    (sentence,) = caught.value.messages
     assert sentence.startswith(f"{key}={text}")
     return sentence
 

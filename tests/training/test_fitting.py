@@ -12,7 +12,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from tiny import tiny
 
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.errors import Pruned, RunError, SettingError, TrainingError
 from sentattn.run import Run
 from sentattn.training.fitting import fit, train

@@ -10,9 +10,9 @@ import pytest
 import torch
 from tiny import tiny
 
-from sentattn.lit import LitClassifier
 from sentattn.run import Run
 from sentattn.training.fitting import fit
+from sentattn.training.lit_module import LitClassifier
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sentattn.config import compose, setting_hash
+from sentattn.config.compose import compose, setting_hash
 from sentattn.run import Run
 from sentattn.training.neighbours import differences, neighbours, print_neighbours
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from tiny import tiny
 
+from sentattn.config.request import read_request
 from sentattn.errors import DataError, Interruption, TrainingError
 from sentattn.run import Run
-from sentattn.settings.request import read_request
 from sentattn.training import seeds
 from sentattn.training.fitting import train as training
 from sentattn.training.seeds import half_width, summary, train_all
@@ -155,7 +155,7 @@ def test_a_nan_in_one_seed_leaves_the_others_theirs(tmp_path: Path, capsys: pyte
     train = Trained(tmp_path, failing=(1,))
     with pytest.raises(TrainingError) as caught:
         train_all(read_request(["seeds=3", f"output_dir={tmp_path}"]), train)
-    assert caught.value.faults == ("seed=1: The loss became NaN.",)
+    assert caught.value.messages == ("seed=1: The loss became NaN.",)
     assert train.seeds == [0, 1, 2]
     assert "2 runs, seeds 0, 2:" in capsys.readouterr().out
 

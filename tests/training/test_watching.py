@@ -16,10 +16,10 @@ from tiny import tiny
 from torch import nn
 
 from sentattn.insight.chosen_rows import LEGIBLE, legible_rows, spread_rows
-from sentattn.lit import LitClassifier
 from sentattn.run import Run
 from sentattn.training import watching
 from sentattn.training.fitting import fit
+from sentattn.training.lit_module import LitClassifier
 from sentattn.training.means import EpochMeans
 from sentattn.training.watching import GradientNorm
 

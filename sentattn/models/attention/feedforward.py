@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from sentattn.kinds import Count, checked
+from sentattn.config.types import Count, checked
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sentattn.kinds import Count, checked
+from sentattn.config.types import Count, checked
 from sentattn.models.attention.base import Attended, Attention
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from sentattn.config.types import Count, checked
 from sentattn.errors import SettingError
-from sentattn.kinds import Count, checked
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
 from sentattn.models.attention.relation_pairs import Halves, PairLinear, Room, score, sum_pairs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sentattn.kinds import Count, Fraction, checked
+from sentattn.config.types import Count, Fraction, checked
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sentattn.kinds import Count, checked
+from sentattn.config.types import Count, checked
 from sentattn.models.attention.base import Attended, Attention
 
 

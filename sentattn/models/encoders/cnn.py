@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from sentattn.config.types import Count, Fraction, checked
 from sentattn.errors import SettingError
-from sentattn.kinds import Count, Fraction, checked
 from sentattn.models.encoders.base import Encoder
 
 

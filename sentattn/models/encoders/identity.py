@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from sentattn.kinds import Count, Fraction, checked
+from sentattn.config.types import Count, Fraction, checked
 from sentattn.models.encoders.base import Encoder
 
 

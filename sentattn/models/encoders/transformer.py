@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from sentattn.config.types import Count, Fraction, checked
 from sentattn.errors import SettingError
-from sentattn.kinds import Count, Fraction, checked
 from sentattn.models.attention.base import masked_softmax
 from sentattn.models.encoders.base import Encoder
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sentattn.distributed import devices
 from sentattn.models.attention.base import Attended
 from sentattn.models.classifier import TextClassifier
-from sentattn.parallel import devices
 from sentattn.progress import Progress
 from sentattn.training import costs
 from sentattn.training.forecast import memory

@@ -21,7 +21,7 @@ from sentattn.training.forecast.sizing import Chosen, Order
 from sentattn.training.resume.interruption import Signals
 
 if TYPE_CHECKING:
-    from sentattn.lit import LitClassifier
+    from sentattn.training.lit_module import LitClassifier
 
 Settings = Mapping[str, Any]
 

@@ -13,8 +13,8 @@ from pytorch_lightning.callbacks import Checkpoint
 from torch import Tensor
 
 from sentattn.data.batching import Batch, BatchLoader
+from sentattn.distributed import ranks
 from sentattn.errors import Interruption, RunError
-from sentattn.parallel import ranks
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.resume.checkpoint_file import read
 from sentattn.training.resume.interruption import Signals

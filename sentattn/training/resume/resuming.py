@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from sentattn import run
+from sentattn.distributed import ranks
 from sentattn.errors import RunError
-from sentattn.parallel import ranks
 from sentattn.training.resume.checkpoint_file import read
 from sentattn.training.resume.checkpoints import LAST, Checkpoints
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sentattn import run
-from sentattn.config import setting_hash
+from sentattn.config.compose import setting_hash
+from sentattn.config.groups import at
 from sentattn.errors import RunError
-from sentattn.settings.choices import at
 
 LAST = "last.ckpt"
 ALIKE = ("seed", "test", "data.vectors")

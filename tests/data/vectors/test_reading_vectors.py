@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sentattn.data.sources.base import Row, Source
+from sentattn.data.datasets.base import Row, Source
 from sentattn.data.text_data import TextData
 from sentattn.data.vectors.files import VectorFile
 from sentattn.data.vectors.reading import WordVectors, read_vectors

@@ -130,7 +130,7 @@ def test_what_is_a_number_of_float32(field: str) -> None:
 def test_what_is_no_file_of_vectors(text: bytes, told: str) -> None:
     with pytest.raises(DataError) as caught:
         read(text, "the")
-    (sentence,) = caught.value.faults
+    (sentence,) = caught.value.messages
     assert told in sentence
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from sentattn.config import compose, override
+from sentattn.config.compose import compose, override
 from sentattn.errors import SettingError
 from sentattn.models.encoders.transformer import Block, SelfAttention, Transformer
 

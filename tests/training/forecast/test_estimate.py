@@ -13,7 +13,7 @@ import pytest
 import torch
 from tiny import tiny
 
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.errors import DataError, TrainingError
 from sentattn.models.embedding import Words
 from sentattn.training.forecast import estimate

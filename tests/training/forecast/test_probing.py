@@ -8,7 +8,7 @@ from pytorch_lightning import LightningModule, Trainer
 from tiny import tiny
 from torch import Tensor, nn
 
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.data.batching import Batch
 from sentattn.progress import Progress
 from sentattn.training import costs

@@ -15,9 +15,9 @@ from tiny import tiny
 from sentattn import run
 from sentattn.data import text_data
 from sentattn.errors import Interruption
-from sentattn.lit import LitClassifier
 from sentattn.run import Run
 from sentattn.training.fitting import fit, train
+from sentattn.training.lit_module import LitClassifier
 from sentattn.training.resume.checkpoints import Checkpoints
 from sentattn.training.resume.interruption import Signals
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sentattn import run
-from sentattn.config import compose
+from sentattn.config.compose import compose
 from sentattn.training.resume.unfinished import finished, unfinished
 
 

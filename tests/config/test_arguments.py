@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sentattn.config.arguments import Faults, closest, read, split_folders
+from sentattn.config.groups import Choices
+from sentattn.errors import SettingError
+
+
+def test_folders_are_taken_out() -> None:
+    rest, folders = split_folders(["a=1", "--config-dir", "one", "b=2", "--config-dir=two"])
+    assert rest == ["a=1", "b=2"]
+    assert folders == [Path("one"), Path("two")]
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("seed=3", 3),
+        ("loss.penalty=1e-3", 0.001),
+        ("test=False", False),
+        ("data.limit=null", None),
+        ("tags=[a, 'b c', 2]", ["a", "b c", 2]),
+        ("group='a, b'", "a, b"),
+        ("output_dir='a, b'", "'a, b'"),
+        ("data.path=null", "null"),
+        ("seed=", ""),
+    ],
+)
+def test_values_are_read_by_hydras_grammar_or_taken_raw(word: str, value: object) -> None:
+    faults = Faults()
+    (typed,) = read([word], Choices.of(), faults)
+    faults.tell()
+    assert typed.value == value
+    assert str(typed) == word
+
+
+def test_faults_keep_their_order_and_are_told_once() -> None:
+    faults = Faults()
+    for sentence, position in [("late", 3), ("early", 0), ("late", 3)]:
+        faults.add(sentence, position)
+    faults.add("last")
+    with pytest.raises(SettingError) as caught:
+        faults.tell()
+    assert caught.value.messages == ("early", "late", "last")
+
+
+def test_closest() -> None:
+    assert closest("hop", ["hops", "hidden"]) == "hops"
+    assert closest("hops", ["hop", "hops"]) == "hops"
+    assert closest("zzz", ["hops", "hidden"]) == ""
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(max_size=20), max_size=4))
+def test_no_word_is_answered_with_anything_but_a_sentence(words: list[str]) -> None:
+    faults = Faults()
+    typed = read(words, Choices.of(), faults)
+    assert len(typed) <= len(words)
+    with contextlib.suppress(SettingError):
+        faults.tell()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(min_size=1, max_size=30))
+def test_raw_keys_take_any_text(text: str) -> None:
+    faults = Faults()
+    (typed,) = read([f"data.path={text}"], Choices.of(), faults)
+    faults.tell()
+    assert typed.value == text

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sentattn.config.compose import compose, override, setting_hash
+from sentattn.config.groups import at
+from sentattn.errors import SettingError
+
+
+def test_a_reference_follows_what_is_typed() -> None:
+    typed = ["model=transformer", "data.max_length=100"]
+    assert at(compose(typed), "model.embedding.positions") == 100
+    assert at(compose([*typed, "model.embedding.positions=120"]), "model.embedding.positions") == 120
+    assert at(compose(["model=transformer", "data.max_length=null", "model.embedding.positions=null"]), "data.clip")
+    saved = compose(["data.max_length=100", "output_dir=${x"])
+    assert at(override(saved, ["model=transformer"]), "model.embedding.positions") == 100
+    longer = override(saved, ["model=transformer", "data.max_length=700"])
+    assert at(longer, "model.embedding.positions") == 700
+    assert longer["output_dir"] == "${x"
+    with pytest.raises(SettingError, match=r"leaves no length for model\.embedding\.positions"):
+        override(saved, ["model=transformer", "data.max_length=null"])
+
+
+def test_class_weights_that_say_nothing_twice_are_legal() -> None:
+    typed = ["loss.class_weights=balanced", "loss.class_weight_power=0.5", "loss.class_weight_reduction=mean"]
+    assert compose(typed)["loss"]["class_weight_power"] == 0.5
+    assert compose(["loss.class_weights=[3,1]", "loss.class_weight_reduction=mean"])["loss"]["class_weights"] == [3, 1]
+
+
+def test_defaults_compose() -> None:
+    settings = compose([])
+    assert settings["data"]["name"] == "demo"
+    assert settings["model"]["name"] == "structured"
+    assert list(settings["model"]["attention"]) == ["_target_", "hops", "hidden", "bias", "dropout"]
+    assert "experiment" not in settings
+    assert "hydra" not in settings
+
+
+def test_what_is_typed_wins() -> None:
+    line = ["model=mean", "model/attention=structured", "model.attention.hops=8", "loss.penalty=0.3", "tags=[a,b]"]
+    settings = compose([*line, "trainer.profiler=simple", "optimizer.betas=[0.9,0.99]", "data.cache_dir=c"])
+    assert settings["model"]["encoder"]["_target_"].endswith("Identity")
+    assert settings["model"]["attention"]["hops"] == 8
+    assert settings["loss"]["penalty"] == 0.3
+    assert settings["tags"] == ["a", "b"]
+    assert settings["trainer"]["profiler"] == "simple"
+    assert settings["optimizer"]["betas"] == [0.9, 0.99]
+    assert settings["data"]["cache_dir"] == "c"
+
+
+def test_texts_and_paths_are_taken_as_typed() -> None:
+    text = 'It\'s a "dir", (1)/${x}/[\u00fc]=y #'
+    settings = compose([f"output_dir={text}", "data=imdb", f"data.path={text}", f"data.cache_dir={text}"])
+    assert settings["output_dir"] == settings["data"]["path"] == settings["data"]["cache_dir"] == text
+
+
+def test_a_text_that_looks_like_a_number_stays_text() -> None:
+    settings = compose(["group=2026", "output_dir=7", "logger.entity=null"])
+    assert settings["group"] == "2026"
+    assert settings["output_dir"] == "7"
+    assert settings["logger"]["entity"] is None
+
+
+def test_the_same_thing_twice_is_no_fault() -> None:
+    assert compose(["seed=1", "seed=1"])["seed"] == 1
+
+
+SAME = ["seed=4", "output_dir=x", "logger=none", "tags=[a]", "group=g", "test=false", "trainer.accelerator=cpu"]
+
+
+@pytest.mark.parametrize(
+    "line", [*SAME, "data.num_workers=2", "data.cache_dir=x", "loss.penalty=0", "optimizer.lr=5e-3"]
+)
+def test_the_hash_of_a_setting_leaves_out_what_makes_no_other_setting(line: str) -> None:
+    assert setting_hash(compose([line])) == setting_hash(compose([]))
+
+
+@pytest.mark.parametrize("line", ["model=mean", "optimizer.lr=0.001", "data.limit=10", "trainer.max_epochs=5"])
+def test_the_hash_of_another_setting_is_another(line: str) -> None:
+    assert setting_hash(compose([line])) != setting_hash(compose([]))
+
+
+def test_the_hash_does_not_depend_on_the_order() -> None:
+    settings = compose([])
+    assert setting_hash(dict(reversed(settings.items()))) == setting_hash(settings)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
+def test_the_objective_may_be_any_figure_the_right_way_round(metric: str) -> None:
+    mode = {"accuracy": "max", "log_loss": "min"}[metric]
+    settings: dict[str, Any] = compose([f"objective.metric=val/{metric}", f"objective.mode={mode}"])
+    assert at(settings, "objective.mode") == mode

@@ -1,0 +1,95 @@
+"""Choices and experiments from a folder of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from config_faults import faults
+
+from sentattn.config.compose import compose, override
+from sentattn.errors import SettingError
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's own configuration, in a folder with signs that Hydra's grammar does not like."""
+    folder = tmp_path / "my, (conf)'s"
+    (folder / "model" / "attention").mkdir(parents=True)
+    (folder / "experiment").mkdir()
+    files = {
+        "model/attention/mine.yaml": "# Mine.\n_target_: users_own.Mine\npower: 2.0\nplain: ???\n",
+        "model/attention/gone.yaml": "_target_: users_gone.Gone\n",
+        "model/partial.yaml": "defaults: [embedding: words, encoder: identity, attention: uniform]\nname: partial\n",
+        "experiment/good.yaml": "# @package _global_\n# Good.\ndefaults:\n  - override /scheduler: step\n"
+        "model: {attention: {hops: 8}}\nscheduler: {step_epochs: '${trainer.max_epochs}'}\n",
+        "experiment/bad.yaml": "# @package _global_\nmodel: {attention: {dim: 3, heads: 2}}\nfoo: 1\nseed: -3\n"
+        "trainer: {logger: x}\nobjective: 3\n",
+        "experiment/missing.yaml": "# @package _global_\ndefaults:\n  - override /model: nowhere\n",
+        "experiment/broken.yaml": "a: [1\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (tmp_path / "users_own.py").write_text(
+        "from sentattn.models.attention.base import Attention\n"
+        "class Mine(Attention):\n"
+        "    learns = False\n"
+        "    def __init__(self, *, dim, power: float = 1.0, plain: int): ...\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+def test_a_folder_of_ones_own_adds_choices(mine: Path) -> None:
+    settings = compose(["--config-dir", str(mine), "model/attention=mine", "model.attention.plain=1"])
+    assert settings["model"]["attention"] == {"_target_": "users_own.Mine", "power": 2.0, "plain": 1}
+
+
+def test_faults_of_a_folder_of_ones_own(mine: Path) -> None:
+    own = f"--config-dir={mine}"
+    (missing,) = faults([own, "model/attention=mine"])
+    assert missing.startswith("model.attention.plain has no value: type model.attention.plain=VALUE")
+    (gone,) = faults([own, "model/attention=gone"])
+    assert "users_gone" in gone
+    (penalty,) = faults([own, "model/attention=mine", "model.attention.plain=1", "loss.penalty=1"])
+    assert "model/attention=mine has no weights to learn" in penalty
+    (slot,) = faults([own, "model=partial"])
+    assert "type model/pooling=NAME, one of flatten, mean" in slot
+    (mine / "model" / "mean.yaml").write_text("name: mean\n")
+    (taken,) = faults([own])
+    assert "mean.yaml" in taken
+    assert "taken" in taken
+
+
+def test_an_experiment_is_laid_under_what_is_typed(mine: Path) -> None:
+    settings = compose(["--config-dir", str(mine), "experiment=good", "trainer.max_epochs=7"])
+    assert settings["model"]["attention"]["hops"] == 8
+    assert settings["scheduler"] == {"_target_": "sentattn.schedulers.Step", "step_epochs": 7, "gamma": 0.5}
+    assert (
+        compose(["--config-dir", str(mine), "experiment=good", "model.attention.hops=2"])["model"]["attention"]["hops"]
+        == 2
+    )
+
+
+def test_what_an_experiment_leaves_over_is_refused_by_name(mine: Path) -> None:
+    (sentence,) = faults(["--config-dir", str(mine), "experiment=good", "model=mean"])
+    assert sentence.startswith("experiment=good: model.attention.hops=8: model/attention=uniform has no 'hops'")
+
+
+def test_faults_of_an_experiment(mine: Path) -> None:
+    own = ["--config-dir", str(mine)]
+    found = faults([*own, "experiment=bad"])
+    assert len(found) == 6
+    assert all(sentence.startswith("experiment=bad: ") for sentence in found)
+    for part in ("model.attention.dim", "heads", "'foo'", "seed=-3", "trainer.logger", "objective"):
+        assert any(part in sentence for sentence in found), part
+    (missing,) = faults([*own, "experiment=missing"])
+    assert "model/nowhere" in missing
+    (broken,) = faults([*own, "experiment=broken"])
+    assert "broken.yaml" in broken
+    assert "line 1" in broken
+
+
+def test_an_experiment_cannot_be_laid_over_saved_settings(mine: Path) -> None:
+    with pytest.raises(SettingError, match="cannot be laid over saved settings"):
+        override(compose([]), ["--config-dir", str(mine), "experiment=good"])

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentattn.config.compose import compose
+from sentattn.config.groups import QUIRKS, Choices, at, comment, conf_dir, defaults, load
+from sentattn.errors import SettingError
+
+FILES = sorted(conf_dir().glob("**/*.yaml"))
+PARTS = [file for file in FILES if file.parent not in (conf_dir(), conf_dir() / QUIRKS)]
+
+BESIDE_SLOTS = {
+    "additive": {"attention": {"hops": 1}},  # one hop is what makes `structured` additive
+    "relation_plain": {"attention": {"score": "none"}},  # its pairs all weigh the same
+    "transformer": {"embedding": {"positions": "${data.max_length}"}},  # nothing else tells it the order of words
+}
+"""What makes a variant beside its slots. The recipe is shared, so a comparison compares models."""
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_each_file_says_what_it_is_in_a_line(file: Path) -> None:
+    assert 30 <= len(comment(file)) <= 120
+
+
+@pytest.mark.parametrize("file", PARTS, ids=str)
+def test_each_choice_composes(file: Path) -> None:
+    group = file.parent.relative_to(conf_dir()).as_posix()
+    needed = [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
+    settings = compose([f"{group}={file.stem}", *needed])
+    target = load(file).get("_target_")
+    assert target is None or at(settings, group.replace("/", "."))["_target_"] == target
+
+
+@pytest.mark.parametrize("file", sorted((conf_dir() / "experiment").glob("*.yaml")), ids=lambda file: file.stem)
+def test_an_experiment_gives_what_it_says(file: Path) -> None:
+    settings = compose([f"experiment={file.stem}"])
+    laid = {key: value for key, value in load(file).items() if key != "defaults"}
+    assert laid
+    _assert_holds(settings, laid)
+
+
+def _assert_holds(settings: Mapping[str, Any], laid: Mapping[str, Any]) -> None:
+    for key, value in laid.items():
+        if isinstance(value, Mapping):
+            _assert_holds(settings[key], value)
+        else:
+            assert settings[key] == value, key
+
+
+def test_presets_differ_in_their_slots_only() -> None:
+    for file in (conf_dir() / "model").glob("*.yaml"):
+        node = load(file)
+        assert {key: node[key] for key in set(node) - {"defaults", "name"}} == BESIDE_SLOTS.get(file.stem, {})
+        assert node["name"] == file.stem
+        assert set(defaults(node)) == {"embedding", "encoder", "attention", "pooling"}
+
+
+def test_groups_and_names() -> None:
+    choices = Choices.of()
+    top = {"data", "model", "loss", "optimizer", "scheduler", "trainer", "logger", "experiment"}
+    assert top <= set(choices.groups())
+    assert {f"model/{slot}" for slot in ("embedding", "encoder", "attention", "pooling")} <= set(choices.groups())
+    assert {"structured", "uniform"} <= set(choices.names("model/attention"))
+
+
+def test_saved_settings_name_their_choices() -> None:
+    chosen = Choices.of().chosen(compose(["model=mean", "model/pooling=mean", "optimizer=sgd", "logger=none"]))
+    assert chosen["model"] == "mean"
+    assert chosen["model/pooling"] == "mean"
+    assert chosen["model/attention"] == "uniform"
+    assert (chosen["optimizer"], chosen["logger"], chosen["data"]) == ("sgd", "none", "demo")
+
+
+def test_a_comment_ends_with_the_first_other_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("# @package _global_\n# What it is,\n#   and more.\nkey: 1 # no\n# Later.\n")
+    assert comment(file) == "What it is, and more."
+
+
+def test_a_file_is_read_again_when_it_was_changed(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("a: 1e-3\n")
+    assert load(file) == {"a": 0.001}
+    file.write_text("a: 2000\n")
+    assert load(file) == {"a": 2000}
+
+
+@pytest.mark.parametrize("text", ["a: [1\n", "- 1\n- 2\n", "a: ${b\n"])
+def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingError, match=r"a\.yaml"):
+        load(file)
+
+
+def test_a_folder_without_the_file_ends_in_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="no such folder"):
+        Choices.of(tmp_path / "nowhere", tmp_path)
+
+
+def test_the_packages_own_folder_may_be_named_as_well() -> None:
+    assert Choices.of(conf_dir()) == Choices.of()
+
+
+@pytest.mark.parametrize("name", ["default", "ddp"])
+def test_of_choices_with_one_target_a_saved_node_is_the_one_it_agrees_with(name: str) -> None:
+    assert Choices.of().chosen(compose([f"trainer={name}", "trainer.max_epochs=3"]))["trainer"] == name

@@ -1,0 +1,63 @@
+"""Saved settings, with some of them changed."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from sentattn.config.compose import compose, override
+from sentattn.config.groups import at
+from sentattn.errors import SettingError
+
+
+def test_override_changes_saved_settings_alone() -> None:
+    saved = compose(["output_dir=${x", "trainer.max_epochs=2"])
+    before = copy.deepcopy(saved)
+    changed = override(saved, ["data=imdb", "data.path=a b", "data.limit=5", "seed=3"])
+    assert saved == before
+    assert changed["data"]["path"] == "a b"
+    assert changed["data"]["limit"] == 5
+    assert changed["data"]["name"] == "imdb"
+    assert changed["output_dir"] == "${x"
+    assert changed["trainer"]["max_epochs"] == 2
+    nested = override(saved, ["model=mean", "model/attention=structured", "model.attention.hops=2"])
+    assert nested["model"]["name"] == "mean"
+    assert nested["model"]["attention"]["hops"] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "only", "parts"),
+    [
+        ("data.limt=3", None, ["data=demo has no 'limt'", "'data.limit'"]),
+        ("data=imdb data.limt=3", None, ["data=imdb has no 'limt'"]),
+        ("model/attention=uniform", None, ["uniform has no weights to learn"]),
+        ("loss.class_weight_power=2", None, ["does nothing with loss.class_weights=none"]),
+        ("seed=3", ["data"], ["seed=3: only data can be changed here."]),
+        ("data.max_length=9", ["data"], ["data.max_length=9: the model was trained, and data.max_length with it"]),
+        ("model/attention=uniform", ["data"], ["only data can be changed here."]),
+        ("experiment=x", None, ["no choice 'x'"]),
+    ],
+)
+def test_faults_of_an_override(line: str, only: list[str] | None, parts: list[str]) -> None:
+    with pytest.raises(SettingError) as caught:
+        override(compose(["loss.penalty=0.5"]), line.split(), only=only)
+    (sentence,) = caught.value.messages
+    assert [part for part in parts if part not in sentence] == []
+
+
+def test_a_trained_model_reads_other_data_at_its_own_length() -> None:
+    saved = compose(["model=transformer", "data.max_length=100", "loss.class_weights=[1,2]"])
+    assert at(override(saved, ["data=imdb"], only=["data"]), "data.max_length") == 600
+    with pytest.raises(SettingError, match=r"model\.embedding\.positions=100 is too few"):
+        override(saved, ["data=imdb"])
+
+
+def test_settings_saved_before_there_were_class_weights_are_sound() -> None:
+    saved = compose([])
+    for key in ("class_weights", "class_weight_power", "class_weight_reduction"):
+        del saved["loss"][key]
+    del saved["faithful"]
+    assert override(saved, ["seed=3"])["loss"] == saved["loss"]
+    with pytest.raises(SettingError, match=r"does nothing with loss\.class_weights=none"):
+        override(saved, ["loss.class_weight_power=2"])

@@ -1,0 +1,104 @@
+"""The reference of all settings says what is so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentattn.config import reference
+from sentattn.config.compose import compose
+from sentattn.config.groups import Choices, at, conf_dir, defaults, load
+from sentattn.config.rows import brought, comments, paths, rows_of, top_rows
+
+ROOT = Path(__file__).parents[2]
+CHOICES = Choices.of()
+ROWS = [row for path in paths(CHOICES) for row in rows_of(path, CHOICES)]
+KEYS = {row.key for row in [*ROWS, *top_rows()]}
+
+
+def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for key, value in settings.items():
+        inner = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            yield from leaves(value, inner)
+        elif key != "_target_":
+            yield inner
+
+
+def test_the_document_is_what_the_configuration_makes_of_it() -> None:
+    written = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert written == reference.text(), "the settings have changed: run `make docs`"
+
+
+def test_every_setting_is_explained() -> None:
+    assert reference.unexplained() == []
+
+
+@pytest.mark.parametrize("group", [group for group in CHOICES.groups() if group != "experiment"])
+def test_every_setting_of_every_choice_is_listed(group: str) -> None:
+    for name in CHOICES.names(group):
+        given = ["model.pooling.p=3", "model.pooling.q=3"] if name == "prune" else []
+        assert set(leaves(compose([f"{group}={name}", *given]))) - KEYS == set(), name
+
+
+def test_defaults_are_those_of_a_training_without_arguments() -> None:
+    settings = compose([])
+    chosen = CHOICES.chosen(settings) | defaults(load(conf_dir() / "train.yaml"))
+    brought_along = (brought(group, name, CHOICES) for group, name in chosen.items() if name and group != "quirks")
+    others = {one.partition("=")[0] for several in brought_along for one in several}
+    compared = 0
+    for row in ROWS:
+        group = row.key.rpartition(".")[0].replace(".", "/")
+        shown = row.defaults.get(chosen.get(group) or "")
+        is_written = at(settings, row.key) is not None or shown == "`null`"
+        if shown is not None and is_written and row.key not in others:
+            value = at(settings, row.key)
+            told = {None: "null", True: "true", False: "false"}.get(value) if not isinstance(value, list) else None
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            expected = str(value) if is_number else told or str(value).replace(" ", "")
+            assert shown == f"`{expected}`", row.key
+            compared += 1
+    assert compared > 40
+
+
+def test_what_stands_in_the_document() -> None:
+    text = reference.text()
+    for line in (
+        r"\| `seeds` \| `1` \| a whole number, 1 or more \| Runs to train",
+        r"\| `loss\.penalty_form` \| `squared` \| squared, norm or mean \| Norm: the Gluon tutorial's code",
+        r"\| `model\.pooling\.p` \| must be given \(prune\) \|",
+        r"\| `data\.val_size` \| `0\.1` \(imdb\); `0\.05` \(yelp\) \|",
+        r"\| `optimizer\.betas` \| `\[0\.9,0\.999\]` \(adam, adamw\) \|",
+        r"\| `demo` \| .* \| `model\.embedding\.word_dropout=0\.1`, `trainer\.max_epochs=8` \|",
+        r"\| `trainer\.max_steps` \| .*use trainer\.max_epochs",
+        r"Any other argument of `torch\.optim\.sgd\.SGD` as well: .*`dampening`",
+    ):
+        assert re.search(f"^{line}", text, flags=re.MULTILINE), line
+    assert "`params`" not in text
+    assert "None" not in text
+
+
+def test_every_row_has_as_many_cells_as_its_table() -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", reference.text(), flags=re.MULTILINE)
+    assert len(tables) > 20
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1, table
+
+
+def test_comments_behind_the_lines_of_a_yaml_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "# the file\na: 1 # one\nb:\n  c: 'x # y' # two\n  d: ${a}\n  e: # a node\n    f: [1, 2] # three\ng: h#i\n"
+    )
+    assert comments(file) == {"a": "one", "b.c": "two", "b.e": "a node", "b.e.f": "three"}
+
+
+def test_it_needs_no_torch() -> None:
+    program = "import sys; from sentattn.config import reference; reference.text(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

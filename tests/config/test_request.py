@@ -1,0 +1,182 @@
+"""What a training command asks for, and the faults of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sentattn.config.compose import compose, override
+from sentattn.config.request import ABOUT, OWN, Request, read_request, read_single
+from sentattn.errors import RunError, SettingError
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A run directory with settings of its own."""
+    folder = tmp_path / "run (1)"
+    folder.mkdir()
+    write(folder / "config.yaml", compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"]))
+    return folder
+
+
+def write(file: Path, content: Any) -> Path:
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+def faults(*arguments: str) -> list[str]:
+    with pytest.raises(SettingError) as caught:
+        read_request(arguments)
+    return list(caught.value.messages)
+
+
+def test_without_keys_of_its_own_it_is_the_composition() -> None:
+    assert read_request(["model=mean", "seed=3"]) == Request(compose(["model=mean", "seed=3"]), 1, False, None)
+
+
+def test_its_own_keys_are_no_settings() -> None:
+    request = read_request(["seeds=3", "check=true", "model=mean"])
+    assert request == Request(compose(["model=mean"]), 3, True, None)
+    assert not set(OWN) & set(request.settings)
+    assert set(ABOUT) == set(OWN)
+
+
+def test_seeds_count_from_the_seed() -> None:
+    runs = read_request(["seed=5", "seeds=3"]).runs()
+    assert runs == [compose([f"seed={seed}"]) for seed in (5, 6, 7)]
+
+
+def test_settings_of_a_run_with_what_was_typed_over_them(saved: Path) -> None:
+    request = read_request([f"from={saved}", "loss.penalty=0.5", "data=imdb", "seeds=2"])
+    own = compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"])
+    assert request.settings == override(own, ["loss.penalty=0.5", "data=imdb"])
+    assert [one["seed"] for one in request.runs()] == [5, 6]
+    assert read_request([f"from={saved}", "seed=1"]).settings == own | {"seed": 1}
+
+
+def test_a_file_with_all_settings(saved: Path) -> None:
+    assert read_request([f"from={saved / 'config.yaml'}"]) == read_request([f"from={saved}"])
+
+
+def test_a_file_with_a_list_of_arguments(tmp_path: Path) -> None:
+    best = write(tmp_path / "best.yaml", {"study": "x", "overrides": ["model=structured", "model.attention.hops=9"]})
+    settings = read_request([f"from={best}", "seed=4"]).settings
+    assert settings == compose(["model=structured", "model.attention.hops=9", "seed=4"])
+    assert read_request([f"from={best}", "model=mean"]).settings["model"] == compose(["model=mean"])["model"]
+
+
+def test_choices_of_ones_own_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "conf" / "optimizer"
+    folder.mkdir(parents=True)
+    write(folder / "mine.yaml", {"_target_": "torch.optim.sgd.SGD", "lr": 0.3})
+    best = write(tmp_path / "best.yaml", {"overrides": ["optimizer=mine"]})
+    settings = read_request(["--config-dir", str(tmp_path / "conf"), f"from={best}", "seed=2"]).settings
+    assert (settings["optimizer"]["lr"], settings["seed"]) == (0.3, 2)
+
+
+def test_what_became_a_setting_since_has_its_default(saved: Path) -> None:
+    older = yaml.safe_load((saved / "config.yaml").read_text())
+    del older["weight_decay_on"], older["objective"]["mode"]
+    write(saved / "config.yaml", older)
+    assert read_request([f"from={saved}"]).settings == compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"])
+
+
+def test_a_run_to_resume_keeps_its_settings(saved: Path) -> None:
+    expected = compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"])
+    assert read_request([f"resume={saved}"]) == Request(expected, 1, False, str(saved))
+    assert read_request([f"resume={saved}", "--config-dir", str(saved)]).settings == expected
+
+
+def test_auto_goes_with_any_settings(saved: Path) -> None:
+    assert read_request(["resume=auto", "model=mean"]).settings == compose(["model=mean"])
+    request = read_request(["resume=auto", f"from={saved}", "seeds=2"])
+    assert (request.settings["model"]["attention"]["hops"], request.seeds, request.resume) == (7, 2, "auto")
+
+
+def test_other_settings_beside_a_run_to_resume_are_refused_with_the_way_to_train_them(saved: Path) -> None:
+    [sentence] = faults(f"resume={saved}", "optimizer.lr=0.1", "model=mean")
+    assert "leave out optimizer.lr=0.1 model=mean" in sentence
+    assert f"from={saved} optimizer.lr=0.1 model=mean" in sentence
+
+
+def test_what_cannot_stand_beside_a_run_to_resume(saved: Path) -> None:
+    found = faults(f"resume={saved}", f"from={saved}", "seeds=2", "check=true")
+    assert [fault.partition("=")[0] for fault in found] == ["check", "from", "seeds"]
+    assert faults("resume=auto", "check=true")[0].startswith("check=true looks at a training before it begins")
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["seeds=0"], ["seeds=0 is not legal", "a whole number, 1 or more"]),
+        (["seeds=two"], ["seeds=two is not legal"]),
+        (["check=yes"], ["check=yes is not legal", "true or false"]),
+        (["seeds="], ["seeds= has no value"]),
+        (["seeds=2", "seeds=3"], ["seeds is given twice, as 2 and as 3"]),
+        (["seed=4294967295", "seeds=2"], ["seeds=2: the last seed would be 4294967296", "4294967295"]),
+        (["chek=true"], ["chek=true: there is no setting 'chek'. Did you mean 'check'?"]),
+        (["resme=auto"], ["Did you mean 'resume'?"]),
+        (["--seeds=3"], ["without dashes and plus signs; type seeds=3"]),
+        (["+seeds=3"], ["without dashes and plus signs; type seeds=3"]),
+        (["--check"], ["type check=true"]),
+        (["--resume"], ["type resume=DIR"]),
+        (["check"], ["check has no value: type check=true"]),
+        (["sed=3"], ["'seed'"]),
+        (["--cgf"], ["--cfg"]),
+    ],
+)
+def test_faults_of_the_commands_own_keys(words: list[str], parts: list[str]) -> None:
+    [sentence] = faults(*words)
+    assert [part for part in parts if part not in sentence] == []
+
+
+def test_all_faults_at_once(saved: Path) -> None:
+    found = faults("optimizer.lrr=3", "seeds=0", f"from={saved}", "modle=mean", "chek=true")
+    assert len(found) == 4
+    assert not any("+" in fault for fault in found)
+    assert sum("Did you mean" in fault for fault in found) == 3
+
+
+def test_faults_of_a_list_of_arguments_name_the_file(tmp_path: Path) -> None:
+    best = write(tmp_path / "best.yaml", {"overrides": ["modle=mean", "seed=x"]})
+    found = faults(f"from={best}")
+    assert [fault.startswith(f"from={best}: ") for fault in found] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ({"overrides": "model=mean"}, "overrides is a list of arguments"),
+        ({"overrides": [1]}, "overrides is a list of arguments"),
+        ({"a": 1}, "holds no settings of a training"),
+        ([1, 2], "holds no settings of a training"),
+        ({"overrides": ["seeds=3"]}, "there is no setting 'seeds'"),
+    ],
+)
+def test_files_that_hold_no_settings(tmp_path: Path, content: Any, part: str) -> None:
+    [sentence] = faults(f"from={write(tmp_path / 'best.yaml', content)}")
+    assert part in sentence
+
+
+def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "best.yaml"
+    file.write_text("a: [1")
+    assert "cannot be read as YAML" in faults(f"from={file}")[0]
+
+
+@pytest.mark.parametrize("key", ["from", "resume"])
+def test_a_folder_that_is_no_run(tmp_path: Path, key: str) -> None:
+    with pytest.raises(RunError, match=r"it has no config\.yaml"):
+        read_request([f"{key}={tmp_path}"])
+    with pytest.raises(RunError, match="is no folder"):
+        read_request([f"{key}={tmp_path / 'x'}"])
+
+
+def test_from_python_one_run_is_trained(saved: Path) -> None:
+    assert read_single([f"from={saved}", "resume=auto"]).resume == "auto"
+    with pytest.raises(SettingError) as caught:
+        read_single(["seeds=3", "check=true"])
+    assert [fault.partition(":")[0] for fault in caught.value.messages] == ["seeds=3", "check=true"]

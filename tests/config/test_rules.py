@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentattn.config.compose import compose
+from sentattn.errors import SettingError
+
+LOOSE = """
+from typing import ClassVar
+from sentattn.models.attention.base import Attention
+
+class Loose(Attention):
+    learns_unless: ClassVar[dict[str, str]] = {"score": "none"}
+    def __init__(self, *, dim, score: str = "dot"): ...
+"""
+DATA = "_target_: loose_data.{name}\nname: own\nmax_length: 600\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An attention that learns unless its score is `none`, and data with and without a known number of classes."""
+    for name, text in {
+        "model/attention/loose.yaml": "_target_: loose_attention.Loose\nscore: dot\n",
+        "data/three.yaml": DATA.format(name="Three"),
+        "data/open.yaml": DATA.format(name="Open"),
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "loose_attention.py").write_text(LOOSE)
+    (tmp_path / "loose_data.py").write_text(
+        "class Open:\n    classes = None\n    def __init__(self, *, name: str, max_length: int = 1): ...\n"
+        "class Three(Open):\n    classes = 3\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return f"--config-dir={tmp_path}"
+
+
+def test_a_penalty_is_refused_where_a_setting_leaves_nothing_to_learn(own: str) -> None:
+    penalised = [own, "model/attention=loose", "loss.penalty=1"]
+    assert compose(penalised)["loss"]["penalty"] == 1
+    with pytest.raises(SettingError) as caught:
+        compose([*penalised, "model.attention.score=none"])
+    (sentence,) = caught.value.messages
+    assert "model/attention=loose with model.attention.score=none has no weights to learn" in sentence
+    assert "loose" not in sentence.partition("or choose")[2]
+
+
+def test_an_attention_that_can_learn_is_offered(own: str) -> None:
+    with pytest.raises(SettingError, match=r"choose model/attention=\w.* or loose or .*structured\."):
+        compose([own, "model=mean", "loss.penalty=1"])
+
+
+def test_the_number_of_class_weights_is_held_to_the_data(own: str) -> None:
+    assert compose([own, "data=three", "loss.class_weights=[1,2,3]"])["loss"]["class_weights"] == [1, 2, 3]
+    with pytest.raises(SettingError, match=r"does not fit the 3 classes of data=three: .*\[1,2,3\]"):
+        compose([own, "data=three", "loss.class_weights=[1,2]"])
+    assert compose([own, "data=open", "loss.class_weights=[1,2,3,4]"])["loss"]["class_weights"] == [1, 2, 3, 4]
+    named = ["data=table", "data.classes=[bad,ok,good]"]
+    assert compose([*named, "loss.class_weights=[1,2,3]"])["data"]["classes"] == ["bad", "ok", "good"]
+    with pytest.raises(SettingError, match=r"does not fit the 3 classes of data=table"):
+        compose([*named, "loss.class_weights=[1,2]"])
+
+
+def test_a_fused_optimizer_is_refused_where_lightning_could_not_clip() -> None:
+    with pytest.raises(SettingError, match=r"trainer\.precision=16-mixed: .*type optimizer\.fused=false"):
+        compose(["trainer.precision=16-mixed"])
+    for mended in ("optimizer.fused=false", "trainer.gradient_clip_val=null", "optimizer=sgd"):
+        compose(["trainer.precision=16-mixed", mended])
+
+
+@pytest.mark.parametrize(
+    ("args", "idle", "beside"),
+    [
+        (["model=relation_plain", "model.attention.hidden=8"], "model.attention.hidden=8", "score=none"),
+        (["weight_decay_on=all"], "weight_decay_on=all", "optimizer.weight_decay=0"),
+        (["data.num_buckets=3"], "data.num_buckets=3", "data.batching=sorted"),
+        (["data.mirror=folder"], "data.mirror=folder", "data=demo"),
+        (["data=imdb", "data.path=x", "data.mirror=folder"], "data.mirror=folder", "data.path=x"),
+        (["model=relation", "faithful=true", "model.attention.hidden=8"], "model.attention.hidden=8", "score=linear"),
+        (
+            ["model/embedding=ngrams", "model.embedding.ngram_table=hashed", "model.embedding.ngram_min_count=2"],
+            "model.embedding.ngram_min_count=2",
+            "ngram_table=hashed",
+        ),
+    ],
+)
+def test_an_argument_that_does_nothing_beside_another_is_refused_where_it_was_typed(
+    args: list[str], idle: str, beside: str
+) -> None:
+    with pytest.raises(SettingError, match=rf"{idle}: it does nothing with .*{beside}"):
+        compose(args)
+    compose([arg for arg in args if arg != idle])

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sentattn.config import signatures
+from sentattn.config.schema import BETTER, OWNED, STRICTER, TOP, stricter
+from sentattn.config.types import legal
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_figures_that_can_be_the_objective_are_those_that_are_measured(*, ordered: bool) -> None:
+    from sentattn.metrics import ClassifierMetrics
+
+    metrics = ClassifierMetrics(classes=3, ordered=ordered)
+    metrics.update(torch.eye(3), torch.arange(3))
+    measured = set(metrics.compute())
+    assert measured == set(BETTER) if ordered else measured < set(BETTER)
+
+
+@pytest.mark.parametrize("optimizer", ["adam.Adam", "adamw.AdamW", "sgd.SGD", "adagrad.Adagrad"])
+def test_learning_rates_are_held_to_a_stricter_rule(optimizer: str) -> None:
+    assert stricter(f"torch.optim.{optimizer}", "lr") == "Positive"
+    assert stricter(f"torch.optim.{optimizer}", "foreach") is None
+
+
+def test_stricter_and_owned_arguments_exist() -> None:
+    trainer = "pytorch_lightning.trainer.trainer.Trainer"
+    arguments = signatures.read(trainer).arguments
+    assert set(STRICTER[trainer]) <= set(arguments)
+    assert {key.removeprefix("trainer.") for key in OWNED} <= set(arguments)
+
+
+@pytest.mark.parametrize("annotation", [*TOP.values(), *(a for table in STRICTER.values() for a in table.values())])
+def test_every_rule_is_understood(annotation: str) -> None:
+    assert legal(annotation)[0] != "anything"

@@ -1,0 +1,109 @@
+"""The size of the words follows the vectors that they start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentattn.config.compose import compose, override, setting_hash
+from sentattn.config.groups import at
+from sentattn.errors import SettingError
+
+SIZE = "model.embedding.size"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Vectors of four numbers a word; of their first lines alone the size is known."""
+    path = tmp_path / "It's v (1).txt"
+    path.write_text("the 1 2 3 4\nfilm 5 6 7 8\n")
+    return path
+
+
+def faults(*args: str) -> tuple[str, ...]:
+    with pytest.raises(SettingError) as caught:
+        compose(args)
+    return caught.value.messages
+
+
+@pytest.mark.parametrize("embedding", ["words", "ngrams"])
+def test_the_size_is_that_of_the_vectors(file: Path, embedding: str) -> None:
+    chosen = f"model/embedding={embedding}"
+    assert at(compose([chosen]), SIZE) == 100
+    assert at(compose([chosen, "data.vectors=glove.6B.300d"]), SIZE) == 300
+    assert at(compose([chosen, f"data.vectors={file}"]), SIZE) == 4
+    assert at(compose([chosen, f"data.vectors={file}", f"{SIZE}=4"]), SIZE) == 4
+    assert at(compose([chosen, "data.vectors=null"]), SIZE) == 100
+
+
+def test_another_size_is_refused_together_with_all_else(file: Path) -> None:
+    found = faults("seeed=1", f"data.vectors={file}", f"{SIZE}=50", "model.embedding.init_std=0.2")
+    assert "there is no setting 'seeed'" in found[0]
+    assert found[1:] == (
+        f"{SIZE}=50 does not fit data.vectors={file}, which has 4 numbers a word: leave it out.",
+        f"model.embedding.init_std=0.2: it does nothing with data.vectors={file}, where all words start: leave it out.",
+    )
+
+
+def test_vectors_that_are_not_there_are_refused_together_with_all_else(file: Path) -> None:
+    found = faults("data.vectors=glove.6b.50d", "seeed=1", f"{SIZE}=50")
+    assert len(found) == 2
+    assert "Did you mean 'glove.6B.50d'?" in found[0]
+    assert len(faults(f"data.vectors={file}.gz", "data.limit=0")) == 2
+    file.write_text("the 1\n")
+    assert "hardly vectors" in faults(f"data.vectors={file}")[0]
+
+
+def test_what_refers_to_the_size_follows_it(tmp_path: Path) -> None:
+    (tmp_path / "model" / "encoder").mkdir(parents=True)
+    target = "_target_: sentattn.models.encoders.lstm.LSTM"
+    (tmp_path / "model" / "encoder" / "wide.yaml").write_text(f"# As wide.\n{target}\nhidden: ${{{SIZE}}}\n")
+    settings = compose([f"--config-dir={tmp_path}", "model/encoder=wide", "data.vectors=glove.twitter.27B.25d"])
+    assert at(settings, "model.encoder.hidden") == 25
+
+
+def test_an_experiment_may_bring_vectors_and_lose_them(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    text = "# @package _global_\n# Some.\ndata:\n  vectors: glove.6B.50d\nmodel:\n  embedding:\n    size: 100\n"
+    (tmp_path / "experiment" / "some.yaml").write_text(text)
+    some = [f"--config-dir={tmp_path}", "experiment=some"]
+    assert at(compose(some), SIZE) == 50
+    assert at(compose([*some, "data.vectors=glove.6B.200d"]), SIZE) == 200
+    lost = compose([*some, "data.vectors=null"])
+    assert at(lost, "data.vectors") is None
+    assert at(lost, SIZE) == 100
+
+
+def test_an_embedding_without_a_size_takes_no_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model" / "embedding").mkdir(parents=True)
+    (tmp_path / "model" / "embedding" / "bytes.yaml").write_text("# Own.\n_target_: own_bytes.Bytes\n")
+    text = "class Bytes:\n    def __init__(self, *, num_embeddings, word_dropout: float = 0.0): ...\n"
+    (tmp_path / "own_bytes.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (sentence,) = faults(f"--config-dir={tmp_path}", "model/embedding=bytes", "data.vectors=glove.6B.50d")
+    assert sentence.startswith("data.vectors=glove.6B.50d: the words of this model/embedding have no size")
+
+
+def test_saved_settings_follow_other_vectors(file: Path) -> None:
+    saved = compose([f"data.vectors={file}"])
+    assert at(override(saved, ["seed=3"]), SIZE) == 4
+    assert at(override(saved, ["data.vectors=glove.6B.100d"]), SIZE) == 100
+    assert at(override(saved, [f"data.vectors={file}", "model=mean"]), SIZE) == 4
+    file.unlink()
+    with pytest.raises(SettingError, match="there is no such file"):
+        override(saved, ["seed=3"])
+
+
+def test_a_trained_model_is_evaluated_without_the_file(file: Path) -> None:
+    saved = compose([f"data.vectors={file}"])
+    file.unlink()
+    assert at(override(saved, ["data.limit=5"], only=["data"]), SIZE) == 4
+    assert at(override(saved, ["data=imdb"], only=["data"]), SIZE) == 4
+
+
+def test_a_setting_is_the_same_wherever_the_vectors_lie(file: Path) -> None:
+    here, there = compose([f"data.vectors={file}"]), compose([f"data.vectors={file}", "seed=2"])
+    there["data"]["vectors"] = "/elsewhere/vectors.zip"
+    assert setting_hash(here, vectors="1f") == setting_hash(there, vectors="1f") != setting_hash(here, vectors="2e")
+    assert setting_hash(compose([f"{SIZE}=4"])) != setting_hash(here, vectors="1f")

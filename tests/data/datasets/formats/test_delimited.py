@@ -1,0 +1,146 @@
+"""CSV and TSV, as `csv` and spreadsheets write them and as people break them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentattn.data.datasets.formats import ColumnError, Record, parts, read_delimited
+from sentattn.errors import DataError
+
+COLUMNS = ("review", "stars")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def read(content: str | bytes, columns: Sequence[str] | None = COLUMNS, delimiter: str = ",") -> list[Record]:
+    stream = io.BytesIO(content if isinstance(content, bytes) else content.encode())
+    return list(read_delimited(stream, "table", columns, delimiter=delimiter))
+
+
+def values(content: str | bytes, **settings: Any) -> list[list[str]]:
+    return [list(record.values.values()) for record in read(content, **settings)]
+
+
+@given(
+    rows=st.lists(st.tuples(TEXTS, TEXTS, TEXTS).filter(any)),
+    sign=st.sampled_from(",;|\t"),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    mark=st.sampled_from(["", "\ufeff"]),
+)
+def test_rows_that_csv_writes_come_back(rows: list[tuple[str, ...]], sign: str, end: str, mark: str) -> None:
+    file = io.StringIO(newline="")
+    # A minimum of quotes would leave those away that a line end other than `end` needs.
+    writer = csv.writer(file, delimiter=sign, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([("review", "stars", "place"), *rows])
+    assert values(mark + file.getvalue(), columns=["place", "review"]) == [[row[2], row[0]] for row in rows]
+
+
+@given(rows=st.lists(st.tuples(TEXTS, TEXTS).filter(any), min_size=1))
+def test_rows_without_a_header_come_back(rows: list[tuple[str, ...]]) -> None:
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows(rows)
+    found = read(file.getvalue(), columns=None)
+    assert [record.values for record in found] == [{"0": first, "1": second} for first, second in rows]
+
+
+def test_a_spreadsheets_semicolons_are_told_by_the_header() -> None:
+    content = '\ufeffreview;stars;note\r\n"gut; aber\r\nlang";4,5;\r\n;;\r\n"sagt ""gut""";1;x\r\n'
+    assert read(content) == [
+        Record("line 2", {"review": "gut; aber\r\nlang", "stars": "4,5"}),
+        Record("line 5", {"review": 'sagt "gut"', "stars": "1"}),
+    ]
+
+
+def test_a_name_may_hold_what_parts_the_columns_elsewhere() -> None:
+    assert values("a;b,c\nx;y,z\n", columns=["b,c"]) == [["y,z"]]
+    assert values('"review;stars",review\nx,y\n', columns=["review"]) == [["y"]]
+
+
+def test_a_header_may_have_line_breaks() -> None:
+    assert values('"review\n(English)",stars\nx,1\n', columns=["stars"]) == [["1"]]
+
+
+def test_empty_columns_at_the_end_do_not_matter() -> None:
+    assert values("review,stars,,\na,5,,,,\nb,4\n,,,\n") == [["a", "5"], ["b", "4"]]
+
+
+def test_a_column_that_is_not_read_may_be_missing_at_the_end() -> None:
+    assert values("review,stars,note\na,5\n") == [["a", "5"]]
+
+
+def test_tsv_has_plain_quotes_inside_its_fields() -> None:
+    assert values('review\tstars\nso "good", so cheap\t5\n"a\tb"\t1\n', delimiter="\t") == [
+        ['so "good", so cheap', "5"],
+        ["a\tb", "1"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('review,stars\nok,3\nso "good",5\n', "table, line 3: a quote stands in a field that is not itself in quotes"),
+        ('review,stars\n"a\nb",3\n5, "so, good"\n', "table, line 4: a quote stands in a field"),
+        ('review;stars\nok;3\nso "good";5\n', "table, line 3: a quote stands in a field"),
+        ('review,stars\n"ok\nok",3\n"so "good" it is",5\n', "table, line 4: signs stand behind a closing quote"),
+        ('review,stars\nok,3\n"so good,5\nbad,1\n', "table, line 3: a quote is opened in this row and never closed."),
+        ("review,stars\ngood, but slow,5\n", "table, line 2: 3 fields where there are 2 columns; a text with a ','"),
+        ("review,stars\nok,3\n\ngood\nbut slow,5\n", "table, line 4: 1 field where there are 2 columns"),
+        (b"review,stars\nok,3\nsch\xf6n,5\n", "table, line 3: byte 0xf6 behind 'sch' is not UTF-8; save the file"),
+        ("review,stars\nok,3\n".encode("utf-16"), "table, line 1: the file is UTF-16; save it as UTF-8"),
+        ("", "table is empty."),
+        ("\n\n", "table is empty."),
+    ],
+)
+def test_damage_names_the_line(content: str | bytes, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read(content)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_rows_before_the_damage_are_given() -> None:
+    rows = read_delimited(io.BytesIO(b'review,stars\nok,3\n"so good,5\n'), "table", COLUMNS)
+    assert next(rows).values == {"review": "ok", "stars": "3"}
+    with pytest.raises(DataError, match="line 3"):
+        next(rows)
+
+
+def test_a_quote_that_is_never_closed_does_not_take_the_whole_file_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentattn.data.datasets.formats.delimited.LONGEST", 1000)
+    stream = io.BytesIO(b'review,stars\n"so good,5\n' + b"bad,1\n" * 1_000_000)
+    with pytest.raises(DataError, match=r"table, line 2: a quote is opened in this row and never closed\."):
+        list(read_delimited(stream, "table", COLUMNS))
+    assert stream.tell() < 100_000
+
+
+def test_a_line_without_an_end_is_not_taken_in_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "LONGEST", 1000)
+    stream = io.BytesIO(b"review,stars\n" + b"bad," * 1_000_000)
+    with pytest.raises(DataError, match=r"table, line 2 is longer than 1,000 characters"):
+        list(read_delimited(stream, "table", COLUMNS))
+    assert stream.tell() < 100_000
+
+
+@pytest.mark.parametrize(
+    ("header", "sentence"),
+    [
+        ("reviw,date,stars", "table has no column 'review'; it has 'reviw', 'date', 'stars'. Did you mean 'reviw'?"),
+        (
+            "reviews;note",
+            "table has no columns 'review' and 'stars'; it has 'reviews', 'note'. Did you mean 'reviews'?",
+        ),
+        ("Good food,5", "it has 'Good food', '5'. That looks like a row of data: write a first line that names"),
+        (f"{'Good food ' * 9},good", "that names the columns, 'review,stars'."),
+        ("review,stars,review", "table has 2 columns 'review'; give each a name of its own."),
+        (",".join(f"c{i}" for i in range(30)), "'c18', 'c19' and 10 more."),
+    ],
+)
+def test_columns_that_are_not_there(header: str, sentence: str) -> None:
+    with pytest.raises(ColumnError) as caught:
+        read(f"{header}\nx,1\n")
+    assert sentence in str(caught.value)

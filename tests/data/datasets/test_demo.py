@@ -1,0 +1,146 @@
+"""The demo corpus: the same rows everywhere, sound English, and rationales that agree with the labels."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import combinations
+
+import pytest
+
+from sentattn.data.datasets.base import Row
+from sentattn.data.datasets.demo import Demo
+from sentattn.data.datasets.demo_grammar import unmarked
+from sentattn.data.datasets.demo_templates import TEST, TRAIN, VAL, Templates
+from sentattn.data.datasets.demo_words import (
+    DECISIVE_VERBS,
+    DOMAINS,
+    EFFECTS,
+    EXTREME,
+    GRADABLE,
+    LIKINGS,
+    SUMMARIES,
+    VERBS,
+    Tone,
+)
+from sentattn.errors import DataError
+
+SPLITS = {split: tuple(Demo().read(split)) for split in Demo.splits}
+ROWS = [row for rows in SPLITS.values() for row in rows]
+NEGATORS = {"not", "hardly", "never", "far from", "anything but", "by no means", "in no way", "no", "nobody", "nothing"}
+
+
+def tokens(text: str) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", text.lower())
+
+
+def sentences(text: str) -> list[str]:
+    return re.findall(r"[^.!]+[.!]", text)
+
+
+def deciding(row: Row) -> list[str]:
+    return [row.text[start:end].lower() for start, end in row.rationale]
+
+
+def templates(split: Templates) -> tuple[str, ...]:
+    return split.states + split.plain + split.denials + split.contrasts + sum(split.fillers.values(), ())
+
+
+def lexicon(label: int) -> set[str]:
+    adjectives = [topic.adjectives for domain in DOMAINS.values() for topic in (*domain.topics, domain.wholes)]
+    tones: list[Tone] = [GRADABLE, EXTREME, SUMMARIES, LIKINGS, EFFECTS, *adjectives]
+    verbs = VERBS[label] + DECISIVE_VERBS[label]
+    return {word for tone in tones for word in tone[label]} | {re.findall(r"\[(\w+)\]", verb)[0] for verb in verbs}
+
+
+BAD, GOOD = lexicon(0), lexicon(1)
+
+
+def test_rows_are_the_same_on_every_machine() -> None:
+    assert Demo().fingerprint() == "8d1b42b795d0903430202d295309fb2c4de93783702582f141abd0ff254bf101"
+    assert tuple(Demo().read("val")) == SPLITS["val"]
+
+
+@pytest.mark.parametrize(("split", "size"), [("train", 4000), ("val", 500), ("test", 500)])
+def test_splits_are_balanced_and_mixed(split: str, size: int) -> None:
+    labels = [row.label for row in SPLITS[split]]
+    assert Counter(labels) == {0: size // 2, 1: size // 2}
+    # No stretch of one batch's length is far from balanced: six standard deviations of a fair coin.
+    assert all(abs(sum(labels[i : i + 64]) - 32) < 24 for i in range(size - 63))
+
+
+def test_no_text_and_no_sentence_of_an_evaluation_split_stands_elsewhere() -> None:
+    assert len({row.text for row in ROWS}) == len(ROWS)
+    said = {split: {s.strip() for row in rows for s in sentences(row.text)} for split, rows in SPLITS.items()}
+    for one, other in combinations(said, 2):
+        assert not said[one] & said[other]
+
+
+def test_splits_share_no_template() -> None:
+    # Slots are made alike, so that a template with another slot in the same place counts as the same.
+    frames = [{re.sub(r"\{\w+\}|[\[\]]", "_", t).lower() for t in templates(split)} for split in (TRAIN, VAL, TEST)]
+    for one, other in combinations(frames, 2):
+        assert not one & other
+
+
+def test_evaluation_splits_have_no_word_that_training_lacks() -> None:
+    counts = Counter(token for row in SPLITS["train"] for token in tokens(row.text))
+    assert 250 <= len(counts) <= 500
+    rare = {token for row in SPLITS["val"] + SPLITS["test"] for token in tokens(row.text) if counts[token] < 5}
+    assert not rare
+
+
+def test_texts_are_short_and_well_formed() -> None:
+    for row in ROWS:
+        text = row.text
+        assert 8 <= len(tokens(text)) <= 30
+        assert "".join(sentences(text)) == text, f"ends without a full stop: {text}"
+        assert all(sentence.strip()[0].isupper() for sentence in sentences(text)), text
+        assert not re.search(r"^\s|\s\s|\s[,.:!]|[^\w .,:!]", text), text
+        assert not re.search(r"\b(\w+) \1\b|\ba [aeiou]|\ban [^aeiou]|\ban? (a|an|the|this) ", text, re.I), text
+
+
+def test_rationale_spans_are_single_words_in_order() -> None:
+    for row in ROWS:
+        assert row.rationale
+        assert all(word.isalpha() for word in deciding(row)), row
+        ends = [0, *(end for _, end in row.rationale)]
+        starts = [start for start, _ in row.rationale]
+        assert all(end <= start for end, start in zip(ends, starts, strict=False)), row
+        for start, end in row.rationale:
+            assert not row.text[max(start - 1, 0) : start].isalpha()
+            assert not row.text[end : end + 1].isalpha()
+
+
+def test_words_speak_for_one_label_only() -> None:
+    assert not GOOD & BAD
+    assert {"good", "friendly", "funny", "joy", "adored", "charmed"} <= GOOD
+    assert {"bad", "rude", "boring", "mess", "hated", "ruined"} <= BAD
+
+
+def test_deciding_words_agree_with_the_label() -> None:
+    for row in ROWS:
+        *negator, word = deciding(row)
+        assert word in GOOD | BAD, row
+        assert not negator or " ".join(negator) in NEGATORS, row
+        assert ((word in GOOD) != bool(negator)) == bool(row.label), row
+
+
+@pytest.mark.parametrize("split", Demo.splits)
+def test_counting_opinion_words_is_not_enough(split: str) -> None:
+    right = 0.0
+    for row in SPLITS[split]:
+        balance = sum((token in GOOD) - (token in BAD) for token in tokens(row.text))
+        right += 0.5 if balance == 0 else (balance > 0) == bool(row.label)
+    assert 0.65 <= right / len(SPLITS[split]) <= 0.85
+
+
+def test_marks_become_spans_of_words() -> None:
+    row = unmarked("It was [by no means] a [joy].", 0)
+    assert row.text == "It was by no means a joy."
+    assert [row.text[start:end] for start, end in row.rationale] == ["by", "no", "means", "joy"]
+
+
+def test_an_unknown_split_is_named_with_the_closest() -> None:
+    with pytest.raises(DataError, match=r"no split 'valid'; its splits are train, val, test\. Did you mean 'val'\?"):
+        next(Demo().read("valid"))

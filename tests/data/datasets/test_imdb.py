@@ -1,0 +1,140 @@
+"""Reading the Large Movie Review Dataset, whole and damaged."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentattn.data.datasets.base import Row
+from sentattn.data.datasets.imdb import Imdb
+from sentattn.errors import DataError
+
+TRAIN = [
+    Row("Dull.<br /><br />I slept.", 0, "tt11"),
+    Row("Not a good film!", 0, "tt13"),
+    Row("Awful, awful film.", 0, ""),
+    Row("A good film.", 1, "tt21"),
+    Row("Ein schöner Film…", 1, "tt22"),
+    Row("A good film.", 1, "tt23"),
+]
+TEST = [Row("Awful, awful film.", 0), Row("I was moved; 8/10.", 1)]
+
+
+def all_rows(path: Path) -> tuple[list[Row], list[Row]]:
+    source = Imdb(str(path))
+    return list(source.read("train")), list(source.read("test"))
+
+
+def add(path: Path, name: str, content: bytes = b"text", **fields: object) -> None:
+    """Writes an archive with one member more."""
+    with tarfile.open(path) as archive:
+        old = [(member, archive.extractfile(member)) for member in archive]
+        members = [(member, file.read() if file else b"") for member, file in old]
+    extra = tarfile.TarInfo(name)
+    extra.size = len(content)
+    for field, value in fields.items():
+        setattr(extra, field, value)
+    with tarfile.open(path, "w:gz") as archive:
+        for member, data in [*members, (extra, content)]:
+            archive.addfile(member, io.BytesIO(data))
+
+
+def test_rows_are_those_of_the_archive_in_the_order_of_their_numbers(imdb_archive: Path) -> None:
+    assert all_rows(imdb_archive) == (TRAIN, TEST)
+
+
+@pytest.mark.parametrize("inner", ["", "aclImdb"])
+def test_a_folder_gives_the_same_rows(imdb_folder: Path, inner: str) -> None:
+    assert all_rows(imdb_folder / inner) == (TRAIN, TEST)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:xz", "w:bz2"])
+def test_any_compression_will_do(imdb_folder: Path, tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "renamed.tar"
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        archive.add(imdb_folder / "aclImdb", arcname="./aclImdb")
+    assert all_rows(path) == (TRAIN, TEST)
+
+
+def test_splits_may_be_read_again_and_in_any_order(imdb_archive: Path) -> None:
+    source = Imdb(str(imdb_archive))
+    assert list(source.read("test")) == TEST
+    assert list(source.read("test")) == TEST
+    assert list(source.read("train")) == TRAIN
+
+
+def test_fingerprint_follows_the_content(imdb_archive: Path, imdb_folder: Path) -> None:
+    archive, folder = (lambda: Imdb(str(imdb_archive)).fingerprint()), (lambda: Imdb(str(imdb_folder)).fingerprint())
+    before = archive(), folder()
+    assert before == (archive(), folder())
+    add(imdb_archive, "aclImdb/train/pos/7_7.txt")
+    (imdb_folder / "aclImdb/train/pos/2_7.txt").write_text("longer than it was")
+    assert before[0] != archive()
+    assert before[1] != folder()
+
+
+def test_a_misspelt_path_gets_a_suggestion(imdb_archive: Path) -> None:
+    with pytest.raises(DataError, match=r"no such file or folder.*Did you mean 'aclImdb_v1\.tar\.gz'"):
+        Imdb(str(imdb_archive.with_name("aclImdb_v1.tar.gx")))
+
+
+def _truncate(path: Path, share: float) -> None:
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda path: _truncate(path, 0.0),
+        lambda path: _truncate(path, 0.3),
+        lambda path: path.write_bytes(path.read_bytes()[:-4]),
+        lambda path: path.write_bytes(path.read_bytes()[:-8] + b"wrongsum"),
+        lambda path: path.write_text("no archive"),
+    ],
+)
+def test_a_truncated_archive_is_refused_by_name(imdb_archive: Path, harm: Callable[[Path], object]) -> None:
+    harm(imdb_archive)
+    with pytest.raises(DataError, match=r"aclImdb_v1\.tar\.gz cannot be read to its end.*data\.path=FILE"):
+        all_rows(imdb_archive)
+
+
+@pytest.mark.parametrize("name", ["../train/pos/9_9.txt", "/etc/train/pos/9_9.txt", "aclImdb/../../x.txt"])
+def test_members_that_leave_the_archive_are_refused(imdb_archive: Path, name: str) -> None:
+    add(imdb_archive, name)
+    with pytest.raises(DataError, match="would leave the archive") as caught:
+        all_rows(imdb_archive)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_are_refused(imdb_archive: Path, kind: bytes) -> None:
+    add(imdb_archive, "aclImdb/train/pos/9_9.txt", b"", type=kind, linkname="/etc/passwd")
+    with pytest.raises(DataError, match=r"train/pos/9_9\.txt' is a link or a device"):
+        all_rows(imdb_archive)
+
+
+def test_a_wrong_encoding_names_the_file(imdb_archive: Path, imdb_folder: Path) -> None:
+    add(imdb_archive, "aclImdb/test/pos/9_9.txt", "schön".encode("latin-1"))
+    with pytest.raises(DataError, match=r"aclImdb/test/pos/9_9\.txt in .* is not UTF-8 \(byte 3\)"):
+        all_rows(imdb_archive)
+    (imdb_folder / "aclImdb/test/neg/1_1.txt").write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"test/neg/1_1\.txt in .* is not UTF-8 \(byte 0\)"):
+        all_rows(imdb_folder)
+
+
+@pytest.mark.parametrize("missing", ["test", "train/neg"])
+def test_a_missing_part_is_named(imdb_folder: Path, missing: str) -> None:
+    shutil.rmtree(imdb_folder / "aclImdb" / missing)
+    with pytest.raises(DataError, match=rf"holds no review in {missing}.*train and test"):
+        all_rows(imdb_folder)
+
+
+def test_a_missing_list_of_films_leaves_the_groups_empty(imdb_folder: Path) -> None:
+    for file in (imdb_folder / "aclImdb/train").glob("urls_*"):
+        file.unlink()
+    assert {row.group for row in all_rows(imdb_folder)[0]} == {""}

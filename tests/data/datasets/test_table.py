@@ -1,0 +1,181 @@
+"""A table of one's own, whole and faulty."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from sentattn.data.datasets.base import Row
+from sentattn.data.datasets.table import Table
+from sentattn.errors import DataError
+
+ROWS = [("Good, so good!", "good"), ('Sagt "schön";\naber teuer', "ok"), ("", "bad"), ("Bad.", "bad")]
+
+
+def write(path: Path, rows: Sequence[tuple[Any, ...]] = ROWS, columns: Sequence[str] = ("text", "label")) -> Path:
+    """Writes rows in the format of the ending."""
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({name: [row[i] for row in rows] for i, name in enumerate(columns)}), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([columns, *rows])
+    return path
+
+
+def table(files: Path | Mapping[str, Path], **settings: Any) -> Table:
+    files = {"train": files} if isinstance(files, Path) else files
+    return Table(files, **{"text": "text", "label": "label", **settings})
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_rows_and_classes(tmp_path: Path, ending: str) -> None:
+    source = table(write(tmp_path / f"train{ending}"))
+    assert [(row.text, row.label) for row in source.read("train")] == [
+        ("Good, so good!", 1),
+        ('Sagt "schön";\naber teuer', 2),
+        ("", 0),
+        ("Bad.", 0),
+    ]
+    assert source.labels == ("bad", "good", "ok")
+    assert not source.ordered
+
+
+def test_numbers_are_one_class_however_they_are_written(tmp_path: Path) -> None:
+    source = table(write(tmp_path / "train.jsonl", [("a", 10), ("b", "2"), ("c", 2.0), ("d", 9.5), ("e", 10.0)]))
+    assert [row.label for row in source.read("train")] == [2, 0, 0, 1, 2]
+    assert source.labels == ("2", "9.5", "10")
+    assert source.ordered
+
+
+def test_classes_that_are_given_have_the_order_given(tmp_path: Path) -> None:
+    source = table(write(tmp_path / "train.csv"), classes=["bad", "ok", "good"])
+    assert [row.label for row in source.read("train")] == [2, 1, 0, 0]
+    assert source.labels == ("bad", "ok", "good")
+    assert source.ordered
+    digits = table(write(tmp_path / "digits.csv", [("a", "1.0"), ("b", "0")]), classes=[1, 0])
+    assert [row.label for row in digits.read("train")] == [0, 1]
+
+
+def test_each_split_has_a_file_and_the_classes_are_those_of_training(tmp_path: Path) -> None:
+    files = {"train": write(tmp_path / "a.csv"), "val": write(tmp_path / "b.jsonl", ROWS[:1])}
+    source = table({**files, "test": write(tmp_path / "c.csv", ROWS[3:])})
+    assert source.splits == ("train", "val", "test")
+    assert list(source.read("test")) == [Row("Bad.", 0)]
+    assert list(source.read("val")) == [Row("Good, so good!", 1)]
+
+
+def test_a_test_file_alone_needs_classes(tmp_path: Path) -> None:
+    source = table({"test": write(tmp_path / "c.csv", ROWS[3:])}, classes=["bad", "good", "ok"], ordered=False)
+    assert list(source.read("test")) == [Row("Bad.", 0)]
+    assert not source.ordered
+
+
+def test_a_missing_text_is_an_empty_one(tmp_path: Path) -> None:
+    for name in ("train.jsonl", "train.parquet"):
+        source = table(write(tmp_path / name, [("a", "x"), (None, "y"), ("b", "y")]))
+        assert [row.text for row in source.read("train")] == ["a", "", "b"]
+
+
+def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
+    train, test = write(tmp_path / "train.csv"), write(tmp_path / "test.csv", ROWS[:2])
+    (tmp_path / "moved").mkdir()
+    same = table({"train": write(tmp_path / "moved" / "other.csv"), "test": test})
+    first = table({"train": train, "test": test})
+    others = [
+        table(train),
+        table({"train": test, "test": train}),
+        table({"train": train, "test": test}, classes=["bad", "good", "ok"]),
+        table({"train": train, "test": test}, classes=["bad", "ok", "good"]),
+        table({"train": train, "test": test}, text="label", label="text"),
+    ]
+    assert first.fingerprint() == same.fingerprint()
+    before = first.fingerprint()
+    write(test, ROWS[1:3])
+    assert len({before, first.fingerprint(), *(other.fingerprint() for other in others)}) == 7
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([("a", "x"), ("b", None), ("c", "y")], "line 3: there is no label in 'label'; write it in, or take the row"),
+        ([("a", " "), ("b", None), ("c", "y")], "line 2: there is no label in 'label' (rows without one: 2)"),
+        ([("a", "x"), (7, "y")], "line 3: 'text' holds a number (7), no text; is it the column of texts?"),
+        ([("a", "x"), (True, "y")], "line 3: 'text' holds a truth value (True), no text"),
+        ([("a", "x"), (["b"], "y")], "line 3: 'text' holds a list, no text"),
+        ([("a", "x"), ("b", ["y"])], "line 3: the label in 'label' is a list; it must be a word or a number."),
+        ([("a", "x"), ("b", {"y": 1})], "line 3: the label in 'label' is an object; it must be a word or a number."),
+        ([("a", "x"), ("b", "x")], "all 2 rows have the label 'x'"),
+        ([("a", f"user {i}") for i in range(50)], "looks like names of single rows"),
+        ([], "holds no row."),
+    ],
+)
+def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], sentence: str) -> None:
+    path = write(tmp_path / "train.jsonl", rows)
+    path.write_text("\n" + path.read_text())
+    with pytest.raises(DataError) as caught:
+        list(table(path).read("train"))
+    assert str(caught.value).startswith(f"{path}")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"classes": ["bad", "good"]},
+            r"train\.csv, line 3: the label 'ok' is none of the classes of data\.classes: bad, good\.",
+        ),
+        (
+            {"classes": ["bad", "good", "ok", "god"]},
+            r"data\.classes names 'god', which no row of .*train\.csv has\. Did you mean 'good'\?",
+        ),
+        (
+            {"text": "txt"},
+            r"no column 'txt'; it has 'text', 'label'\. Did you mean 'text'\? Name its columns with data\.text=COLUMN",
+        ),
+        ({"text": "review", "label": "stars"}, "no columns 'review' and 'stars'; it has 'text', 'label'"),
+    ],
+)
+def test_settings_that_do_not_fit_the_file(tmp_path: Path, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        list(table(write(tmp_path / "train.csv"), **settings).read("train"))
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        (("Fine.", "great"), "line 3: the label 'great' is none of the classes of data.train: bad, good, ok."),
+        (("Fine.", ""), "line 3: there is no label in 'label'; write it in, or take the row out."),
+    ],
+)
+def test_labels_that_training_lacks(tmp_path: Path, row: tuple[str, str], sentence: str) -> None:
+    files = {"train": write(tmp_path / "a.csv"), "test": write(tmp_path / "b.csv", [ROWS[0], row])}
+    with pytest.raises(DataError) as caught:
+        list(table(files).read("test"))
+    assert str(caught.value) == f"{files['test']}, {sentence}"
+
+
+def test_files_that_are_not_there_are_told_by_their_setting(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.csv")
+    with pytest.raises(DataError, match=r"^data\.test=.*/trian\.csv: there is no such file\. Did you mean 'train"):
+        table({"train": train, "test": tmp_path / "trian.csv"})
+    (tmp_path / "book.xlsx").touch()
+    with pytest.raises(DataError, match=r"^data\.train=.*book\.xlsx is a spreadsheet"):
+        table(tmp_path / "book.xlsx")
+
+
+def test_a_compressed_table(tmp_path: Path) -> None:
+    plain = write(tmp_path / "train.csv")
+    packed = tmp_path / "packed.csv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert list(table(packed).read("train")) == list(table(plain).read("train"))

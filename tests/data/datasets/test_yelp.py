@@ -1,0 +1,199 @@
+"""Yelp's reviews in every form, whole and damaged."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from yelp_forms import FORMS, REVIEWS, ROWS, json_lines, refusal, rows, table, write_file, write_tar, write_zip
+
+from sentattn.data.datasets.base import Row
+from sentattn.data.download.registry import REMOTE, Remote
+from sentattn.data.module import Yelp as YelpData
+from sentattn.errors import DataError
+
+
+@pytest.fixture(params=FORMS)
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return FORMS[request.param](tmp_path, REVIEWS)
+
+
+def test_every_form_gives_the_same_rows(written: Path) -> None:
+    assert rows(written) == ROWS
+
+
+def test_every_form_gives_the_same_splits(tmp_path: Path) -> None:
+    prints, tested = set(), set()
+    for name, write in FORMS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        data = YelpData(path=str(write(folder, REVIEWS)), cache_dir=str(tmp_path / "cache"))
+        data.prepare()
+        prints.add(data.fingerprint)
+        tested.add(tuple(data.split("test").texts(i) for i in range(4)))
+        assert [len(data.split(split)) for split in ("train", "val", "test")] == [34, 2, 4]
+    assert len(prints) == 1
+    assert tested == {tuple(text for _, text in REVIEWS[-4:])}
+
+
+@pytest.mark.parametrize("form", ["JSON lines", "CSV archive"])
+def test_the_paper_and_others_have_sizes_of_their_own(tmp_path: Path, form: str) -> None:
+    sizes = {"train_size": 10, "val_size": 5, "test_size": 3, "test_seed": 0}
+    path, cache = str(FORMS[form](tmp_path, REVIEWS)), str(tmp_path / "cache")
+    data = YelpData(path=path, cache_dir=cache, **sizes)
+    assert [len(data.split(split)) for split in ("train", "val", "test")] == [10, 5, 3]
+    assert np.bincount(data.split("train").labels).tolist() == [2] * 5
+    with pytest.raises(DataError, match=r"data\.train_size=500000 asks for .* are left; type data\.train_size=null"):
+        YelpData(path=path, cache_dir=cache, **{**sizes, "train_size": 500_000}).prepare()
+
+
+def test_without_a_path_yelp_review_full_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = FORMS["CSV archive"](tmp_path, REVIEWS)
+    content = archive.read_bytes()
+    remote = Remote("http://none.invalid", len(content), hashlib.sha256(content).hexdigest(), "data.path")
+    monkeypatch.setitem(REMOTE, "yelp_review_full_csv.tgz", remote)
+    data = YelpData(mirror=str(tmp_path), cache_dir=str(tmp_path / "cache"))
+    assert [data.split("test").texts(i) for i in range(4)] == [text for _, text in REVIEWS[-4:]]
+
+
+# A text in which `\n` or `\"` stands literally cannot be told from an escaped one.
+@given(st.lists(st.text().filter(lambda text: "\\n" not in text and '\\"' not in text), min_size=1))
+def test_csv_gives_back_what_was_written(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    path = write_file(tmp_path_factory.getbasetemp(), "any.csv", table([(5, text) for text in texts]))
+    assert rows(path) == [Row(text, 4) for text in texts]
+
+
+def test_the_archive_of_zhang_et_al_escapes_quotes_twice(tmp_path: Path) -> None:
+    assert rows(write_file(tmp_path, "train.csv", b'"1","a \\""new\\"" tire\\n\\nBad."\n')) == [
+        Row('a "new" tire\n\nBad.', 0)
+    ]
+
+
+@pytest.mark.parametrize("rating", ["5", "5.0", '"5"'])
+def test_stars_may_be_written_as_decimal_numbers_and_in_quotes(tmp_path: Path, rating: str) -> None:
+    assert rows(write_file(tmp_path, "a.csv", f"{rating},fine".encode())) == [Row("fine", 4)]
+    assert rows(write_file(tmp_path, "a.json", f'{{"stars": {rating}, "text": "fine"}}'.encode())) == [Row("fine", 4)]
+
+
+def test_labels_may_stand_before_texts_and_other_keys_beside_them(tmp_path: Path) -> None:
+    content = {"labels": [1, 5], "from": [1, 2, 3], "year": 2018, "texts": ["a", "b"]}
+    assert rows(write_file(tmp_path, "a.json", json.dumps(content, indent=1).encode())) == [Row("a", 0), Row("b", 4)]
+
+
+def test_a_review_without_text_has_the_text_of_no_word(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "a.json", b'{"stars": 1, "text": null}\n{"stars": 1, "text": ""}')
+    assert rows(path) == [Row("", 0), Row("", 0)]
+
+
+GOOD = {"stars": 4, "text": "good"}
+LINES = {
+    "half a star": ({**GOOD, "stars": 3.5}, "3.5 is not 1, 2, 3, 4 or 5 stars"),
+    "no star": ({**GOOD, "stars": 0}, "0 is not 1, 2, 3, 4 or 5 stars"),
+    "six stars": ({**GOOD, "stars": 6}, "6 is not 1, 2, 3, 4 or 5 stars"),
+    "stars that are none": ({**GOOD, "stars": None}, "None is not 1, 2, 3, 4 or 5 stars"),
+    "a truth value": ({**GOOD, "stars": True}, "True is not 1, 2, 3, 4 or 5 stars"),
+    "a list": ({**GOOD, "stars": [5]}, "[5] is not 1, 2, 3, 4 or 5 stars"),
+    "a number as text": ({**GOOD, "text": 7}, "the text is a number (7)"),
+    "no stars": ({"text": "good"}, "has no column 'stars'; it has 'text'"),
+    "no text": ({"stars": 4}, "has no column 'text'; it has 'stars'"),
+    "half a character": ({**GOOD, "text": "\ud83d"}, "holds half a character"),
+}
+
+
+@pytest.mark.parametrize("fault", LINES)
+def test_a_faulty_review_is_told_with_its_line(tmp_path: Path, fault: str) -> None:
+    line, told = LINES[fault]
+    path = write_file(tmp_path, "a.json", json_lines(REVIEWS[:2]) + json.dumps(line).encode() + b"\n")
+    said = refusal(path)
+    assert "a.json, line 3" in said
+    assert told in said
+
+
+@pytest.mark.parametrize("line", [b"stars: 4", b'{"stars": 4, "text": "cut o', b"[4, 5]"])
+def test_a_line_that_is_no_json_is_told(tmp_path: Path, line: bytes) -> None:
+    said = refusal(write_file(tmp_path, "a.json", json_lines(REVIEWS[:16]) + line))
+    assert "a.json, line 17" in said
+    assert "JSON" in said
+
+
+def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path) -> None:
+    latin = "Ein schöner Ort".encode("latin-1")
+    lines = write_file(tmp_path, "a.json", json_lines(REVIEWS[:2]) + b'{"stars": 4, "text": "' + latin + b'"}\n')
+    assert "a.json, line 3: byte 0xf6" in refusal(lines)
+    in_csv = write_tar(tmp_path, {"train.csv": b'"1","one"\n"2","' + latin + b'"\n', "test.csv": table(REVIEWS)})
+    assert "train.csv in " in refusal(in_csv)
+    assert "line 2: byte 0xf6" in refusal(in_csv)
+    arrays = write_zip(tmp_path, {"a.json": b'{"texts": ["one", "' + latin + b'"], "labels": [1, 2]}'})
+    assert "character 8 of item 2 of 'texts' is not UTF-8" in refusal(arrays)
+    assert "UTF-16" in refusal(write_file(tmp_path, "b.json", json_lines(REVIEWS).decode().encode("utf-16")))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'"5","good"\n"4","She said "wow" twice"\n', "line 2: signs stand behind a closing quote"),
+        (b'"5","good"\n4,She said "wow"\n', "line 2: a quote stands in a field that is not itself in quotes"),
+        (b'"5","good"\n"4","never closed\n', "line 2: a quote is opened in this row and never closed"),
+        (b'"5","good"\n"3.5","half"\n', "line 2: '3.5' is not 1, 2, 3, 4 or 5 stars"),
+        (b'"5","good"\n"4"\n', "line 2: 1 field"),
+        (b'"5","title","good"\n', "line 1: 3 columns instead of two"),
+    ],
+)
+def test_a_damaged_csv_is_told_with_its_line(tmp_path: Path, content: bytes, told: str) -> None:
+    assert told in refusal(write_file(tmp_path, "a.csv", content))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"texts": ["a", "b"], "labels": [1]}, "holds 2 texts and 1 labels"),
+        ({"texts": ["a", "b"]}, "holds 2 texts and 0 labels"),
+        ({"labels": [1]}, "holds 0 texts and 1 labels"),
+        ({"texts": [], "labels": []}, "holds 0 texts and 0 labels"),
+        ({"texts": ["a", "b"], "labels": [5, 2.5]}, "label 2: 2.5 is not 1, 2, 3, 4 or 5 stars"),
+        ({"texts": ["a", 3], "labels": [5, 2]}, "text 2: the text is a number (3)"),
+        ({"reviews": ["a"], "stars": [1]}, "has no column 'text'; it has 'reviews', 'stars'"),
+    ],
+)
+def test_a_faulty_object_is_told(tmp_path: Path, content: dict[str, list[object]], told: str) -> None:
+    said = refusal(write_zip(tmp_path, {"yelp_review_subset.json": json.dumps(content).encode()}))
+    assert told in said
+    assert "yelp_review_subset.json in " in said
+
+
+def test_a_damaged_parquet_is_refused_by_name(tmp_path: Path) -> None:
+    file = next(FORMS["parquet folder"](tmp_path, REVIEWS).rglob("test-*.parquet"))
+    file.write_bytes(file.read_bytes()[:-20])
+    assert f"{file} cannot be read as parquet" in refusal(tmp_path / "hub")
+
+
+def test_labels_of_parquet_start_from_nought(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"label": [4, 5], "text": ["a", "b"]}), tmp_path / "a.parquet")
+    assert "a.parquet, row 2: 5 is not a label from 0 to 4" in refusal(tmp_path / "a.parquet")
+    parquet.write_table(pyarrow.table({"stars": [4, 5], "text": ["a", "b"]}), tmp_path / "b.parquet")
+    assert "has no column 'label'; it has 'stars', 'text'" in refusal(tmp_path / "b.parquet")
+
+
+def test_the_content_tells_the_form_not_the_name(tmp_path: Path) -> None:
+    file = next(FORMS["parquet folder"](tmp_path, REVIEWS).rglob("test-*.parquet"))
+    assert rows(file.rename(tmp_path / "train.csv")) == ROWS[-4:]
+    packed = write_file(tmp_path, "train.parquet.gz", gzip.compress((tmp_path / "train.csv").read_bytes()))
+    assert "train.parquet.gz is parquet inside an archive" in refusal(packed)
+
+
+@pytest.mark.parametrize("form", ["JSON lines", "ZIP", "CSV archive", "parquet folder"])
+def test_nothing_is_left_of_a_reading_that_failed(tmp_path: Path, form: str) -> None:
+    path = FORMS[form](tmp_path, [*REVIEWS, (7, "seven stars")])
+    data = YelpData(path=str(path), cache_dir=str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=r"[67]"):
+        data.prepare()
+    assert [file for file in (tmp_path / "cache").iterdir() if file.suffix != ".lock"] == []

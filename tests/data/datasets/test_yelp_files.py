@@ -1,0 +1,132 @@
+"""Where Yelp's reviews are found: files, folders and archives, whole and damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yelp_forms
+from yelp_forms import (
+    FORMS,
+    REVIEWS,
+    ROWS,
+    json_arrays,
+    json_lines,
+    refusal,
+    rows,
+    table,
+    write_file,
+    write_tar,
+    write_zip,
+)
+
+from sentattn.data.datasets.yelp import Yelp
+
+
+@pytest.fixture(params=FORMS)
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return FORMS[request.param](tmp_path, REVIEWS)
+
+
+def test_only_yelp_review_full_has_test_rows_of_its_own(written: Path) -> None:
+    source = Yelp(written)
+    assert source.splits in (("train",), ("train", "test"))
+    assert ("test" in source.splits) == (written.suffix == ".tgz" or written.name in ("yelp_review_full_csv", "hub"))
+    assert source.ordered
+    assert source.labels[0] == "1 star"
+
+
+def test_the_open_dataset_has_other_files_beside_the_reviews(tmp_path: Path) -> None:
+    others = {f"yelp_academic_dataset_{name}.json": b"{}" for name in ("business", "checkin", "tip", "user")}
+    members = {**others, "yelp_academic_dataset_review.json": json_lines(REVIEWS)}
+    for name, content in members.items():
+        write_file(tmp_path, f"folder/{name}", content)
+    assert rows(tmp_path / "folder") == rows(write_zip(tmp_path, members)) == ROWS
+
+
+def test_fingerprint_follows_the_content(written: Path) -> None:
+    before = Yelp(written).fingerprint()
+    assert before == Yelp(written).fingerprint()
+    file = next(file for file in ([written] if written.is_file() else written.rglob("*")) if file.is_file())
+    times = file.stat().st_mtime_ns
+    swapped = file.read_bytes().replace(b"Number 1.", b"Number 2.") + b" "
+    file.write_bytes(swapped)
+    os.utime(file, ns=(times, times))
+    assert before != Yelp(written).fingerprint()
+
+
+def test_an_archive_without_the_reviews_is_refused(tmp_path: Path) -> None:
+    assert "holds no JSON with reviews; it holds readme.txt" in refusal(write_zip(tmp_path, {"readme.txt": b"hello"}))
+    two = {"review_a.json": json_lines(REVIEWS), "review_b.json": json_lines(REVIEWS)}
+    assert "holds more than one JSON with reviews" in refusal(write_zip(tmp_path, two))
+    assert "holds no test.csv" in refusal(write_tar(tmp_path, {"a/train.csv": table(REVIEWS)}))
+    assert "holds no train.csv" in refusal(write_tar(tmp_path, {"review.json": json_lines(REVIEWS)}))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.CHRTYPE])
+def test_an_archive_with_links_is_refused(tmp_path: Path, kind: bytes) -> None:
+    path = tmp_path / "a.tgz"
+    with tarfile.open(path, "w:gz") as archive:
+        link = tarfile.TarInfo("train.csv")
+        link.type, link.linkname = kind, "/etc/passwd"
+        archive.addfile(link)
+    assert "'train.csv' is a link or a device" in refusal(path)
+
+
+HARM: dict[str, Callable[[bytes], bytes]] = {
+    "cut in half": lambda content: content[: len(content) // 2],
+    "the end cut off": lambda content: content[:-6],
+    "a byte changed": lambda content: content[: len(content) // 2] + b"\xff\xff" + content[len(content) // 2 + 2 :],
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize("form", ["ZIP", "CSV archive", "JSON lines, gzip"])
+def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, form: str, harm: str) -> None:
+    path = FORMS[form](tmp_path, [(stars, f"{text} {os.urandom(200).hex()}") for stars, text in REVIEWS])
+    path.write_bytes(HARM[harm](path.read_bytes()))
+    assert str(path) in refusal(path)
+
+
+def test_what_holds_no_reviews_is_refused(tmp_path: Path) -> None:
+    assert "it begins with 'stars,text" in refusal(write_file(tmp_path, "a.csv", b"stars,text\n5,good\n"))
+    assert "b.json is empty" in refusal(write_file(tmp_path, "b.json", b""))
+    assert "b.gz is empty" in refusal(write_file(tmp_path, "b.gz", gzip.compress(b"")))
+    assert "it begins with '[{" in refusal(
+        write_file(tmp_path, "c.json", json.dumps([{"stars": 4, "text": "good"}]).encode())
+    )
+
+
+def test_a_folder_must_hold_reviews_once_and_whole(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "empty holds no JSON with reviews; it is empty" in refusal(tmp_path / "empty")
+    yelp_forms.write_csv_folder(tmp_path / "twice", REVIEWS)
+    yelp_forms.write_parquet_folder(tmp_path / "twice" / "more", REVIEWS)
+    write_file(tmp_path / "twice", "train.parquet", b"PAR1")
+    assert "holds reviews more than once (parquet in " in refusal(tmp_path / "twice")
+    write_file(tmp_path, "half/train.csv", table(REVIEWS))
+    said = refusal(tmp_path / "half")
+    assert "holds no test.csv beside train.csv" in said
+    assert f"data.path={tmp_path / 'half' / 'train.csv'}" in said
+
+
+def test_a_misspelt_path_gets_a_suggestion(tmp_path: Path) -> None:
+    path = FORMS["CSV archive"](tmp_path, REVIEWS)
+    assert "no such file or folder. Did you mean 'yelp_review_full_csv.tgz'?" in refusal(path.with_suffix(".tar"))
+
+
+def test_an_encrypted_or_unknown_zip_is_told(tmp_path: Path) -> None:
+    path = write_zip(tmp_path, {"a.json": json_arrays(REVIEWS)})
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        directory = archive.start_dir
+    content[8:10] = content[directory + 10 : directory + 12] = (9).to_bytes(2, "little")  # Deflate64, as of Windows
+    path.write_bytes(content)
+    assert "a.json in " in refusal(path)
+    assert "unpack it" in refusal(path)

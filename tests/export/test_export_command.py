@@ -1,0 +1,95 @@
+"""The export command."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from portable_runs import write_run
+
+from sentattn import run
+from sentattn.export import __main__ as export
+from sentattn.run import Run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return write_run(tmp_path_factory.mktemp("run"), "model=mean")
+
+
+def test_two_lines_say_all(made: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "find", {"latest": made}.__getitem__)
+    assert export.main(["run=latest"]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    graph = made.path / "onnx" / "model.onnx"
+    first, second = out.splitlines()
+    size = re.escape(f"{graph.stat().st_size / 1e6:.1f} MB")
+    assert re.fullmatch(
+        rf"{re.escape(str(graph))}: {size}, opset 18; largest difference from PyTorch \d\.\de-\d\d, of texts x tokens "
+        r"1 x 1, 1 x 2, 3 x 7, 1 x 9",
+        first,
+    )
+    assert second == f'read a text with it: python {made.path / "onnx" / "predict.py"} "This movie is amazing"'
+
+
+def test_a_named_folder_that_holds_an_earlier_export(made: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"sentattn": "0.0.1"}')
+    (folder / "model.onnx").write_text("old")
+    assert export.main([str(made.path), "format=onnx", f"output={folder}"]) == 0
+    assert (folder / "model.onnx").stat().st_size > 1000
+    assert (folder / "predict.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "run is missing"),
+        (["RUN", "format=torchscript"], "format=torchscript is not legal"),
+        (["RUN", "outptu=x"], "Did you mean 'output'?"),
+        (["HERE/none"], "is no folder"),
+        (["HERE"], "is no run directory"),
+        (["RUN", "output=RUN"], "holds something that is no export (config.yaml)"),
+        (["RUN", "output=RUN/config.yaml"], "is a file"),
+        (["RUN", "output=RUN/config.yaml/x"], "cannot be written"),
+    ],
+)
+def test_faults(
+    made: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    words = [word.replace("RUN", str(made.path)).replace("HERE", str(tmp_path)) for word in arguments]
+    assert export.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert sentence in err
+
+
+def test_a_run_without_a_model(made: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").write_text((made.path / "config.yaml").read_text())
+    assert export.main([str(tmp_path)]) == 2
+    assert "holds no trained model" in capsys.readouterr().err
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_without_the_extra_nothing_else_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = importlib.util.find_spec
+    missing = ("onnx", "onnxscript")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else found(name))
+    monkeypatch.setattr(run, "find", lambda path: pytest.fail("the run is looked for"))
+    assert export.main(["run=latest", "format=onnx"]) == 2
+    assert capsys.readouterr().err == (
+        'error: format=onnx needs onnx, onnxscript: type pip install "sentattn[onnx]".\n'
+    )
+
+
+def test_a_torch_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(metadata, "version", {"torch": "2.7.1+cu118"}.__getitem__)
+    assert export.main(["run=latest"]) == 2
+    assert "format=onnx needs torch 2.8 or newer: type pip install" in capsys.readouterr().err
