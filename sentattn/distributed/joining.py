@@ -21,7 +21,7 @@ from sentattn.errors import Interruption, SettingError, UserError
 MEET = timedelta(minutes=10)
 """How long ranks wait for one another at the beginning."""
 WORK = timedelta(days=7)
-"""How long they wait later, as for the leader that reads or judges; that a rank has died is noticed without it."""
+"""How long they wait later, as for rank 0 to read the data; a dead rank is noticed without this limit."""
 
 
 class Environment(LightningEnvironment):

@@ -118,7 +118,7 @@ def _wait(processes: list[subprocess.Popen[bytes]]) -> int | None:
 
 
 def _outcome(folder: Path, processes: list[subprocess.Popen[bytes]], dead: int | None, received: list[int]) -> run.Run:
-    """Returns the run if the leader has brought it to its end, and raises what kept it from that otherwise."""
+    """Returns the run if rank 0 has finished it, and raises the error otherwise."""
     record = run.Run(Path((folder / RUN).read_text(encoding="utf-8"))) if (folder / RUN).exists() else None
     if processes[0].returncode == 0:
         assert record is not None, "a training that came to its end has a run"

@@ -1,6 +1,6 @@
-"""The processes that train one model together: which of them this one is, and what they tell one another.
+"""The ranks of a training: which one this process is, and the collective operations between them.
 
-A training on one device has one rank, and none of these functions does anything then.
+A training on one device has one rank, and each of these functions returns at once then.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def rank() -> int:
     return 0 if _alone or not distributed.is_initialized() else distributed.get_rank()
 
 
-def is_leader() -> bool:
+def is_rank_zero() -> bool:
     """Returns whether this is the one rank that prints, logs and writes."""
     return not distributed.is_initialized() or distributed.get_rank() == 0
 
@@ -56,14 +56,14 @@ def alone() -> Iterator[None]:
 
 
 @contextmanager
-def leader_first() -> Iterator[None]:
-    """The leader does what is inside before the others do, who find its work in the cache."""
-    if several() and not is_leader():
+def rank_zero_first() -> Iterator[None]:
+    """Runs the block on rank 0 before the others, which find its result in the cache."""
+    if several() and not is_rank_zero():
         largest(0)
     try:
         yield
     finally:
-        if several() and is_leader():
+        if several() and is_rank_zero():
             largest(0)
 
 
@@ -87,13 +87,8 @@ def together() -> Iterator[None]:
 
 
 def is_agreed(error: BaseException) -> bool:
-    """Returns whether all ranks raise this error, so that it is enough if the leader tells it."""
+    """Returns whether all ranks raise this error, so that it is enough if rank 0 prints it."""
     return error is _agreed
-
-
-def anyone(flag: bool) -> bool:
-    """Returns whether the flag is up on any rank."""
-    return bool(largest(int(flag))[0])
 
 
 def largest(*numbers: int) -> list[int]:
@@ -115,8 +110,8 @@ def gather(thing: Thing) -> list[Thing]:
     return everyone
 
 
-def from_leader(thing: Thing) -> Thing:
-    """Returns what the leader has."""
+def from_rank_zero(thing: Thing) -> Thing:
+    """Returns rank 0's object on every rank."""
     if not several():
         return thing
     box: list[Any] = [thing]
@@ -125,12 +120,12 @@ def from_leader(thing: Thing) -> Thing:
     return shared
 
 
-def wait_for_leader() -> None:
-    """Waits until the leader has come here too, who does not mind whether anyone still waits."""
+def wait_for_rank_zero() -> None:
+    """Waits for rank 0, which itself does not fail if the others have gone."""
     try:
-        from_leader(None)
+        from_rank_zero(None)
     except RuntimeError:
-        if not is_leader():
+        if not is_rank_zero():
             raise
 
 
@@ -167,8 +162,8 @@ class _SumOverRanks(torch.autograd.Function):
         return gradient * world()
 
 
-def part_noise() -> None:
-    """Gives each rank random numbers of its own, so that they do not all drop out alike; the leader keeps its own."""
+def offset_seed_by_rank() -> None:
+    """Offsets the seed by the rank, so that dropout differs between ranks; rank 0 keeps its random numbers."""
     if rank():
         torch.manual_seed(torch.initial_seed() + rank())
 

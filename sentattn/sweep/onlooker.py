@@ -35,7 +35,7 @@ class Onlooker(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         prune = bool(self._channel and self._report(self._channel, trainer))
-        if ranks.from_leader(prune):
+        if ranks.from_rank_zero(prune):
             raise Pruned
 
     def _report(self, channel: Channel, trainer: Trainer) -> bool:

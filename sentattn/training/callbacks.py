@@ -81,7 +81,7 @@ class EpochRecorder(Callback):
         self.train_seconds = state_dict["train_seconds"]
         self._started -= state_dict["seconds"]
         # Lines of epochs that came after the checkpoint are of a training that will come again.
-        if ranks.is_leader():
+        if ranks.is_rank_zero():
             write_atomically(self.path, "".join(map(_line, self.rows)))
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -109,7 +109,7 @@ class EpochRecorder(Callback):
         row["train_seconds"] = self.train_seconds
         self.rows.append(row)
         self._tokens = [torch.stack(self._tokens).sum()] if self._tokens else []
-        if ranks.is_leader():
+        if ranks.is_rank_zero():
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(_line(row))
 

@@ -83,11 +83,11 @@ def _train_here(
 ) -> run.Run:
     """Trains in this process, which may be one of several ranks; the first of them keeps the record."""
     record = None
-    with Signals() as signals, Progress(shown=ranks.is_leader()) as progress, ExitStack() as held:
+    with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as held:
         try:
             with ranks.together():
                 record = resumable(resume) if resume else None
-                if ranks.is_leader():
+                if ranks.is_rank_zero():
                     run.require_writable(settings["output_dir"])
                     require_package(settings["logger"])
                     if record:
@@ -95,15 +95,15 @@ def _train_here(
                 prepared = prepare(settings, progress)
                 if record:
                     require_same(record, about(prepared.setting, prepared.data.fingerprint))
-                elif ranks.is_leader():
+                elif ranks.is_rank_zero():
                     record = run.create(settings, directory)
                     held.enter_context(run.lock(record.path))
-            record = ranks.from_leader(record)
-            assert record is not None, "the leader has made it"
+            record = ranks.from_rank_zero(record)
+            assert record is not None, "rank 0 has created it"
             announce(record.path)
             training = _Training(settings, prepared, record, signals, progress)
             result = training.run(study=study, onlookers=callbacks, resumed=resume is not None)
-            ranks.wait_for_leader()
+            ranks.wait_for_rank_zero()
         except Interruption as interruption:
             discard_untrained(record)
             raise Interruption(interruption.number, advice(record)) from None
@@ -133,7 +133,7 @@ class _Training:
         result = _about(self.settings, self.prepared, study)
         name, total = result["model"], result["parameters"]["total"]
         print(f"{name}: {total:,} parameters. Run: {self.record.path}")
-        mirror = self._open_mirror(study, resumed=resumed) if ranks.is_leader() else None
+        mirror = self._open_mirror(study, resumed=resumed) if ranks.is_rank_zero() else None
         recorder = EpochRecorder(self.record.path / run.METRICS, **self.settings["objective"])
         checkpoints = self._checkpoints(recorder)
         looking = watchers(recorder, self.prepared.data, mirror)
@@ -141,7 +141,7 @@ class _Training:
         try:
             with told_when_short():
                 self._fit(callbacks, mirror, checkpoints.last if resumed else None)
-                if ranks.is_leader():
+                if ranks.is_rank_zero():
                     with ranks.alone():
                         self.prepared.lit.load_state_dict(checkpoints.best_weights())
                         judged = judge_all(self.settings, self.prepared, self.progress)
@@ -190,7 +190,7 @@ class _Training:
 
     def _close(self, mirror: Mirror | None, result: dict[str, Any]) -> None:
         """Writes the result where the run came to an end, and then closes the mirror."""
-        if result["status"] is not None and ranks.is_leader():
+        if result["status"] is not None and ranks.is_rank_zero():
             self.record.write_result(result)
         if mirror is not None:
             summary = {"best_epoch": result["best_epoch"], **result["metrics"]}

@@ -62,7 +62,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
 
 def _read(settings: Settings, progress: Progress) -> TextData:
     data = build.build_data(settings)
-    with ranks.leader_first():
+    with ranks.rank_zero_first():
         data.prepare(progress)
     progress.close()
     for sentence in data.report:

@@ -62,11 +62,11 @@ def train_all(request: Request, train: Train) -> list[Run]:
 def _train(settings: Mapping[str, Any], request: Request, train: Train) -> Run:
     if request.resume is None:
         return train(settings, resume=None)
-    if request.seeds > 1 and (done := ranks.from_leader(finished(settings))):
+    if request.seeds > 1 and (done := ranks.from_rank_zero(finished(settings))):
         print(f"{done} is finished.")
         return load(done)
     # Looking for it takes locks, so that several ranks would find one another.
-    found = ranks.from_leader(unfinished(settings) if ranks.is_leader() else None)
+    found = ranks.from_rank_zero(unfinished(settings) if ranks.is_rank_zero() else None)
     print(f"Continuing {found}." if found else "No interrupted run of these settings: a new one begins.")
     return train(settings, resume=found)
 

@@ -47,7 +47,7 @@ def test_ranks_share_every_batch_of_one_process(lengths, batch_size, epoch, worl
             assert sorted(row for part in parts for row in part) == sorted(batch)
             sizes = list(map(len, parts))
             assert max(sizes) - min(sizes) <= 1
-            assert sizes[0] == max(sizes), "the leader is never the one without a row"
+            assert sizes[0] == max(sizes), "rank 0 is never the one without a row"
 
 
 def test_shares_come_in_another_order_each_epoch() -> None:

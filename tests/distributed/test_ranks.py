@@ -12,18 +12,18 @@ from sentattn.errors import DataError, RunError, SettingError
 
 def test_one_process_is_its_own_leader_and_hears_itself() -> None:
     tensor = torch.tensor([1.0, 2.0], requires_grad=True)
-    assert (ranks.world(), ranks.rank(), ranks.is_leader(), ranks.several()) == (1, 0, True, False)
+    assert (ranks.world(), ranks.rank(), ranks.is_rank_zero(), ranks.several()) == (1, 0, True, False)
     assert ranks.summed(tensor) is tensor
     assert ranks.total(tensor) is tensor
     assert ranks.gather("x") == ["x"]
-    assert ranks.from_leader("x") == "x"
+    assert ranks.from_rank_zero("x") == "x"
     assert ranks.largest(3, 0) == [3, 0]
-    ranks.wait_for_leader()
+    ranks.wait_for_rank_zero()
 
 
 def test_one_process_keeps_its_random_numbers() -> None:
     before = torch.get_rng_state()
-    ranks.part_noise()
+    ranks.offset_seed_by_rank()
     assert torch.equal(torch.get_rng_state(), before)
 
 

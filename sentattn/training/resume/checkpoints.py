@@ -67,7 +67,7 @@ class Checkpoints(Checkpoint):
         self._written = time.monotonic()
         self.signals.take_over()  # Lightning would end the training at a place that cannot be gone back to
         self.signals.deferred = True
-        ranks.part_noise()
+        ranks.offset_seed_by_rank()
         if self._loaded is not None:
             # Lightning asks for the loader, to count its batches, before it knows where in the epoch they go on.
             assert isinstance(trainer.train_dataloader, BatchLoader)
@@ -104,7 +104,7 @@ class Checkpoints(Checkpoint):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self._write(trainer, batches=0):
             raise RunError(f"The epoch cannot be kept: {self.last} cannot be written.")
-        if self.recorder.rows[-1] is self.recorder.best and ranks.is_leader():
+        if self.recorder.rows[-1] is self.recorder.best and ranks.is_rank_zero():
             _replace_by_copy(self.last, self.folder / BEST)
         self._end_together()
 
@@ -137,8 +137,8 @@ class Checkpoints(Checkpoint):
             trainer.save_checkpoint(beside, weights_only=False)
         except OSError as error:
             trainer.strategy.barrier()  # where the other ranks wait, behind what failed here
-            return ranks.from_leader(self._cannot(error))
-        return ranks.from_leader(not ranks.is_leader() or self._replace(beside))
+            return ranks.from_rank_zero(self._cannot(error))
+        return ranks.from_rank_zero(not ranks.is_rank_zero() or self._replace(beside))
 
     def _replace(self, beside: Path) -> bool:
         try:

@@ -63,7 +63,7 @@ def advice(record: run.Run | None) -> str:
 
 def discard_untrained(record: run.Run | None) -> None:
     """Removes a run directory in which nothing was trained yet."""
-    if record is not None and not _last(record).is_file() and ranks.is_leader():
+    if record is not None and not _last(record).is_file() and ranks.is_rank_zero():
         shutil.rmtree(record.path, ignore_errors=True)
 
 
