@@ -1,18 +1,23 @@
-"""Settings to objects. Here alone it is known that settings come as nested dictionaries with `_target_`."""
+"""Settings to objects. Only this module calls what a `_target_` names; `config.targets` says what it may name."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hydra.utils import get_object
-
+from sentattn.config.targets import TARGET
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import one_of
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
+from sentattn.models.attention.base import Attention
 from sentattn.models.classifier import TextClassifier
+from sentattn.models.embedding import Embedding
+from sentattn.models.encoders.base import Encoder
+from sentattn.models.head import Head
+from sentattn.models.pooling import Pooling
 from sentattn.optimizers import parameter_groups
 
 if TYPE_CHECKING:
@@ -23,21 +28,48 @@ if TYPE_CHECKING:
 
     from sentattn.data.text_data import TextData
     from sentattn.loggers import Mirror
-    from sentattn.models.attention.base import Attention
     from sentattn.training.lit_module import LitClassifier
 
 Settings = Mapping[str, Any]
 
 
-def instantiate(node: Settings, **filled: Any) -> Any:
-    """Calls a node's `_target_` with the node's other settings and what is filled in."""
-    arguments = {key: value for key, value in node.items() if key != "_target_"}
-    return get_object(node["_target_"])(**arguments, **filled)
+def instantiate(node: Settings, base: type | None = None, /, **filled: Any) -> Any:
+    """Calls a node's `_target_` with the node's other settings and what is filled in.
+
+    Args:
+        node: The settings of one slot. Loaded ones went through `config.targets.admit`.
+        base: The class of which the target has to be one; None for any callable.
+        filled: Further arguments.
+
+    Raises:
+        SettingError: If there is no such class, or it is no `base`.
+    """
+    arguments = {key: value for key, value in node.items() if key != TARGET}
+    return find(node[TARGET], base)(**arguments, **filled)
+
+
+def find(target: str, base: type | None = None) -> Any:
+    """Returns the class or function at a dotted path.
+
+    Raises:
+        SettingError: If there is none, or it is no `base`.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be imported: {error}.")) from error
+    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+        message = f"{TARGET} {target} must be a class derived from {base.__module__}.{base.__qualname__}."
+        raise SettingError(Fault(TARGET, "type", message))
+    return found
 
 
 def build_data(settings: Settings) -> TextData:
     """Returns the data module; nothing is read yet."""
-    data: TextData = instantiate(settings["data"])
+    from sentattn.data.text_data import TextData
+
+    data: TextData = instantiate(settings["data"], TextData)
     data.seed = settings["seed"]
     return data
 
@@ -53,13 +85,15 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     Raises:
         SettingError: If a slot refuses its settings.
     """
-    embedding = instantiate(node["embedding"], num_embeddings=num_embeddings)
-    encoder = instantiate(node["encoder"], dim=embedding.out_dim)
+    embedding = instantiate(node["embedding"], Embedding, num_embeddings=num_embeddings)
+    encoder = instantiate(node["encoder"], Encoder, dim=embedding.out_dim)
     attention = build_attention(node["attention"], dim=encoder.out_dim, bidirectional=encoder.bidirectional)
-    pooling = instantiate(node["pooling"], dim=attention.out_dim, hops=attention.hops)
-    head = instantiate(node["head"], dim=pooling.out_dim, classes=classes)
+    pooling = instantiate(node["pooling"], Pooling, dim=attention.out_dim, hops=attention.hops)
+    head = instantiate(node["head"], Head, dim=pooling.out_dim, classes=classes)
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
-    model: TextClassifier = get_object(node["_target_"])(name=node["name"], init_std=node.get("init_std"), **slots)
+    model: TextClassifier = find(node[TARGET], TextClassifier)(
+        name=node["name"], init_std=node.get("init_std"), **slots
+    )
     return model
 
 
@@ -73,8 +107,10 @@ def build_attention(node: Settings, **offered: Any) -> Attention:
     Raises:
         SettingError: If the attention refuses its settings.
     """
-    takes = inspect.signature(get_object(node["_target_"])).parameters
-    attention: Attention = instantiate(node, **{name: value for name, value in offered.items() if name in takes})
+    takes = inspect.signature(find(node[TARGET], Attention)).parameters
+    attention: Attention = instantiate(
+        node, Attention, **{name: value for name, value in offered.items() if name in takes}
+    )
     return attention
 
 

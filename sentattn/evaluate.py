@@ -7,6 +7,7 @@ usage: python -m sentattn.evaluate run=DIR [split=test] [output=FILE.json] [data
   output   file for the figures, as JSON
   data     other data with the same labels; data.* are its settings. Of a table, data.test=FILE is enough: columns
            that are not named are those of the run's own table
+  trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
 The texts are read with the vocabulary and the length that the run was trained with.
 
@@ -29,7 +30,7 @@ from sentattn.config import command_line
 from sentattn.errors import RunError
 
 COLUMNS = ("text", "label")
-KEYS = {"run": "str", "split": 'Literal["val", "test"]', "output": "str"}
+KEYS = {"run": "str", "split": 'Literal["val", "test"]', "output": "str", "trust": "bool"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,8 +45,8 @@ def _command(arguments: list[str]) -> None:
     arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
     own, rest = command_line.take(arguments, list(KEYS))
     given = command_line.raw_arguments(own, KEYS, required=["run"])
-    record = find(given["run"])
-    settings = override(record.settings, rest, only=["data"])
+    record = find(given["run"], trust=given.get("trust", False))
+    settings = override(record.settings, rest, only=["data"], trust=record.trust)
     _keep_columns(settings["data"], record.settings["data"], typed=[word.partition("=")[0] for word in rest])
 
     from sentattn.training.evaluating import evaluate

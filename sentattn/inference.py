@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sentattn.build import build_model
+from sentattn.config.groups import Choices
+from sentattn.config.targets import admit
 from sentattn.data.batching import pad
 from sentattn.data.text import Encoded, Tokenizer
-from sentattn.errors import DataError, RunError
+from sentattn.errors import DataError, RunError, SettingError
 from sentattn.insight.prediction import Prediction
 from sentattn.models.classifier import TextClassifier
 
@@ -55,11 +58,16 @@ class Classifier:
         save_file(weights, folder / WEIGHTS)
 
     @classmethod
-    def load(cls, folder: Path) -> Classifier:
-        """Reads what `save` wrote.
+    def load(cls, folder: Path, *, trust: bool = False) -> Classifier:
+        """Reads what `save` wrote; runs no code that is named there.
+
+        Args:
+            folder: The folder.
+            trust: Whether the model may be of classes outside sentattn, whose code is then run.
 
         Raises:
             RunError: If a file is missing or damaged.
+            SettingError: If the model is of a class outside sentattn, and there is no trust.
         """
         for name in (WEIGHTS, CONFIG, TOKENIZER, LABELS):
             if not (folder / name).is_file():
@@ -72,8 +80,11 @@ class Classifier:
             text = config["text"]
             reading = {"max_length": text["max_length"], "clip": text["clip"], "rules": text.get("tokenizer", "words")}
             tokenizer = Tokenizer.load(folder / TOKENIZER, **reading)
-            model = build_model(config["model"], num_embeddings=len(tokenizer), classes=len(labels))
+            node = admit({"model": config["model"]}, Choices.of(), trust=trust)["model"]
+            model = build_model(node, num_embeddings=len(tokenizer), classes=len(labels))
             model.load_state_dict(load_file(folder / WEIGHTS))
+        except SettingError as error:
+            raise SettingError(*(replace(one, message=f"{folder / CONFIG}: {one}") for one in error.faults)) from error
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
             raise RunError(f"The model in {folder} cannot be read: {str(error).splitlines()[0]}") from error
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)

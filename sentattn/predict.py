@@ -15,6 +15,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
               on both axes (plot=), as lists of rows (json) or as the heaviest ones (text); default true
               for text=, false for input=, since they grow with the square of the length
   batch_size  texts read at once; default 64 (with pairs one at a time)
+  trust       trust=true loads a run with classes of your own: it can run any code that the run names
 
 Examples:
   python -m sentattn.predict run=latest text="It's great, but slow (10/10)!"
@@ -49,6 +50,7 @@ KEYS = {
     "format": 'Literal["text", "json"]',
     "pairs": "bool",
     "batch_size": "Count",
+    "trust": "bool",
 }
 MOST_PLOTTED, MOST_PLOTTED_WITH_PAIRS = 50, 10
 FEW = 5
@@ -66,7 +68,7 @@ def _command(arguments: list[str]) -> None:
 
     from sentattn.run import find
 
-    record = find(given["run"])
+    record = find(given["run"], trust=given.get("trust", False))
     classifier = record.classifier
     column = given.get("column") or record.settings.get("data", {}).get("text", "text")
     left_out: list[str] = []

@@ -32,14 +32,17 @@ class Run:
 
     Args:
         path: The run directory.
+        trust: Whether its model may be of classes outside sentattn, whose code is then run.
 
     Attributes:
         path: The run directory.
+        trust: As given.
         settings: The resolved settings.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, trust: bool = False) -> None:
         self.path = path
+        self.trust = trust
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -89,7 +92,7 @@ class Run:
         """
         from sentattn.inference import Classifier
 
-        return Classifier.load(self.path / MODEL)
+        return Classifier.load(self.path / MODEL, trust=self.trust)
 
     def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> list[Prediction]:
         """Predicts texts: labels, probabilities, tokens and attention.
@@ -138,8 +141,12 @@ class Run:
         pq.write_table(pa.concat_tables(tables), self.path / PREDICTIONS, compression="zstd")
 
 
-def load(path: str | os.PathLike[str]) -> Run:
-    """Opens a run directory.
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
+    """Opens a run directory; nothing in it is executed.
+
+    Args:
+        path: The run directory.
+        trust: Whether its model may be of classes of your own, whose code is then run.
 
     Raises:
         RunError: If there is none at the path.
@@ -153,21 +160,21 @@ def load(path: str | os.PathLike[str]) -> Run:
         raise RunError(
             f"{path} is no run directory: it has no {CONFIG}. `python -m sentattn.list runs` shows the runs."
         )
-    return Run(path)
+    return Run(path, trust=trust)
 
 
-def find(path: str) -> Run:
+def find(path: str, *, trust: bool = False) -> Run:
     """Opens a run directory, or with `latest` the newest finished run under `outputs/`.
 
     Raises:
         RunError: If there is none.
     """
     if path != "latest":
-        return load(path)
+        return load(path, trust=trust)
     finished = [result for result in Path("outputs").glob(f"**/{RESULT}") if (result.parent / MODEL).is_dir()]
     if not finished:
         raise RunError("run=latest: outputs/ holds no finished run yet; train one with `python -m sentattn.train`.")
-    return load(max(finished, key=lambda result: result.stat().st_mtime).parent)
+    return load(max(finished, key=lambda result: result.stat().st_mtime).parent, trust=trust)
 
 
 def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
@@ -191,7 +198,7 @@ def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
         write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise _unwritable(settings["output_dir"], error) from error
-    return Run(path)
+    return Run(path, trust=True)  # its classes are those of this process
 
 
 @contextmanager

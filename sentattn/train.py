@@ -1,6 +1,6 @@
 """Train a model, keep its best epoch by validation, test it once, write the run.
 
-usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [seeds=N] [check=true]
+usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=true] [seeds=N] [check=true]
                                 [--cfg job] [--config-dir FOLDER]
 
   data=demo                demo, imdb, yelp, or table for your own; data.limit=500 for a quick look
@@ -22,6 +22,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [seeds=N
   seeds                    seeds=3 trains three runs, with the seeds from `seed` on, and tells their mean
   from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
   resume                   resume=DIR goes on with an interrupted run to the same end; resume=auto finds it
+  trust                    trust=true lets these load classes of your own, which can run any code
   check                    check=true stops before the training: shapes, parameters, memory and time to expect
   checkpoint_minutes=5     between two checkpoints inside an epoch; 0 writes one after each step
 

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -17,15 +16,16 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from sentattn.config.arguments import LAST, Faults, Typed, read, split_folders
+from sentattn.config.arguments import Faults, Typed, read, split_folders
 from sentattn.config.checks import Check
 from sentattn.config.composition import Composition
 from sentattn.config.groups import Choices, at
 from sentattn.config.picks import pick
-from sentattn.config.placing import first_line, laid, put
+from sentattn.config.placing import first_line, laid, literal
 from sentattn.config.quirks import pick_quirks
 from sentattn.config.rules import check_combinations
-from sentattn.config.schema import OF_THE_TRAINING, RAW, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import OF_THE_TRAINING, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.targets import admit, stable
 from sentattn.config.vector_size import with_size
 from sentattn.errors import SettingError
 
@@ -54,18 +54,23 @@ def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
     return settings
 
 
-def override(settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence[str] | None = None) -> dict[str, Any]:
+def override(
+    settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence[str] | None = None, trust: bool = False
+) -> dict[str, Any]:
     """Lays typed settings over saved ones; a choice such as `data=imdb` replaces the node.
 
     Args:
         settings: Resolved settings, such as a run's `config.yaml`. They stay as they are.
         args: What was typed, as for `compose`.
         only: Top-level keys that may be changed; None for all.
+        trust: Whether the saved settings may name any class; see `sentattn.config.targets`.
 
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
     typed, choices, faults = _read(args)
+    # Typed values follow references; what was saved is text, also where it looks like a reference.
+    changed = literal(admit(settings, choices, trust=trust))
     for one in typed:
         if only is not None and one.key.replace("/", ".").partition(".")[0] not in only:
             faults.add(f"{one}: only {' and '.join(only)} can be changed here.", one.position)
@@ -75,13 +80,10 @@ def override(settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence
     picks, values = pick(typed, choices, faults)
     if "experiment" in picks:
         faults.add(f"experiment={picks.pop('experiment')} cannot be laid over saved settings; type its settings.")
-    changed = copy.deepcopy(dict(settings))
     values = _without_faithful(values, changed, faults)
     chosen = choices.chosen(changed)
-    texts = _set_aside_texts(changed, choices)
     if picks:
         chosen |= _graft(changed, picks, choices)
-    values = [*(text for text in texts if text.key.partition(".")[0] not in picks), *values]
     if only is None:  # otherwise the model is trained, and its vectors are its own
         values = with_size(changed, values, choices, faults)
     changed, written = laid(changed, values, choices, faults)
@@ -114,14 +116,6 @@ def _without_faithful(values: Sequence[Typed], settings: Mapping[str, Any], faul
     return [one for one in values if one.key != "faithful"]
 
 
-def _set_aside_texts(settings: dict[str, Any], choices: Choices) -> list[Typed]:
-    """Takes texts and paths out of saved settings: they may look like references and are none."""
-    texts = [Typed(LAST, key, text, text) for key in sorted(RAW) if isinstance(text := at(settings, key), str)]
-    for text in texts:
-        put(settings, replace(text, value=None), choices)
-    return texts
-
-
 def _read(args: Sequence[str]) -> tuple[list[Typed], Choices, Faults]:
     """Reads what was typed: the settings, the choices there are, and the faults so far."""
     words, folders = split_folders(args)
@@ -137,7 +131,7 @@ def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> 
         settings: The resolved settings.
         vectors: Hash of the vectors that the words start from: their file may have any name on another machine.
     """
-    kept = _without(settings, "")
+    kept = _without(stable(settings), "")
     if vectors is not None:
         kept["vectors"] = vectors
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]

@@ -16,6 +16,9 @@ from sentattn.config.schema import RAW
 from sentattn.config.settable import annotation
 from sentattn.errors import SettingError
 
+NOT_A_REFERENCE = "$\x00{"
+"""Stands for the beginning of a reference in texts that hold none."""
+
 
 def laid(
     settings: dict[str, Any], values: Sequence[Typed], choices: Choices, faults: Faults
@@ -75,9 +78,22 @@ def put(settings: dict[str, Any], one: Typed, choices: Choices) -> None:
     node[last] = one.value
 
 
+def literal(value: Any, sign: str = "${", other: str = NOT_A_REFERENCE) -> Any:
+    """Returns settings in which texts are never references; `_resolved` restores them.
+
+    Loaded settings are resolved already: `${oc.env:HOME}` in them is a text like any other.
+    """
+    if isinstance(value, Mapping):
+        return {key: literal(inner, sign, other) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [literal(item, sign, other) for item in value]
+    return value.replace(sign, other) if isinstance(value, str) else value
+
+
 def _resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
     try:
         resolved = OmegaConf.to_container(OmegaConf.create(dict(settings)), resolve=True)
+        resolved = literal(resolved, NOT_A_REFERENCE, "${")
     except OmegaConfBaseException as error:
         raise SettingError(f"A reference in the configuration leads nowhere: {first_line(error)}") from error
     assert isinstance(resolved, dict)

@@ -17,7 +17,7 @@ from sentattn.config.schema import TOP
 from sentattn.errors import SettingError, UserError
 
 AUTO = "auto"
-OWN: dict[str, str] = {"seeds": "Count", "from": "str", "check": "bool", "resume": "str"}
+OWN: dict[str, str] = {"seeds": "Count", "from": "str", "check": "bool", "resume": "str", "trust": "bool"}
 """The command's own keys with their annotations: no settings, so no run keeps them."""
 ABOUT: dict[str, tuple[object, str]] = {
     "seeds": (1, "Runs to train, one after another: with the seeds from `seed` on, a run directory each."),
@@ -32,9 +32,20 @@ ABOUT: dict[str, tuple[object, str]] = {
         "An interrupted run directory that is continued with its own settings; `auto` continues the newest "
         "interrupted run of the settings typed, or begins one.",
     ),
+    "trust": (
+        False,
+        "Let `from` and `resume` load classes of your own that the saved settings name; they can run any code. Those "
+        "of a `--config-dir` that is typed need no trust.",
+    ),
 }
 """Their defaults and meaning."""
-EXAMPLES = {"seeds": "seeds=3", "from": "from=DIR", "check": "check=true", "resume": "resume=DIR"}
+EXAMPLES = {
+    "seeds": "seeds=3",
+    "from": "from=DIR",
+    "check": "check=true",
+    "resume": "resume=DIR",
+    "trust": "trust=true",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ def read_request(arguments: Sequence[str]) -> Request:
     """Reads the arguments of a training.
 
     Args:
-        arguments: Settings as for `compose`, and `seeds=N`, `from=DIR`, `check=true`, `resume=DIR`.
+        arguments: Settings as for `compose`, and `seeds=N`, `from=DIR`, `check=true`, `resume=DIR`, `trust=true`.
 
     Raises:
         SettingError: With all faults, those of the command's own keys first.
@@ -143,6 +154,8 @@ def _conflicts(given: dict[str, Any], rest: Sequence[str]) -> list[str]:
     faults = []
     if resume is not None and given.get("check"):
         faults.append(f"check=true looks at a training before it begins: leave out resume={resume}.")
+    if given.get("trust") and resume in (None, AUTO) and "from" not in given:
+        faults.append("trust=true has no effect without from= or resume=DIR: leave it out.")
     if resume in (None, AUTO):
         return faults
     if "from" in given:
@@ -160,11 +173,11 @@ def _conflicts(given: dict[str, Any], rest: Sequence[str]) -> list[str]:
 
 def _settings(given: dict[str, Any], rest: Sequence[str]) -> dict[str, Any]:
     words, folders = _without_folders(rest)
-    resume = given.get("resume", AUTO)
+    resume, trust = given.get("resume", AUTO), given.get("trust", False)
     if resume != AUTO:
-        return override(completed(run.load(resume).settings), folders)
+        return override(completed(run.load(resume).settings), folders, trust=trust)
     if "from" in given:
-        return override(read_saved(given["from"], folders), [*folders, *words])
+        return override(read_saved(given["from"], folders), [*folders, *words], trust=trust)
     return compose(rest)
 
 

@@ -11,7 +11,7 @@ import yaml
 from sentattn import run
 from sentattn.config.compose import compose
 from sentattn.config.settable import TARGET
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 OVERRIDES = "overrides"
 """A file with this key holds a list of a training's arguments; without it, it holds all settings."""
@@ -64,6 +64,10 @@ def _loaded(file: Path) -> dict[str, Any]:
 def _composed(arguments: Any, file: Path, folders: Sequence[str]) -> dict[str, Any]:
     if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
         raise SettingError(f"from={file}: {OVERRIDES} is a list of arguments such as [model=structured, data=imdb].")
+    if options := [word for word in arguments if word.startswith("-")]:
+        # A folder of choices can name any class, so only the user names one.
+        message = f"from={file}: {OVERRIDES} holds {options[0]}; options belong on the command line."
+        raise SettingError(Fault(OVERRIDES, "unsafe", message))
     try:
         return compose([*arguments, *folders])
     except SettingError as error:

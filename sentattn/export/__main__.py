@@ -5,6 +5,7 @@ usage: python -m sentattn.export run=DIR [format=onnx] [output=FOLDER]
   run      run directory, or `latest`; it may also stand without a key
   format   onnx (default)
   output   folder for the files; default onnx/ in the run directory. An earlier export there is replaced
+  trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
 What is written: model.onnx (tokens and lengths to probabilities and attention; any number of texts, of any length up
 to the run's data.max_length), tokenizer.json, labels.json, config.json (how to feed it) and predict.py, which needs
@@ -30,7 +31,7 @@ from pathlib import Path
 from sentattn.config import command_line
 from sentattn.errors import SettingError
 
-KEYS = {"run": "str", "format": 'Literal["onnx"]', "output": "str"}
+KEYS = {"run": "str", "format": 'Literal["onnx"]', "output": "str", "trust": "bool"}
 NEEDED = ("onnx", "onnxruntime", "onnxscript")
 OLDEST_TORCH = (2, 8)
 FOLDER = "onnx"
@@ -48,7 +49,7 @@ def _command(arguments: list[str]) -> None:
 
     from sentattn.run import find
 
-    record = find(given["run"])
+    record = find(given["run"], trust=given.get("trust", False))
     folder = Path(given["output"]) if "output" in given else record.path / FOLDER
     classifier = record.classifier
 

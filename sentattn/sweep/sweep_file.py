@@ -102,6 +102,8 @@ def _settings(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faul
         key, equals, text = word.partition("=")
         if not equals:
             faults.add(f"{shown}: {word!r} is no override; it is written key=value.")
+        elif key.startswith("-") or key == "trust":
+            faults.add(f"{shown}: {word} belongs on the command line; a file is not asked what to trust.")
         elif key in draft.overrides:
             faults.add(f"{shown}: {key} is given twice among the overrides: leave one out.")
         elif key in keys.TYPED or key.partition(".")[0] in keys.COMPONENTS:

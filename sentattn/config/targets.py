@@ -1,0 +1,115 @@
+"""Which classes settings may name with `_target_`, where these classes are now, and what hashes call them.
+
+A run directory or a file of settings may come from anybody. Loading one must not run code that it names, so a loaded
+`_target_` has to be one that the package's own `conf/` names for the same slot, a library's class from the generated
+table, or one from a folder that the user typed (`--config-dir`). `trust=true` lifts that. Nothing is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sentattn.config.groups import Choices, at, load
+from sentattn.errors import Fault, SettingError
+
+TARGET = "_target_"
+
+MOVED: dict[str, str] = {}
+"""A class's path when the first runs were saved -> its path now.
+
+Whoever moves or renames a class that `conf/` names adds a line, and changes the `_target_` in `conf/`. If the class is
+moved again, change the right side. The left side never changes: it is what `setting_hash` calls the class.
+"""
+STABLE = {now: first for first, now in MOVED.items()}
+
+LIBRARY: dict[str, frozenset[str]] = {
+    "optimizer": frozenset(
+        f"torch.optim.{module}{name}"
+        for name in [
+            "Adadelta",
+            "Adafactor",
+            "Adagrad",
+            "Adam",
+            "AdamW",
+            "Adamax",
+            "ASGD",
+            "NAdam",
+            "RAdam",
+            "RMSprop",
+            "Rprop",
+            "SGD",
+        ]
+        for module in ("", f"{'_' if name == 'Adafactor' else ''}{name.lower()}.")
+    ),
+    "trainer": frozenset({"pytorch_lightning.Trainer", "pytorch_lightning.trainer.trainer.Trainer"}),
+}
+"""Classes of libraries that are safe to call with any settings, by slot."""
+
+
+def current(settings: Any) -> Any:
+    """Returns saved settings with each `_target_` where its class is now."""
+    return _renamed(settings, MOVED)
+
+
+def stable(settings: Any) -> Any:
+    """Returns settings with each `_target_` as the first runs were saved with it: what is hashed."""
+    return _renamed(settings, STABLE)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, Mapping):
+        renamed = {key: _renamed(inner, names) for key, inner in value.items()}
+        if isinstance(target := renamed.get(TARGET), str):
+            renamed[TARGET] = names.get(target, target)
+        return renamed
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
+
+
+def admit(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) -> dict[str, Any]:
+    """Returns saved settings, the classes in them at their current paths, if each fits its slot.
+
+    Args:
+        saved: What was loaded.
+        choices: The configuration folders of the package and those that the user typed.
+        trust: Whether the user trusts the origin: then any class may be named.
+
+    Raises:
+        SettingError: With every class that may not be named, kind `unsafe`.
+    """
+    settings: dict[str, Any] = current(saved)
+    faults = [
+        Fault(
+            path,
+            "unsafe",
+            f"{path} names {node[TARGET]}, which is no {path} of sentattn. Loading runs no code that a file names; "
+            "if it is a class of your own, and you trust where the file comes from, type trust=true.",
+        )
+        for path, node in _nodes(settings, "")
+        if not trust and node[TARGET] not in allowed(path, choices)
+    ]
+    if faults:
+        raise SettingError(*faults)
+    return settings
+
+
+def _nodes(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields every mapping with a `_target_`, wherever it is."""
+    if isinstance(value, Mapping):
+        if TARGET in value:
+            yield path, value
+        for key, inner in value.items():
+            yield from _nodes(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _nodes(inner, f"{path}[{number}]")
+
+
+def allowed(path: str, choices: Choices) -> tuple[object, ...]:
+    """Returns the targets that a slot, such as `model.attention`, may have."""
+    group = path.replace(".", "/")
+    base = at(load(choices.folders[0] / "train.yaml"), path)
+    nodes = [base] if isinstance(base, Mapping) else []
+    if group in choices.groups() and group != "experiment":
+        nodes += [choices.node(group, name) for name in choices.names(group)]
+    return (*(node[TARGET] for node in nodes if TARGET in node), *LIBRARY.get(path, ()))
