@@ -20,7 +20,7 @@ import optuna
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.space import Dimension, Value, read_dimension
+from sentattn.sweep.search_space import Dimension, Value, read_dimension
 
 PRUNE = {"model/pooling": ("prune",)}
 RANGES: dict[str, tuple[str, Mapping[str, tuple[Value, ...]]]] = {

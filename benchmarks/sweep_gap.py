@@ -21,13 +21,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.member import Member
 from sentattn.sweep.owner import Owner
-from sentattn.sweep.plan import read_plan
-from sentattn.sweep.running import Ending, Running
 from sentattn.sweep.slots import Slot
-from sentattn.sweep.study import Study
-from sentattn.sweep.suggestion import setting
+from sentattn.sweep.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
 RANGES = ("model.attention.hops=range(1,9)", "optimizer.lr=interval(0.001,0.01)")
@@ -66,22 +65,24 @@ class Gaps:
         self.gaps: list[float] = []
         self._ended: float | None = None
 
-    def started(self, trial: Running) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """A trial was handed over."""
-        self.handed[trial.asked.number] = time.monotonic()
+        self.handed[trial.number] = time.monotonic()
 
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Its first batch has come, or an epoch ended."""
-        if not figures and trial.began is not None and self._ended is not None:  # the very first waits for the server
-            self.to_first_batch.append(trial.began - self.handed[trial.asked.number])
-            self.gaps.append(trial.began - self._ended)
+        if (
+            not metrics and trial.first_batch is not None and self._ended is not None
+        ):  # the very first waits for the server
+            self.to_first_batch.append(trial.first_batch - self.handed[trial.number])
+            self.gaps.append(trial.first_batch - self._ended)
 
-    def ended(self, trial: Running, how: Ending) -> None:
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Its process has ended."""
-        assert how.state == "complete", how.note
+        assert how.state == "complete", how.report
         self._ended = time.monotonic()
 
-    def said(self, sentence: str) -> None:
+    def message(self, text: str) -> None:
         """Nothing is said that matters here."""
 
     def tick(self) -> float | None:
@@ -98,9 +99,9 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         plan = read_plan([*usual, *RANGES, *own, trials, "study=gap", f"output_dir={folder}"])
         gaps = Gaps()
-        with Study.open(plan, Path(folder)) as study:
+        with SweepStudy.open(plan, Path(folder)) as study:
             member, slot = Member(study), Slot("CPU", (), 1)
-            warming = [setting(plan, {})]
+            warming = [plan.arguments({})]
             Owner([member], [slot], module="sweep_gap", warming=warming, folder=Path(folder), watchers=[gaps]).run()
         read = [int(file.read_text()) for file in Path(folder).glob(f"trials/*/{BYTES}")]
         built = sum(BUILT in file.read_text(errors="replace") for file in Path(folder).glob("trials/*/log.txt"))

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.channel import Channel
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.member import Member
 from sentattn.sweep.owner import Owner
-from sentattn.sweep.plan import read_plan
-from sentattn.sweep.running import Ending, Running
 from sentattn.sweep.slots import Slot
-from sentattn.sweep.study import Study
+from sentattn.sweep.study import SweepStudy
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
 SAMPLING = ("infer_relative_search_space", "sample_relative", "sample_independent", "before_trial", "after_trial")
@@ -73,20 +73,20 @@ class Readings:
         self._count = begun
         self._last = (time.perf_counter(), 0.0, 0.0)
 
-    def started(self, trial: Running) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """Looks only at the ends."""
 
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Looks only at the ends."""
 
-    def said(self, sentence: str) -> None:
+    def message(self, text: str) -> None:
         """Looks only at the ends."""
 
     def tick(self) -> float | None:
         """Looks only at the ends."""
         return None
 
-    def ended(self, trial: Running, how: Ending) -> None:
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Counts a trial."""
         self._count += 1
         if self._count % self._every == 0:
@@ -103,7 +103,7 @@ def work(folder: str, given: Mapping[str, str], sampler: str, trials: int) -> No
     """Works on the study of a folder until it has so many trials, and prints what they took."""
     words = [*SPACE, f"trials={trials}", f"sampler={sampler}", "pruner=none", "study=owner"]
     plan = read_plan([*words, f"output_dir={folder}"])
-    with Study.open(plan, Path(folder)) as study:
+    with SweepStudy.open(plan, Path(folder)) as study:
         sampling, waiting = Clock(), Clock()
         for name in SAMPLING:
             sampling.around(study._live.sampler, name)

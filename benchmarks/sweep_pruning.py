@@ -62,8 +62,8 @@ def record(file: Path, sweep: str, trials: int, settings: Sequence[str]) -> None
     from sentattn.config.request import read_request
     from sentattn.errors import UserError
     from sentattn.run import write_atomically
-    from sentattn.sweep.plan import read_plan
-    from sentattn.sweep.suggestion import arguments, suggest
+    from sentattn.sweep.config import read_plan
+    from sentattn.sweep.search_space import suggest
     from sentattn.training.fitting import train
 
     plan = read_plan([f"sweep={sweep}", *settings])
@@ -76,10 +76,10 @@ def record(file: Path, sweep: str, trials: int, settings: Sequence[str]) -> None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     for number in range(len(kept["trials"]), trials):
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=number))
-        values = suggest(study.ask(), plan)
+        values = suggest(study.ask(), plan.space)
         curve: list[float] = []
         try:
-            run = train(read_request([*arguments(plan, values), "logger=none"]).settings)
+            run = train(read_request([*plan.trial_arguments(values), "logger=none"]).settings)
             rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
             curve = [row[objective.metric] for row in rows]
         except UserError as error:  # in a sweep too, such a trial fails, and no pruner sees it

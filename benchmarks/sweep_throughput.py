@@ -14,15 +14,15 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.member import Member
 from sentattn.sweep.owner import Owner
-from sentattn.sweep.plan import read_plan
-from sentattn.sweep.running import Ending, Running
 from sentattn.sweep.slots import Slot
-from sentattn.sweep.study import Study
-from sentattn.sweep.suggestion import setting
+from sentattn.sweep.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=2", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
 RANGE = "optimizer.lr=interval(0.004,0.006)"
@@ -35,19 +35,19 @@ class Span:
         self.began = float("inf")
         self.ended_at = 0.0
 
-    def started(self, trial: Running) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """It may have to wait for the server."""
 
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """The process of a trial has begun by now."""
         self.began = min(self.began, trial.since)
 
-    def ended(self, trial: Running, how: Ending) -> None:
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Its process has ended."""
-        assert how.state == "complete", how.note
+        assert how.state == "complete", how.report
         self.ended_at = time.monotonic()
 
-    def said(self, sentence: str) -> None:
+    def message(self, text: str) -> None:
         """Nothing is said that matters here."""
 
     def tick(self) -> float | None:
@@ -60,13 +60,13 @@ def trials_an_hour(slots: int, trials: int, settings: list[str]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         plan = read_plan([*settings, RANGE, f"trials={trials}", "study=throughput", f"output_dir={folder}"])
         span = Span()
-        with Study.open(plan, Path(folder)) as study:
+        with SweepStudy.open(plan, Path(folder)) as study:
             places = [Slot(f"CPU {number}", (), 1) for number in range(slots)]
             Owner(
                 [Member(study)],
                 places,
                 module="sentattn.sweep.trial",
-                warming=[setting(plan, {})],
+                warming=[plan.arguments({})],
                 folder=Path(folder),
                 watchers=[span],
             ).run()

@@ -16,8 +16,7 @@ from sentattn.config.request import read_request
 from sentattn.config.schema import RAW
 from sentattn.config.types import given
 from sentattn.errors import SettingError, UserError
-from sentattn.sweep.space import Dimension, Value, fixed, read_dimension
-from sentattn.sweep.suggestion import typed
+from sentattn.sweep.search_space import Dimension, Value, fixed, override, read_dimension
 
 COMBINATIONS = 12
 """Up to so many combinations of choices each is composed; of more, each choice at least once."""
@@ -82,7 +81,7 @@ class Checker:
         if key is None or key in self.space or group not in self.space:
             return False
         self.space[key] = read_dimension(key, USUAL[key], self._choices, {group: (values[group],)})
-        self.notes.append(f"{key}={USUAL[key]} is searched as well, since {typed(group, values[group])} needs it.")
+        self.notes.append(f"{key}={USUAL[key]} is searched as well, since {override(group, values[group])} needs it.")
         return True
 
     def _made_conditional(self, key: str | None, values: Values) -> bool:
@@ -137,7 +136,7 @@ class Checker:
         return [f"{key}={dimension.written}: {one}{hint if 'a whole number' in one else ''}" for one in sentences]
 
     def _faults(self, values: Values) -> tuple[str, ...]:
-        words = (*texts(self.overrides), *(typed(key, value) for key, value in values.items()))
+        words = (*texts(self.overrides), *(override(key, value) for key, value in values.items()))
         if words not in self._known:
             try:
                 settings = read_request([*self._folders, *words]).settings

@@ -9,14 +9,14 @@ from pathlib import Path
 from sentattn.config.request import read_request
 from sentattn.errors import SettingError
 from sentattn.sweep import slots
+from sentattn.sweep.callbacks import SweepCallback
 from sentattn.sweep.commands import best_lines
-from sentattn.sweep.member import Member, Watcher
+from sentattn.sweep.config import Plan, read_plan
+from sentattn.sweep.member import Member
 from sentattn.sweep.owner import Owner
-from sentattn.sweep.plan import Plan, read_plan
 from sentattn.sweep.report import look_on
 from sentattn.sweep.report.keeping import REPORT
-from sentattn.sweep.study import Study
-from sentattn.sweep.suggestion import setting
+from sentattn.sweep.study import SweepStudy
 from sentattn.sweep.table import watcher
 
 SWEEPS, TRIAL = "sweeps", "sentattn.sweep.trial"
@@ -40,16 +40,16 @@ def sweep(arguments: Sequence[str], *, module: str = TRIAL) -> None:
     for note in dict.fromkeys(note for one in plans for note in one.notes):
         print(note)
     with ExitStack() as held:
-        studies = [held.enter_context(Study.open(one, folder(one))) for one in plans]
+        studies = [held.enter_context(SweepStudy.open(one, folder(one))) for one in plans]
         for study in studies:
             print(_standing(study))
         print(slots.told(places, wanted), flush=True)
         members = [Member(study) for study in studies]
         onlookers = [look_on(study, held) for study in studies]
         with watcher(members, len(places)) as shown:
-            warming = [setting(one, {}) for one in plans]
+            warming = [one.arguments({}) for one in plans]
             own = folder(plans[0])
-            watchers: list[Watcher] = [shown, *(one for pair in onlookers for one in pair)]
+            watchers: list[SweepCallback] = [shown, *(one for pair in onlookers for one in pair)]
             Owner(members, places, module=module, warming=warming, folder=own, watchers=watchers).run()
         confirmed = [line for outcome, _ in onlookers if (line := outcome.confirm())]
     for study in studies:
@@ -78,14 +78,14 @@ def _wanted(plan: Plan, plans: Sequence[Plan]) -> slots.Wanted:
 def _accelerator(plan: Plan) -> str:
     """What trials compute with; a setting that is searched may be missing, and then it is what was typed, or any."""
     try:
-        accelerator: str = read_request(setting(plan, {})).settings["trainer"]["accelerator"]
+        accelerator: str = read_request(plan.arguments({})).settings["trainer"]["accelerator"]
     except SettingError:
         key = "trainer.accelerator="
         return next((word.removeprefix(key) for word in plan.overrides if word.startswith(key)), "auto")
     return accelerator
 
 
-def _standing(study: Study) -> str:
+def _standing(study: SweepStudy) -> str:
     budget = study.plan.budget
     parts = [f"{study.finished()} of {budget.trials} trials" if budget.trials else f"{study.finished()} trials"]
     if budget.hours:

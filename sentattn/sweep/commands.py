@@ -87,7 +87,7 @@ def _line(one: Record) -> str:
     from sentattn.sweep.table import figure, varied
 
     reached = f" {', '.join(map(figure, one.objectives))}" if one.objectives else ""
-    note = f" ({one.note.splitlines()[0]})" if one.note else ""
+    note = f" ({one.error.splitlines()[0]})" if one.error else ""
     return f"trial {one.number}: {one.state}{reached}{note}: {varied(_given(one.values))}"
 
 

@@ -9,7 +9,7 @@ from sentattn.config import types
 from sentattn.config.arguments import Faults
 from sentattn.config.types import given
 from sentattn.errors import suggestion
-from sentattn.sweep.space import Dimension
+from sentattn.sweep.search_space import Dimension
 from sentattn.sweep.sweep_file import Draft
 
 

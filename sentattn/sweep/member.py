@@ -1,36 +1,15 @@
-"""A study among those that share the slots, and who looks on."""
+"""A study among those that share the slots."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sentattn.sweep import disk
+from sentattn.sweep.callbacks import TRIALS, TrialOutcome
 
 if TYPE_CHECKING:
-    from sentattn.sweep.running import Ending, Running
-    from sentattn.sweep.study import Asked, Study
-
-TRIALS = "trials"
-
-
-class Watcher(Protocol):
-    """Looks on, such as a table on the screen."""
-
-    def started(self, trial: Running) -> None:
-        """A trial was handed over to its slot."""
-
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
-        """An epoch or a repeat of a trial has ended; without figures it is the first batch that has come."""
-
-    def ended(self, trial: Running, how: Ending) -> None:
-        """A trial has ended, and the study knows."""
-
-    def said(self, sentence: str) -> None:
-        """There is something to say."""
-
-    def tick(self) -> float | None:
-        """Shows how time goes by; returns the seconds until it wants to again."""
+    from sentattn.sweep.study import Asked, SweepStudy
 
 
 class Member:
@@ -45,7 +24,7 @@ class Member:
         closed: Whether no trial is asked for any more.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: SweepStudy) -> None:
         self.study = study
         self.plan = study.plan
         self.trials = study.folder / TRIALS
@@ -63,10 +42,9 @@ class Member:
             return None
         return self.study.ask()
 
-    def end(self, number: int, how: Ending) -> None:
+    def end(self, number: int, how: TrialOutcome) -> None:
         """Keeps what became of a trial, and throws away what only the best ones keep."""
-        note = how.note if how.state == "failed" else ""
-        self.study.tell(number, how.values, how.state, note, again=how.again)
+        self.study.tell(number, how.values, how.state, how.report, again=how.retry)
         self.failures = self.failures + 1 if how.state == "failed" else 0
         self._keep(self.kept if how.values is None else {**self.kept, number: how.values}, [*self.kept, number])
 

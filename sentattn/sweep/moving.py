@@ -23,10 +23,10 @@ from sentattn.config.request import read_request
 from sentattn.errors import UserError
 from sentattn.sweep import storage as file
 from sentattn.sweep.records import NEXT, OUTSIDE, SPACE, Record, record, space_of
-from sentattn.sweep.space import Dimension, Value, to_json
+from sentattn.sweep.search_space import Dimension, Value, to_json
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
 
 OVERRIDES = "overrides"
 MISSING = object()

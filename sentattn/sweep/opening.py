@@ -18,10 +18,10 @@ from sentattn.sweep import moving, storage
 from sentattn.sweep.pruners import build_pruner
 from sentattn.sweep.records import ATTEMPT, BROKEN_OFF, NEXT, NOTE, SPACE
 from sentattn.sweep.samplers import build_sampler
-from sentattn.sweep.space import to_json
+from sentattn.sweep.search_space import to_json
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
 
 OBJECTIVES, SEED, REPEATS, SECONDS, PLACE = "objectives", "seed", "repeats", "seconds", "place"
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.errors import RunError
+from sentattn.sweep.callbacks import RunningTrial, SweepCallback, TrialOutcome
 from sentattn.sweep.channel import ADDRESS
 from sentattn.sweep.hub import Hub
-from sentattn.sweep.member import Member, Watcher
-from sentattn.sweep.running import Ending, Running, ending
+from sentattn.sweep.member import Member
+from sentattn.sweep.running import ending
 from sentattn.sweep.serving import Warm
 from sentattn.sweep.slots import Slot
 from sentattn.sweep.stopping import Stop
@@ -45,12 +46,13 @@ class Owner:
         module: str,
         warming: Any,
         folder: Path,
-        watchers: Sequence[Watcher],
+        watchers: Sequence[SweepCallback],
     ) -> None:
         self._members = members
         self._free = list(slots)
         self._watchers = watchers
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningTrial] = {}
+        self._last: dict[str, dict[str, Any]] = {}
         self._selector = selectors.DefaultSelector()
         self._stop = Stop(self._selector)
         self._server = Warm(module, warming, folder / SERVER_LOG)
@@ -88,7 +90,7 @@ class Owner:
     def _broken_off(self) -> str:
         """Gives up the trials that still ran, which have ended with the server; returns what is to be said."""
         for trial in self._running.values():
-            trial.member.study.give_up(trial.asked.number)
+            trial.study.give_up(trial.number)
         several = len(self._running) > 1
         ended = f"{len(self._running)} trial{'s' if several else ''} will be run again; " if self._running else ""
         return f"{ended}the same command goes on where it was."
@@ -101,7 +103,7 @@ class Owner:
                 self._say(f"{member.plan.study}: {reason}.")
         while self._free and not self._stop and (found := self._next()):
             member, asked = found
-            trial = Running(member, asked, self._free.pop(0))
+            trial = RunningTrial(member.study, asked.number, asked.values, asked.arguments, self._free.pop(0))
             _make(trial.folder)
             self._running[trial.key] = trial
             member.running += 1
@@ -135,10 +137,10 @@ class Owner:
         for event in events or ():
             if "started" in event and event["started"] in self._running:
                 trial = self._running[event["started"]]
-                trial.started, trial.since = True, time.monotonic()
+                trial.has_process, trial.since = True, time.monotonic()
             elif "ended" in event and event["ended"] in self._running:
                 trial = self._running[event["ended"]]
-                self._end(trial, ending(trial, event["code"], event.get("reason", "")))
+                self._end(trial, ending(trial, self._last.pop(trial.key, {}), event["code"], event.get("reason", "")))
         if events is None:
             self._replace_server()
 
@@ -149,7 +151,7 @@ class Owner:
         self._server.restart()
         self._selector.register(self._server, selectors.EVENT_READ)
         for trial in [*self._running.values()]:
-            self._end(trial, ending(trial, 1, "the process that had started it has died"))
+            self._end(trial, ending(trial, {}, 1, "the process that had started it has died"))
 
     def _listen(self) -> None:
         """Takes in what trials tell, and answers."""
@@ -157,29 +159,29 @@ class Owner:
             if (trial := self._running.get(key)) is None:
                 continue
             if "end" in message:
-                trial.last = message
+                self._last[key] = message
             elif "began" in message:
-                trial.began, trial.epochs = message["began"], message["epochs"]
+                trial.first_batch, trial.epochs = message["began"], message["epochs"]
                 self._moved(trial, {})
             elif "step" in message:
                 trial.epoch, trial.value = message["step"], message["value"]
                 compared = trial.value is not None
-                prune = compared and trial.member.study.report(trial.asked.number, trial.epoch, trial.value)
+                prune = compared and trial.study.report(trial.number, trial.epoch, trial.value)
                 self._hub.answer(key, prune=prune)
                 self._moved(trial, message["figures"])
 
-    def _end(self, trial: Running, how: Ending) -> None:
+    def _end(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Keeps what became of a trial, and frees its slot."""
-        member = trial.member
+        member = next(one for one in self._members if one.study is trial.study)
         del self._running[trial.key]
         self._free.append(trial.slot)
         member.running -= 1
-        member.end(trial.asked.number, how)
+        member.end(trial.number, how)
         for watcher in self._watchers:
             watcher.ended(trial, how)
         if member.failures >= member.plan.failures and not member.closed:
             member.closed = True
-            self._given_up = f"{member.failures} trials failed one after another; the last one: {how.reason}"
+            self._given_up = f"{member.failures} trials failed one after another; the last one: {how.error}"
 
     def _kill_late(self) -> None:
         """Ends trials that take longer than they may."""
@@ -189,13 +191,13 @@ class Owner:
                 trial.killed = f"it took longer than limit_minutes={limit:g}"
                 self._server.kill(trial.key)
 
-    def _moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def _moved(self, trial: RunningTrial, figures: dict[str, float]) -> None:
         for watcher in self._watchers:
             watcher.moved(trial, figures)
 
     def _say(self, sentence: str) -> None:
         for watcher in self._watchers:
-            watcher.said(sentence)
+            watcher.message(sentence)
 
 
 def _make(folder: Path) -> None:
@@ -208,17 +210,17 @@ def _make(folder: Path) -> None:
         ) from error
 
 
-def _limit(trial: Running) -> float | None:
+def _limit(trial: RunningTrial) -> float | None:
     """The minutes that a trial may take; none before it has begun, and once it is being ended."""
-    return trial.member.plan.limit_minutes if trial.started and not trial.killed else None
+    return trial.study.plan.limit_minutes if trial.has_process and not trial.killed else None
 
 
-def _task(trial: Running) -> dict[str, Any]:
-    plan = trial.member.plan
+def _task(trial: RunningTrial) -> dict[str, Any]:
+    plan = trial.study.plan
     return {
         "key": trial.key,
-        "arguments": trial.asked.arguments,
-        "values": dict(trial.asked.values),
+        "arguments": list(trial.arguments),
+        "values": dict(trial.values),
         "repeats": plan.repeats,
         "directory": str(trial.folder),
         "study": plan.study,

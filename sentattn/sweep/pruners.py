@@ -18,7 +18,7 @@ from sentattn.sweep.components import Component, faults_of
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
 
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
 
 DEFAULT, NONE, REPEATS = "percentile", "none", "wilcoxon"
 INNER = ("median", "percentile", "hyperband", "successive_halving", "threshold")

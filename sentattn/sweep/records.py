@@ -13,7 +13,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from sentattn.sweep import storage
-from sentattn.sweep.space import Dimension, Value, from_json
+from sentattn.sweep.search_space import Dimension, Value, from_json
 
 State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running", "outside"]
 STATES: dict[TrialState, State] = {
@@ -39,10 +39,10 @@ class Record:
         values: What it tried, by key.
         objectives: What it reached; None where it did not finish.
         steps: What it had reached after each epoch, or repeat.
-        note: Why it failed.
-        again_of: The trial that it tries again.
+        error: Why it failed, and the last lines of its log.
+        retry_of: The trial that it tries again.
         attempt: Which try it is, counted from 0; a try that the sweep's own end broke off does not count.
-        began: When it began.
+        started: When it started.
         ended: When it ended.
     """
 
@@ -51,10 +51,10 @@ class Record:
     values: Mapping[str, Value]
     objectives: tuple[float, ...] | None
     steps: Mapping[int, float]
-    note: str
-    again_of: int | None
+    error: str
+    retry_of: int | None
     attempt: int
-    began: datetime | None
+    started: datetime | None
     ended: datetime | None
 
 
@@ -91,10 +91,10 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
         values=outside["values"] if outside else values,
         objectives=tuple(reached) if reached else None,
         steps={int(step): value for step, value in steps.items()},
-        note=attrs.get(NOTE, ""),
-        again_of=attrs.get(AGAIN_OF),
+        error=attrs.get(NOTE, ""),
+        retry_of=attrs.get(AGAIN_OF),
         attempt=attrs.get(ATTEMPT, 0),
-        began=trial.datetime_start,
+        started=trial.datetime_start,
         ended=trial.datetime_complete,
     )
 

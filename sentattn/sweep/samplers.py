@@ -15,12 +15,12 @@ from optuna import samplers
 from optuna.distributions import CategoricalDistribution
 
 from sentattn.sweep.components import Component, faults_of
-from sentattn.sweep.space import Dimension, all_values, points
+from sentattn.sweep.search_space import Dimension, all_values, points
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
 
 DEFAULT = "tpe"
 LARGEST_GRID = 1_000_000

@@ -21,11 +21,10 @@ from sentattn.sweep.clock import Clock
 from sentattn.sweep.opening import PLACE, SECONDS, opened
 from sentattn.sweep.records import AGAIN_OF, ATTEMPT, BROKEN_OFF, NEXT, NOTE, Record, best, record
 from sentattn.sweep.samplers import LARGEST_GRID
-from sentattn.sweep.space import Value, points
-from sentattn.sweep.suggestion import arguments, suggest
+from sentattn.sweep.search_space import Value, points, suggest
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
@@ -46,7 +45,7 @@ class Asked:
     arguments: list[str]
 
 
-class Study:
+class SweepStudy:
     """A study, held by this process: in memory, where the sampler looks, and on disk, where each step is written.
 
     Args:
@@ -76,7 +75,7 @@ class Study:
         self._clock = Clock(float(live.user_attrs.get(SECONDS, 0.0)), disk)
 
     @classmethod
-    def open(cls, plan: Plan, folder: Path) -> Study:
+    def open(cls, plan: Plan, folder: Path) -> SweepStudy:
         """Begins a study or goes on with it; its space may have been changed since.
 
         Args:
@@ -104,7 +103,7 @@ class Study:
         finally:
             self._owner.release()
 
-    def __enter__(self) -> Study:
+    def __enter__(self) -> SweepStudy:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -125,12 +124,12 @@ class Study:
             else:
                 self._tried += 1
             trial = self._live.ask()
-            values = suggest(trial, self.plan)
+            values = suggest(trial, self.plan.space)
             self._note_place()
             self._disk.begin(self._live.get_trials(deepcopy=False)[trial.number])
             self._running[trial.number] = trial
             self._clock.note()
-        return Asked(trial.number, values, arguments(self.plan, values))
+        return Asked(trial.number, values, self.plan.trial_arguments(values))
 
     def report(self, number: int, epoch: int, value: float) -> bool:
         """Notes what a trial has reached; returns whether it should end early.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sentattn.config.types import given
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.member import Member
-from sentattn.sweep.running import Ending, Running
 
 REFRESH = 0.5
 LINES = 3
@@ -48,41 +48,41 @@ class Lines:
     def __exit__(self, *_: Any) -> None:
         return
 
-    def started(self, trial: Running) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """Tells what a trial varies."""
-        self._print(f"{self._name(trial)} on {trial.slot.name}: {varied(trial.asked.values)}")
+        self._print(f"{self._name(trial)} on {trial.slot.name}: {varied(trial.values)}")
 
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Nothing: a line an epoch is in the trial's own log."""
 
-    def ended(self, trial: Running, how: Ending) -> None:
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Tells what became of a trial, and of a failure why."""
         if how.state != "failed":
             self._taken.append(time.monotonic() - trial.since)
         seconds = f"in {time.monotonic() - trial.since:.0f} s"
-        member = trial.member
+        member = next(one for one in self._members if one.study is trial.study)
         match how.state:
             case "complete":
-                best = ", the best so far" if next(iter(member.kept), None) == trial.asked.number else ""
+                best = ", the best so far" if next(iter(member.kept), None) == trial.number else ""
                 told = f": {_figures(member, how.values or ())} {seconds}{best}; {self._standing(member)}"
             case "pruned":
                 value = f" at {trial.value:.4f}" if trial.value is not None else ""
                 told = f": pruned after {trial.epoch}{value} {seconds}; {self._standing(member)}"
             case _:
-                shown = "".join(f"\n    {line}" for line in how.lines[-LINES:])
-                told = f" failed: {how.reason.rstrip('.')} (log: {trial.log}){shown}"
+                shown = "".join(f"\n    {line}" for line in how.log_lines[-LINES:])
+                told = f" failed: {how.error.rstrip('.')} (log: {trial.log}){shown}"
         self._print(f"{self._name(trial)}{told}")
 
-    def said(self, sentence: str) -> None:
-        """Tells a sentence."""
-        self._print(sentence)
+    def message(self, text: str) -> None:
+        """Prints a message."""
+        self._print(text)
 
     def tick(self) -> float | None:
         """Nothing happens by itself."""
         return None
 
-    def _name(self, trial: Running) -> str:
-        return f"{trial.member.plan.study} {trial.asked.number}" if self._named else f"trial {trial.asked.number}"
+    def _name(self, trial: RunningTrial) -> str:
+        return f"{trial.study.plan.study} {trial.number}" if self._named else f"trial {trial.number}"
 
     def _standing(self, member: Member) -> str:
         finished, trials = member.study.finished(), member.plan.budget.trials
@@ -106,7 +106,7 @@ class Board(Lines):
 
     def __init__(self, members: Sequence[Member], slots: int, console: Console) -> None:
         super().__init__(members, slots, console)
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningTrial] = {}
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._shown = 0.0
 
@@ -117,12 +117,12 @@ class Board(Lines):
     def __exit__(self, *_: Any) -> None:
         self._live.stop()
 
-    def started(self, trial: Running) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """Takes a trial into the table."""
         self._running[trial.key] = trial
         self._shown = 0.0
 
-    def ended(self, trial: Running, how: Ending) -> None:
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Takes a trial out of the table."""
         del self._running[trial.key]
         super().ended(trial, how)
@@ -143,10 +143,10 @@ class Board(Lines):
         for trial in self._running.values():
             epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
             value = f"{trial.value:.4f}" if trial.value is not None else "-"
-            state = "ending" if trial.killed else "starting" if trial.began is None else "training"
+            state = "ending" if trial.killed else "starting" if trial.first_batch is None else "training"
             taken = duration(time.monotonic() - trial.since)
             own = (self._name(trial).removeprefix("trial "), trial.slot.name, state, epoch, value, taken)
-            table.add_row(*map(Text, (*own, varied(trial.asked.values))))
+            table.add_row(*map(Text, (*own, varied(trial.values))))
         return table
 
     def summary(self) -> Iterable[Text]:

@@ -10,12 +10,12 @@ from optuna.distributions import FloatDistribution
 from stand_in import FAKE, Noted, slots
 
 from sentattn.config import command_line
+from sentattn.sweep.config import Budget, Plan
 from sentattn.sweep.member import Member
 from sentattn.sweep.objective import Objective
 from sentattn.sweep.owner import Owner
-from sentattn.sweep.plan import Budget, Plan
-from sentattn.sweep.space import Dimension
-from sentattn.sweep.study import Study
+from sentattn.sweep.search_space import Dimension
+from sentattn.sweep.study import SweepStudy
 
 
 def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
@@ -47,7 +47,7 @@ def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
 def sweep(folder: Path, one: Plan) -> Noted:
     """Runs it, or goes on with it."""
     noted = Noted()
-    with Study.open(one, folder) as study:
+    with SweepStudy.open(one, folder) as study:
         own = {"module": FAKE, "warming": None, "folder": folder, "watchers": [noted]}
         Owner([Member(study)], slots(2), **own).run()
     return noted

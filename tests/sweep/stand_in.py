@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.member import Member
 from sentattn.sweep.owner import Owner
-from sentattn.sweep.running import Ending, Running
 from sentattn.sweep.slots import Slot
 
 FAKE = "fake_trial"
@@ -70,24 +70,24 @@ class Noted:
     def __init__(self) -> None:
         self.sentences: list[str] = []
         self.starts: list[tuple[int, str]] = []
-        self.endings: list[tuple[int, Ending]] = []
+        self.endings: list[tuple[int, TrialOutcome]] = []
         self.most = 0
         self._running = 0
 
-    def started(self, trial: Running) -> None:
-        self.starts.append((trial.asked.number, trial.slot.name))
+    def started(self, trial: RunningTrial) -> None:
+        self.starts.append((trial.number, trial.slot.name))
         self._running += 1
         self.most = max(self.most, self._running)
 
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         pass
 
-    def ended(self, trial: Running, how: Ending) -> None:
-        self.endings.append((trial.asked.number, how))
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
+        self.endings.append((trial.number, how))
         self._running -= 1
 
-    def said(self, sentence: str) -> None:
-        self.sentences.append(sentence)
+    def message(self, text: str) -> None:
+        self.sentences.append(text)
 
     def tick(self) -> float | None:
         return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from sentattn.sweep.plan import Plan
+from sentattn.sweep.config import Plan
 from sentattn.sweep.records import read
-from sentattn.sweep.study import Study
+from sentattn.sweep.study import SweepStudy
 
 
 def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:
     """Runs trials whose objective is their number of hops over 100; returns their numbers."""
     numbers = []
-    with Study.open(one, folder) as study:
+    with SweepStudy.open(one, folder) as study:
         while len(numbers) < most and (asked := study.ask()):
             study.tell(asked.number, [float(str(asked.values.get("model.attention.hops", 4))) / 100])
             numbers.append(asked.number)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sentattn.errors import SettingError
-from sentattn.sweep.plan import read_plan
+from sentattn.sweep.config import read_plan
 
 
 def faults(*words: str) -> list[str]:

@@ -2,26 +2,24 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 from stand_in import Listed, member, owner, slots
 
-from sentattn.sweep.running import Ending, Running
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.table import Board, Lines, duration, figure, varied, watcher
 
 
-def shown(folder: Path, kind: type[Lines], *, trials: int = 5) -> tuple[Any, Running, io.StringIO]:
+def shown(folder: Path, kind: type[Lines], *, trials: int = 5) -> tuple[Any, Any, Any, io.StringIO]:
     """What shows, a trial in it, and where it is shown."""
     study = Listed([])
     one = member(folder, study, trials=trials)
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=kind is Board)
     values = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
-    asked = SimpleNamespace(number=3, values=values)
-    return kind([one], 2, console), Running(one, asked, slots(1)[0]), out
+    return kind([one], 2, console), RunningTrial(one.study, 3, values, [], slots(1)[0]), one, out
 
 
 def test_a_terminal_gets_a_table_and_a_file_gets_lines(tmp_path: Path) -> None:
@@ -30,12 +28,12 @@ def test_a_terminal_gets_a_table_and_a_file_gets_lines(tmp_path: Path) -> None:
 
 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
-    lines, trial, out = shown(tmp_path, Lines)
+    lines, trial, one, out = shown(tmp_path, Lines)
     lines.started(trial)
-    trial.member.study.told = {3: ("complete", [0.875], "")}
-    trial.member.kept = {3: [0.875]}
+    trial.study.told = {3: ("complete", [0.875], "")}
+    one.kept = {3: [0.875]}
     trial.since -= 60
-    lines.ended(trial, Ending("complete", values=[0.875]))
+    lines.ended(trial, TrialOutcome("complete", values=[0.875]))
     assert out.getvalue().splitlines() == [
         "trial 3 on CPU 1: hops=4, lr=0.001234, pooling=mean",
         "trial 3: val/accuracy 0.8750 in 60 s, the best so far; 1 of 5 finished, about 2 min left",
@@ -43,31 +41,31 @@ def test_the_lines_of_a_trial(tmp_path: Path) -> None:
 
 
 def test_a_pruned_trial(tmp_path: Path) -> None:
-    lines, trial, out = shown(tmp_path, Lines)
+    lines, trial, _, out = shown(tmp_path, Lines)
     trial.epoch, trial.value = 2, 0.5
-    lines.ended(trial, Ending("pruned"))
+    lines.ended(trial, TrialOutcome("pruned"))
     assert out.getvalue().startswith("trial 3: pruned after 2 at 0.5000 in 0 s; 0 of 5 finished")
 
 
 def test_a_failure_is_told_with_its_reason_and_last_lines(tmp_path: Path) -> None:
-    lines, trial, out = shown(tmp_path, Lines)
-    lines.ended(trial, Ending("failed", reason="it was killed (SIGKILL)", lines=["a", "b", "[red]c", "d"]))
+    lines, trial, _, out = shown(tmp_path, Lines)
+    lines.ended(trial, TrialOutcome("failed", error="it was killed (SIGKILL)", log_lines=["a", "b", "[red]c", "d"]))
     assert out.getvalue() == (
         f"trial 3 failed: it was killed (SIGKILL) (log: {tmp_path}/trials/3/log.txt)\n    b\n    [red]c\n    d\n"
     )
 
 
 def test_the_table(tmp_path: Path) -> None:
-    board, trial, out = shown(tmp_path, Board)
-    trial.member.kept = {1: [0.9]}
+    board, trial, one, out = shown(tmp_path, Board)
+    one.kept = {1: [0.9]}
     with board:
         board.started(trial)
         assert board.tick() == pytest.approx(0.5)
         assert "starting" in out.getvalue()
-        trial.began, trial.epochs, trial.epoch, trial.value = 1.0, 4, 2, 0.75
+        trial.first_batch, trial.epochs, trial.epoch, trial.value = 1.0, 4, 2, 0.75
         board._shown = 0.0
         board.tick()
-        board.said("something")
+        board.message("something")
     text = out.getvalue()
     for word in ("CPU 1", "training", "2/4", "0.7500", "hops=4", "0 of 5 finished; best: trial 1, val/accuracy 0.9000"):
         assert word in text

@@ -12,9 +12,9 @@ from studies import run, states
 
 from sentattn.errors import SettingError
 from sentattn.sweep import storage
-from sentattn.sweep.plan import Budget
+from sentattn.sweep.config import Budget
 from sentattn.sweep.records import read
-from sentattn.sweep.study import Study
+from sentattn.sweep.study import SweepStudy
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -64,11 +64,11 @@ def test_trials_outside_of_a_narrowed_space_come_back_with_it(tmp_path: Path) ->
     narrow = plan({**SPACE, "model/pooling": "choice(flatten,mean)"})
     outside = [r.number for r in whole if r.values["model/pooling"] == "prune"]
     assert outside
-    with Study.open(narrow, tmp_path) as study:
+    with SweepStudy.open(narrow, tmp_path) as study:
         assert study.finished() == 10 - len(outside)
         assert all(r.values["model/pooling"] != "prune" for r in study.best())
     assert [r.number for r in read(tmp_path) if r.state == "outside"] == outside
-    with Study.open(plan(), tmp_path) as study:
+    with SweepStudy.open(plan(), tmp_path) as study:
         assert study.finished() == 10
     assert read(tmp_path) == whole
 
@@ -81,11 +81,11 @@ def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> N
     assert states(tmp_path) == {"complete": 10}
     assert {(r.values["loss.penalty"], r.values["model/pooling"]) for r in read(tmp_path)} == {(0.5, "flatten")}
     back = plan({**few, "model/pooling": "choice(flatten,mean)"}, overrides=("model=structured", "loss.penalty=0.5"))
-    with Study.open(back, tmp_path) as study:
+    with SweepStudy.open(back, tmp_path) as study:
         assert study.finished() == 10
     elsewhere = replace(back, overrides=("model=structured", "loss.penalty=0.4"))
     with pytest.raises(SettingError, match=r"loss\.penalty=0\.5 where now stands loss\.penalty=0\.4"):
-        Study.open(elsewhere, tmp_path)
+        SweepStudy.open(elsewhere, tmp_path)
 
 
 def test_a_killed_change_of_the_space_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +102,8 @@ def test_a_killed_change_of_the_space_is_undone(tmp_path: Path, monkeypatch: pyt
 
         patched.setattr(optuna.storages.RDBStorage, "create_new_trial", dies)
         with pytest.raises(KeyboardInterrupt):
-            Study.open(plan({**SPACE, "model.attention.hops": "range(1,61)"}), tmp_path)
+            SweepStudy.open(plan({**SPACE, "model.attention.hops": "range(1,61)"}), tmp_path)
     assert read(tmp_path) == before
-    with Study.open(plan(), tmp_path) as study:
+    with SweepStudy.open(plan(), tmp_path) as study:
         assert study.finished() == 10
     assert len(storage.open_storage(tmp_path).get_all_studies()) == 1

@@ -73,8 +73,8 @@ def test_a_fault_is_told_with_the_last_lines_of_the_log_and_tried_again(
     study, noted = Listed([[f"act={act}"]]), Noted()
     owner(tmp_path, study, trials=1, watchers=[noted])[0].run()
     [first, second, last] = [how for _, how in noted.endings]
-    assert first.reason == second.reason == reason
-    assert first.lines[-1] == line
+    assert first.error == second.error == reason
+    assert first.log_lines[-1] == line
     assert study.told[0][2].startswith(f"{reason}\n")
     assert last.state == "complete"
 

@@ -9,9 +9,9 @@ import pytest
 from plans import PRUNE, plan
 from studies import run
 
-from sentattn.sweep.plan import Budget
+from sentattn.sweep.config import Budget
 from sentattn.sweep.records import read
-from sentattn.sweep.study import Study
+from sentattn.sweep.study import SweepStudy
 
 
 def test_a_continued_study_draws_on_instead_of_anew(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_samplers_go_on_where_they_were(tmp_path: Path, name: str) -> None:
 def test_every_point_once_and_then_no_more(tmp_path: Path, name: str) -> None:
     space = {"model.attention.hops": "range(1,4)", "model/pooling": "choice(flatten,mean)"}
     one = plan(space, sampler={"name": name}, budget=Budget(100, None), retries=1)
-    with Study.open(one, tmp_path) as study:
+    with SweepStudy.open(one, tmp_path) as study:
         first = study.ask()
         assert first
         study.tell(first.number, state="failed", again=True)

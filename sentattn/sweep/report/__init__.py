@@ -9,10 +9,10 @@ from sentattn.sweep.report.keeping import Outcome
 from sentattn.sweep.report.mirror import StudyMirror
 
 if TYPE_CHECKING:
-    from sentattn.sweep.study import Study
+    from sentattn.sweep.study import SweepStudy
 
 
-def look_on(study: Study, held: ExitStack) -> tuple[Outcome, StudyMirror]:
+def look_on(study: SweepStudy, held: ExitStack) -> tuple[Outcome, StudyMirror]:
     """Returns what writes down and shows what comes out of a study; both close with the stack, the record first."""
     outcome = Outcome(study)
     mirror = held.enter_context(StudyMirror(study, outcome))

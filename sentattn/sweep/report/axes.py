@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sentattn.config.types import given
-from sentattn.sweep.space import Dimension, Value
+from sentattn.sweep.search_space import Dimension, Value
 
 APART = 0.12
 """On an axis with the point 0 beside a log scale: where the scale begins; 0 stands at its very start."""

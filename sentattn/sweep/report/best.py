@@ -14,11 +14,10 @@ from sentattn.config.request import read_request
 from sentattn.config.saved import OVERRIDES
 from sentattn.run import write_atomically
 from sentattn.sweep.records import Record, best
-from sentattn.sweep.suggestion import setting
 
 if TYPE_CHECKING:
+    from sentattn.sweep.config import Plan
     from sentattn.sweep.objective import Objective
-    from sentattn.sweep.plan import Plan
 
 BEST, FRONT = "best.yaml", "pareto"
 BASE = "from="
@@ -75,7 +74,7 @@ def command(file: Path) -> str:
 
 def arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
     """Returns the arguments of a training that repeats a trial, and tests it."""
-    return [*setting(plan, values), *([] if "seed" in values else [f"seed={plan.seed}"])]
+    return [*plan.arguments(values), *([] if "seed" in values else [f"seed={plan.seed}"])]
 
 
 def _write(plan: Plan, one: Record, file: Path) -> None:

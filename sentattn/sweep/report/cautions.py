@@ -19,11 +19,10 @@ from sentattn.sweep.records import Record
 from sentattn.sweep.report.axes import share
 from sentattn.sweep.report.figures import figure_of
 from sentattn.sweep.report.trials import TRIALS, results
-from sentattn.sweep.space import Dimension, is_one_of
-from sentattn.sweep.suggestion import setting
+from sentattn.sweep.search_space import Dimension, is_one_of
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
 
 NEAR = 0.05
 """Share of a range, on its own scale, that counts as its edge; of whole numbers the last one always does."""
@@ -88,7 +87,7 @@ def _ended(found: Sequence[Record]) -> list[str]:
             "the good ones. pruner=none lets all run to their end."
         )
     if counts["failed"] > MANY_FAILED * len(found):
-        notes = Counter(one.note.partition("\n")[0] for one in found if one.state == "failed")
+        notes = Counter(one.error.partition("\n")[0] for one in found if one.state == "failed")
         lines.append(
             f"{counts['failed']} of {len(found)} trials failed, most often: {notes.most_common(1)[0][0]}. "
             "Where that depends on a setting, its range looks better than it is."
@@ -143,7 +142,7 @@ def _beyond(dimension: Dimension, end: str) -> float | int:
 
 def _is_legal(plan: Plan, values: Mapping[str, object]) -> bool:
     try:
-        read_request(setting(plan, values))  # type: ignore[arg-type]
+        read_request(plan.arguments(values))  # type: ignore[arg-type]
     except SettingError:
         return False
     except UserError:

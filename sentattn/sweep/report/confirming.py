@@ -12,7 +12,7 @@ from sentattn.run import Run, write_atomically
 from sentattn.sweep.report.best import BEST
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
     from sentattn.sweep.records import Record
 
 CONFIRMED = "confirm.json"

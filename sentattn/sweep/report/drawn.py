@@ -11,7 +11,7 @@ from sentattn.sweep.records import Record
 from sentattn.sweep.report.axes import axis, names, position
 from sentattn.sweep.report.importances import Importances
 from sentattn.sweep.report.surface import Surface
-from sentattn.sweep.space import Dimension
+from sentattn.sweep.search_space import Dimension
 
 if TYPE_CHECKING:
     from sentattn.sweep.report.html import Findings
@@ -83,8 +83,8 @@ def _trial(one: Record, space: Mapping[str, Dimension]) -> dict[str, Any]:
         if inside
         else {},
         "objectives": [_rounded(value) for value in one.objectives] if one.objectives else None,
-        "again": one.again_of,
-        "note": one.note.partition("\n")[0],
+        "again": one.retry_of,
+        "note": one.error.partition("\n")[0],
     }
 
 

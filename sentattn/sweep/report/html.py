@@ -14,7 +14,7 @@ from typing import Any
 
 from sentattn.config.types import given
 from sentattn.insight.pieces import visible
-from sentattn.sweep.plan import Plan
+from sentattn.sweep.config import Plan
 from sentattn.sweep.records import Record
 from sentattn.sweep.report.best import BEST, FRONT, arguments, command
 from sentattn.sweep.report.drawn import data

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sentattn.sweep.records import Record
-from sentattn.sweep.space import Dimension
+from sentattn.sweep.search_space import Dimension
 
 if TYPE_CHECKING:
     import optuna

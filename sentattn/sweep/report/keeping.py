@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.errors import RunError
 from sentattn.run import write_atomically
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import confirming
 from sentattn.sweep.report.best import BEST, front, write_best
@@ -22,9 +23,8 @@ from sentattn.sweep.report.surface import Surface, surface
 from sentattn.sweep.report.trials import TABLE, Reader, write_table
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
-    from sentattn.sweep.running import Ending, Running
-    from sentattn.sweep.study import Study
+    from sentattn.sweep.config import Plan
+    from sentattn.sweep.study import SweepStudy
 
 REPORT = "report.html"
 PAUSE = 60.0
@@ -45,7 +45,7 @@ class Outcome:
         findings: What was known when the report was last written.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: SweepStudy) -> None:
         self._study = study
         self._plan: Plan = study.plan
         self._reader = Reader(study.folder)
@@ -69,18 +69,18 @@ class Outcome:
                 raise
             print(error)  # the study ends with another fault, which is told too
 
-    def started(self, trial: Running) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """Nothing: what begins changes no result."""
 
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Nothing."""
 
-    def said(self, sentence: str) -> None:
+    def message(self, text: str) -> None:
         """Nothing."""
 
-    def ended(self, trial: Running, how: Ending) -> None:
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Writes the best setting where a trial of this study has changed it."""
-        if trial.member.study is not self._study:
+        if trial.study is not self._study:
             return
         self._changed = True
         if how.state == "complete":
@@ -156,18 +156,18 @@ class Outcome:
                 print(f"{self._study.folder}: the report waits for the end of the sweep ({reason}).")
 
 
-def record_of(trial: Running, how: Ending) -> Record:
+def record_of(trial: RunningTrial, how: TrialOutcome) -> Record:
     """Returns a trial that has just ended as the study has it, without reading all of them."""
     return Record(
-        number=trial.asked.number,
+        number=trial.number,
         state=how.state,
-        values=trial.asked.values,
+        values=trial.values,
         objectives=tuple(how.values) if how.values else None,
         steps={},
-        note=how.note if how.state == "failed" else "",
-        again_of=None,
+        error=how.report,
+        retry_of=None,
         attempt=0,
-        began=None,
+        started=None,
         ended=datetime.now(),
     )
 

@@ -6,18 +6,18 @@ Everything that concerns W&B happens in a thread of its own: the owner of a stud
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.records import Record
 from sentattn.sweep.report.html import Findings
 from sentattn.sweep.report.keeping import Outcome, record_of
 
 if TYPE_CHECKING:
     from sentattn.sweep.report.study_run import StudyRun
-    from sentattn.sweep.running import Ending, Running
-    from sentattn.sweep.study import Study
+    from sentattn.sweep.study import SweepStudy
 
 WANDB = "sentattn.loggers.wandb_logger"
 
@@ -32,7 +32,7 @@ class StudyMirror:
         outcome: What writes its report.
     """
 
-    def __init__(self, study: Study, outcome: Outcome) -> None:
+    def __init__(self, study: SweepStudy, outcome: Outcome) -> None:
         self._study = study
         self._outcome = outcome
         self._shown: Findings | None = None
@@ -48,21 +48,21 @@ class StudyMirror:
             self._do(lambda run: run.end(_summary(self._study)))
             self._thread.shutdown()
 
-    def started(self, trial: Running) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """Opens W&B's run with the first trial, whose settings say where to."""
-        if self._thread is None and trial.member.study is self._study:
+        if self._thread is None and trial.study is self._study:
             self._thread = ThreadPoolExecutor(max_workers=1)
-            self._thread.submit(self._open, list(trial.asked.arguments), self._study.records())
+            self._thread.submit(self._open, list(trial.arguments), self._study.records())
 
-    def moved(self, trial: Running, figures: dict[str, float]) -> None:
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Nothing: the trial has a run of its own."""
 
-    def said(self, sentence: str) -> None:
+    def message(self, text: str) -> None:
         """Nothing."""
 
-    def ended(self, trial: Running, how: Ending) -> None:
+    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
         """Shows how a trial ended."""
-        if trial.member.study is self._study and self._thread:
+        if trial.study is self._study and self._thread:
             record = record_of(trial, how)
             self._do(lambda run: run.row(record))
 
@@ -90,12 +90,12 @@ class StudyMirror:
             return
         from sentattn.sweep.report.study_run import StudyRun  # brings Lightning
 
-        began = next(one.began for one in found if one.began)
+        began = next(one.started for one in found if one.started)
         past = [one for one in found if one.state != "running"]
         self._run = StudyRun(self._study.plan, self._study.folder, settings, began, past)
 
 
-def _summary(study: Study) -> dict[str, Any]:
+def _summary(study: SweepStudy) -> dict[str, Any]:
     counts = Counter(one.state for one in study.records())
     there = study.best()
     best = (

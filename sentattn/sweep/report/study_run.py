@@ -15,7 +15,7 @@ from sentattn.sweep.report.html import Findings, page
 from sentattn.sweep.report.surface import Surface
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.config import Plan
 
 JOB, TRIALS, BEST, REACHED = "study", "trials", "best", "reached"
 MOST_ROWS = 10_000
@@ -128,7 +128,7 @@ def trials(found: Findings) -> Any:
     for one in found.records[-MOST_ROWS:]:
         reached = one.objectives or [None] * len(metrics)
         seconds = found.reader.costs(one).seconds
-        table.add_data(one.number, one.state, *(one.values.get(key) for key in keys), *reached, seconds, one.note)
+        table.add_data(one.number, one.state, *(one.values.get(key) for key in keys), *reached, seconds, one.error)
     return table
 
 

@@ -11,7 +11,7 @@ from optuna.distributions import CategoricalDistribution
 
 from sentattn.sweep.records import Record
 from sentattn.sweep.report.axes import position
-from sentattn.sweep.space import Dimension
+from sentattn.sweep.search_space import Dimension
 
 CELLS = 40
 FEWEST = 4

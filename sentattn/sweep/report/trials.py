@@ -91,7 +91,7 @@ def _costs(its_runs: Sequence[Run], record: Record) -> Costs:
 
 
 def _between(record: Record) -> float | None:
-    return (record.ended - record.began).total_seconds() if record.began and record.ended else None
+    return (record.ended - record.started).total_seconds() if record.started and record.ended else None
 
 
 def write_table(
@@ -124,8 +124,8 @@ def write_table(
         "seconds": pa.array([one.seconds for one in costs], pa.float64()),
         "parameters": pa.array([one.parameters for one in costs], pa.int64()),
         "directory": pa.array([str(reader.directory(one)) for one in found], pa.string()),
-        "retried_from": pa.array([one.again_of for one in found], pa.int64()),
-        "note": pa.array([one.note for one in found], pa.string()),
+        "retried_from": pa.array([one.retry_of for one in found], pa.int64()),
+        "note": pa.array([one.error for one in found], pa.string()),
     }
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     pq.write_table(pa.table(columns), beside, compression="zstd")

@@ -20,10 +20,10 @@ def record(number: int, objectives: float | tuple[float, ...] | None = None, **o
     fields: dict[str, Any] = {
         "state": "complete" if reached else "failed",
         "steps": {},
-        "note": "",
-        "again_of": None,
+        "error": "",
+        "retry_of": None,
         "attempt": 0,
-        "began": BEGAN,
+        "started": BEGAN,
         "ended": BEGAN + timedelta(seconds=10),
     }
     return Record(number=number, values=values, objectives=reached, **(fields | others))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sentattn.config.groups import Choices
 from sentattn.sweep.report.axes import APART, axis, decades, even, names, position
-from sentattn.sweep.space import Dimension, Value, read_dimension
+from sentattn.sweep.search_space import Dimension, Value, read_dimension
 
 
 def dimension(written: str) -> Dimension:

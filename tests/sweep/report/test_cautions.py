@@ -10,7 +10,7 @@ from plans import plan
 
 from sentattn.config.groups import Choices
 from sentattn.sweep.report.cautions import cautions, edge, edges
-from sentattn.sweep.space import Value, read_dimension
+from sentattn.sweep.search_space import Value, read_dimension
 
 ENOUGH = [record(number, 0.5, values={"model.attention.hops": 15}) for number in range(12)]
 
@@ -66,7 +66,7 @@ def test_few_trials_pruned_ones_and_failures_are_told(tmp_path: Path) -> None:
     [told] = cautions(one, tmp_path, [*ENOUGH, *pruned], ENOUGH[:1])
     assert told.startswith("13 of 25 finished trials were pruned")
     assert cautions(one, tmp_path, [*ENOUGH, *pruned[:12]], ENOUGH[:1]) == []
-    failed = [record(40 + number, None, note=f"no memory\nline {number}") for number in range(4)]
+    failed = [record(40 + number, None, error=f"no memory\nline {number}") for number in range(4)]
     [told] = cautions(one, tmp_path, [*ENOUGH, *failed], ENOUGH[:1])
     assert told.startswith("4 of 16 trials failed, most often: no memory.")
 

@@ -13,8 +13,8 @@ import pytest
 from made import record
 from plans import SPACE, plan
 
+from sentattn.sweep.config import Plan
 from sentattn.sweep.objective import Objective
-from sentattn.sweep.plan import Plan
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import drawn as drawn_module
 from sentattn.sweep.report.drawn import data, so_far
@@ -37,7 +37,7 @@ def trial(number: int, **others: Any) -> Record:
 TRIALS = [
     *(trial(number) for number in range(9)),
     trial(9, objectives=None, state="pruned", steps={1: 0.3}),
-    trial(10, objectives=None, steps={}, note="</script><script>alert(1)</script>\nmore"),
+    trial(10, objectives=None, steps={}, error="</script><script>alert(1)</script>\nmore"),
     trial(11, objectives=None, state="outside", values={"model.attention.hops": 400}),
     trial(12, objectives=None, state="interrupted"),
 ]

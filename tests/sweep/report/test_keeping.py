@@ -15,21 +15,21 @@ from fake_sweep import plan
 from stand_in import FAKE, slots
 
 from sentattn.errors import RunError
+from sentattn.sweep.callbacks import TrialOutcome
 from sentattn.sweep.member import Member
 from sentattn.sweep.owner import Owner
 from sentattn.sweep.report import keeping
 from sentattn.sweep.report.keeping import Outcome
-from sentattn.sweep.running import Ending
-from sentattn.sweep.study import Study
+from sentattn.sweep.study import SweepStudy
 
 
-def ended(study: Study, *values: float, state: str = "complete") -> Any:
+def ended(study: SweepStudy, *values: float, state: str = "complete") -> Any:
     """Asks for a trial, tells how it ended, and returns what its onlookers are given."""
     asked = study.ask()
     assert asked is not None
     study.tell(asked.number, list(values) or None, state)  # type: ignore[arg-type]
-    how = Ending(state, values=list(values) or None)  # type: ignore[arg-type]
-    return SimpleNamespace(asked=asked, member=SimpleNamespace(study=study)), how
+    how = TrialOutcome(state, values=list(values) or None)  # type: ignore[arg-type]
+    return SimpleNamespace(number=asked.number, values=asked.values, arguments=asked.arguments, study=study), how
 
 
 def best_trial(folder: Path) -> int:
@@ -39,7 +39,7 @@ def best_trial(folder: Path) -> int:
 
 def test_a_sweep_leaves_best_setting_table_and_report(tmp_path: Path) -> None:
     with ExitStack() as held:
-        study = held.enter_context(Study.open(plan(5), tmp_path))
+        study = held.enter_context(SweepStudy.open(plan(5), tmp_path))
         outcome = held.enter_context(Outcome(study))
         own: dict[str, Any] = {"module": FAKE, "warming": None, "folder": tmp_path, "watchers": [outcome]}
         Owner([Member(study)], slots(2), **own).run()
@@ -53,7 +53,7 @@ def test_a_sweep_leaves_best_setting_table_and_report(tmp_path: Path) -> None:
 
 
 def test_the_best_setting_is_written_when_it_changes_and_only_then(tmp_path: Path) -> None:
-    with Study.open(plan(5), tmp_path) as study:
+    with SweepStudy.open(plan(5), tmp_path) as study:
         outcome = Outcome(study)
         outcome.ended(*ended(study, 0.5))
         assert best_trial(tmp_path) == 0
@@ -67,33 +67,33 @@ def test_the_best_setting_is_written_when_it_changes_and_only_then(tmp_path: Pat
 
 
 def test_of_equals_the_one_that_began_first_is_the_best_in_whatever_order_they_end(tmp_path: Path) -> None:
-    with Study.open(plan(5), tmp_path) as study:
+    with SweepStudy.open(plan(5), tmp_path) as study:
         outcome = Outcome(study)
         trials = [study.ask() for _ in range(3)]
         for number in (2, 0, 1):
             study.tell(number, [0.5])
-            trial: Any = SimpleNamespace(asked=trials[number], member=SimpleNamespace(study=study))
-            outcome.ended(trial, Ending("complete", values=[0.5]))
+            trial: Any = SimpleNamespace(number=number, values=trials[number].values, study=study)
+            outcome.ended(trial, TrialOutcome("complete", values=[0.5]))
             assert best_trial(tmp_path) == study.best()[0].number
 
 
 def test_a_study_that_goes_on_knows_its_best(tmp_path: Path) -> None:
-    with Study.open(plan(1), tmp_path) as study:
+    with SweepStudy.open(plan(1), tmp_path) as study:
         ended(study, 0.9)
-    with Study.open(plan(5), tmp_path) as study:
+    with SweepStudy.open(plan(5), tmp_path) as study:
         Outcome(study).ended(*ended(study, 0.5))
         assert not (tmp_path / "best.yaml").exists()
 
 
 def test_another_study_of_the_same_sweep_changes_nothing(tmp_path: Path) -> None:
-    with Study.open(plan(1), tmp_path / "a") as own, Study.open(plan(1), tmp_path / "b") as other:
+    with SweepStudy.open(plan(1), tmp_path / "a") as own, SweepStudy.open(plan(1), tmp_path / "b") as other:
         Outcome(own).ended(*ended(other, 0.9))
         assert not (tmp_path / "a" / "best.yaml").exists()
 
 
 def test_the_report_is_written_now_and_then_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "PAUSE", 0.0)
-    with Study.open(plan(5), tmp_path) as study:
+    with SweepStudy.open(plan(5), tmp_path) as study:
         outcome = Outcome(study)
         assert outcome.tick() is None
         outcome.ended(*ended(study, 0.5))
@@ -112,7 +112,7 @@ def test_a_fault_while_it_runs_is_told_once_and_at_the_end_it_is_an_error(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with Study.open(plan(5), tmp_path) as study:
+    with SweepStudy.open(plan(5), tmp_path) as study:
         outcome = Outcome(study)
         monkeypatch.setattr(keeping, "write_best", full)
         for value in (0.5, 0.6):

@@ -19,7 +19,7 @@ from sentattn.sweep.report.keeping import findings
 from sentattn.sweep.report.searched import Searched
 from sentattn.sweep.report.study_run import StudyRun
 from sentattn.sweep.report.trials import Reader
-from sentattn.sweep.study import Study
+from sentattn.sweep.study import SweepStudy
 
 OFFLINE = ["logger=wandb", "logger.mode=offline", "logger.project=mine"]
 VALUES = {"model.attention.hops": 3, "model/pooling": "mean"}
@@ -103,7 +103,7 @@ def test_of_several_objectives_each_is_shown(tmp_path: Path) -> None:
 def test_an_onlooker_mirrors_a_study_where_its_trials_are_mirrored(tmp_path: Path, logger: list[str]) -> None:
     plan = one(overrides=tuple(tiny(*logger)), sampler={"name": "random"})
     with ExitStack() as held:
-        study = held.enter_context(Study.open(plan, tmp_path))
+        study = held.enter_context(SweepStudy.open(plan, tmp_path))
         outcome, mirror = look_on(study, held)
         for value in (0.5, 0.75):
             trial, how = ended(study, value)

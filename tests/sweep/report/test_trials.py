@@ -17,8 +17,8 @@ KEYS = ["model.attention.hops", "model/pooling", "loss.penalty"]
 def test_a_row_a_trial_and_a_column_a_setting(tmp_path: Path) -> None:
     found = [
         record(0, 0.8, values={"model.attention.hops": 4, "model/pooling": "mean", "loss.penalty": 0.0}),
-        record(1, None, values={"model.attention.hops": 9}, note="it was killed"),
-        record(2, None, state="pruned", values={"model.attention.hops": 9, "loss.penalty": 1}, again_of=1),
+        record(1, None, values={"model.attention.hops": 9}, error="it was killed"),
+        record(2, None, state="pruned", values={"model.attention.hops": 9, "loss.penalty": 1}, retry_of=1),
     ]
     result(tmp_path, 0)
     result(tmp_path, 2, best_epoch=1)

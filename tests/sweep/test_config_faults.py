@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sweep_words import faults, write
 
-from sentattn.sweep.plan import read_plan
+from sentattn.sweep.config import read_plan
 
 
 def test_all_faults_at_once_in_the_order_typed() -> None:

@@ -13,8 +13,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from sentattn.config.groups import Choices
 from sentattn.errors import SettingError
-from sentattn.sweep import space
-from sentattn.sweep.space import Dimension, read_dimension
+from sentattn.sweep import search_space as space
+from sentattn.sweep.search_space import Dimension, read_dimension
 
 CHOICES = Choices.of()
 

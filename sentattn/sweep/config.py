@@ -19,10 +19,11 @@ from sentattn.sweep.conditions import conditions
 from sentattn.sweep.objective import Objective, read_objectives
 from sentattn.sweep.pruners import check_pruner, default_pruner
 from sentattn.sweep.samplers import DEFAULT, check_sampler, drawn_at_random
-from sentattn.sweep.space import Dimension, read_dimension
+from sentattn.sweep.search_space import Dimension, Value, override, read_dimension
 from sentattn.sweep.sweep_file import Draft
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
+TRAINING_METRIC = "val/"
 RANGES = "model.attention.hops=range(1,31)"
 
 
@@ -88,6 +89,17 @@ class Plan:
     seed: int
     members: tuple[Plan, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def arguments(self, values: Mapping[str, Value]) -> list[str]:
+        """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""
+        metric = next((one for one in self.objectives if one.metric.startswith(TRAINING_METRIC)), None)
+        best = [f"objective.metric={metric.metric}", f"objective.mode={metric.mode}"] if metric else []
+        return [*self.overrides, *(override(key, value) for key, value in values.items()), *best]
+
+    def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:
+        """Returns the arguments of `python -m sentattn.train` for a trial, with what belongs to the sweep."""
+        own = [f"output_dir={self.output_dir}", f"group={self.study}", "test=false"]
+        return [*self.arguments(values), *own, *([] if "seed" in values else [f"seed={self.seed}"])]
 
 
 def read_plan(arguments: Sequence[str]) -> Plan:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Quote, QuotedString, RangeSweep
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -27,8 +28,17 @@ from optuna.distributions import (
 )
 
 from sentattn.config.groups import Choices
+from sentattn.config.schema import RAW
+from sentattn.config.types import given
 from sentattn.errors import SettingError
 from sentattn.sweep import grammar
+
+if TYPE_CHECKING:
+    from optuna import Trial
+
+WORD = re.compile(r"[A-Za-z_][\w.-]*")
+OTHER_THAN_TEXT = {"true", "false", "null", "nan", "inf"}
+"""Words that Hydra's grammar reads as something else, in any mixture of small and capital letters."""
 
 Value: TypeAlias = str | int | float | bool | None
 When: TypeAlias = Mapping[str, tuple[Value, ...]]
@@ -231,3 +241,48 @@ def from_json(kept: Iterable[Mapping[str, Any]]) -> dict[str, Dimension]:
         )
         for one in kept
     }
+
+
+def suggest(trial: Trial, space: Mapping[str, Dimension]) -> dict[str, Value]:
+    """Draws the values of a trial.
+
+    Args:
+        trial: Optuna's.
+        space: Each dimension after those that it depends on.
+
+    Returns:
+        Values by key; a key whose condition does not hold is left out.
+    """
+    values: dict[str, Value] = {}
+    for dimension in space.values():
+        if dimension.is_active(values):
+            values[dimension.key] = dimension.value(draw(trial, dimension))
+    return values
+
+
+def draw(trial: Trial, dimension: Dimension) -> Value:
+    """Draws from one dimension."""
+    key, distribution = dimension.key, dimension.distribution
+    match distribution:
+        case CategoricalDistribution():
+            return trial.suggest_categorical(key, distribution.choices)
+        case IntDistribution():
+            return trial.suggest_int(
+                key, distribution.low, distribution.high, step=distribution.step, log=distribution.log
+            )
+        case FloatDistribution():
+            return trial.suggest_float(
+                key, distribution.low, distribution.high, step=distribution.step, log=distribution.log
+            )
+        case _:
+            raise AssertionError(f"no dimension is of kind {type(distribution).__name__}")
+
+
+def override(key: str, value: Value) -> str:
+    """Returns a value as one types it for a setting, so that Hydra reads the same value."""
+    if not isinstance(value, str) or key in RAW:
+        assert not isinstance(value, float) or math.isfinite(value)
+        return f"{key}={given(value)}"
+    if WORD.fullmatch(value) and value.lower() not in OTHER_THAN_TEXT:
+        return f"{key}={value}"
+    return f"{key}={QuotedString(value, Quote.single).with_quotes()}"

@@ -15,9 +15,9 @@ from sweep_words import faults, write
 
 from sentattn.config.groups import comment
 from sentattn.config.request import read_request
+from sentattn.sweep.config import Plan, read_plan
 from sentattn.sweep.objective import Objective
-from sentattn.sweep.plan import Plan, read_plan
-from sentattn.sweep.suggestion import arguments, setting, suggest
+from sentattn.sweep.search_space import suggest
 from sentattn.sweep.sweep_file import sweeps_dir
 
 HOPS, POOLING = "model.attention.hops=range(1,31)", "model/pooling=choice(flatten,mean,prune)"
@@ -26,7 +26,7 @@ FILES = sorted(file.stem for file in sweeps_dir().glob("*.yaml"))
 
 def drawn(plan: Plan, seed: int) -> dict[str, object]:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    return dict(suggest(study.ask(), plan))
+    return dict(suggest(study.ask(), plan.space))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_every_suggestion_of_a_shipped_file_composes(name: str, shipped: dict[st
     for number, plan in enumerate(shipped[name].members or (shipped[name],)):
         for seed in (number,) if shipped[name].members else range(4):
             values = drawn(plan, seed)
-            composed = read_request(arguments(plan, values)).settings  # type: ignore[arg-type]
+            composed = read_request(plan.trial_arguments(values)).settings  # type: ignore[arg-type]
             assert composed["test"] is False
             for key, value in values.items():
                 node = composed
@@ -113,8 +113,8 @@ def test_what_a_choice_has_no_place_for_is_left_out_there() -> None:
     assert plan.space["loss.penalty"].ends() == (0.1,)
     assert plan.overrides == ()
     values = {"model/attention": "uniform"}
-    assert "hops" not in " ".join(arguments(plan, values))
-    read_request(arguments(plan, values))
+    assert "hops" not in " ".join(plan.trial_arguments(values))
+    read_request(plan.trial_arguments(values))
 
 
 def test_fixed_values_of_one_choice_are_set_with_it_only() -> None:
@@ -136,9 +136,9 @@ def test_arguments_of_a_trial_and_of_its_setting() -> None:
     plan = read_plan([HOPS, "objective.metric=val/f1_macro", "seed=5", "study=mine", "output_dir=here (1)"])
     values = {"model.attention.hops": 3}
     own = ["model.attention.hops=3", "objective.metric=val/f1_macro", "objective.mode=max"]
-    assert setting(plan, values) == own
-    assert arguments(plan, values) == [*own, "output_dir=here (1)", "group=mine", "test=false", "seed=5"]
-    assert arguments(plan, {"seed": 1})[-1] == "test=false"
+    assert plan.arguments(values) == own
+    assert plan.trial_arguments(values) == [*own, "output_dir=here (1)", "group=mine", "test=false", "seed=5"]
+    assert plan.trial_arguments({"seed": 1})[-1] == "test=false"
 
 
 def test_several_objectives() -> None:
@@ -178,7 +178,7 @@ def test_hours_alone_are_a_budget() -> None:
 
 
 def test_reading_a_plan_needs_no_torch() -> None:
-    read = "from sentattn.sweep.plan import read_plan; read_plan(['sweep=default'])"
+    read = "from sentattn.sweep.config import read_plan; read_plan(['sweep=default'])"
     code = f"import sys; {read}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -188,4 +188,4 @@ def test_reading_a_plan_needs_no_torch() -> None:
 @given(st.integers(0, 2**31))
 def test_draws_compose(shipped: dict[str, Plan], seed: int) -> None:
     plan = shipped["structured_imdb"]
-    read_request(arguments(plan, drawn(plan, seed)))  # type: ignore[arg-type]
+    read_request(plan.trial_arguments(drawn(plan, seed)))  # type: ignore[arg-type]
