@@ -59,7 +59,7 @@ def _copied(file: Path, copies: int, folder: Path) -> Path:
 
 def measure(path: str, cache: str) -> dict[str, object]:
     """Returns rows, seconds, seconds by stage and peak bytes of reading a file in this process."""
-    from sentattn.data.module import Yelp
+    from sentattn.data.datasets.yelp import Yelp
 
     imports, stages, busy, started = _peak(), dict[str, float](), time.process_time(), time.perf_counter()
     last = started

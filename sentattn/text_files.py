@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from sentattn.data.datasets.formats import ColumnError, records, require_table, text_lines, text_of
+from sentattn.data.tables import records, require_table, text_of
 from sentattn.data.text import LINE_BREAK
+from sentattn.data.text_tables import text_lines
 from sentattn.errors import DataError, RunError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def read_texts(path: Path, *, column: str = COLUMN, left_out: Callable[[str], No
         DataError: If the file cannot be read or holds no text, or a line of a `.txt` file is empty; the sentence
             names file and line.
     """
-    require_table(path, f"input={path}", also=(TEXT,))
+    require_table(path, "input", also=(TEXT,))
     texts = _lines(path) if path.suffix == TEXT else _column(path, column, left_out)
     first = next(texts, None)
     if first is None:
@@ -58,15 +59,12 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _column(path: Path, column: str, left_out: Callable[[str], None]) -> Iterator[str]:
-    try:
-        for record in records(path, [column]):
-            text = text_of(record, column, path)
-            if _is_blank(text):
-                left_out(record.where)
-            else:
-                yield text
-    except ColumnError as error:
-        raise DataError(f"{error} Name the column of texts with column=NAME.") from error
+    for record in records(path, [column], "Name the column of texts with column=NAME."):
+        text = text_of(record, column, path)
+        if _is_blank(text):
+            left_out(record.where)
+        else:
+            yield text
 
 
 def _is_blank(text: str) -> bool:

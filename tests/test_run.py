@@ -36,9 +36,9 @@ def test_one_by_one_equals_together(tiny_run: Run) -> None:
 def test_predictions_equal_those_written_by_training(tiny_run: Run) -> None:
     import pyarrow.parquet as pq
 
-    from sentattn.data.datasets.demo import Demo
+    from sentattn.data.datasets.demo import DemoSource
 
-    texts = [row.text for row in Demo().read("test")]
+    texts = [row.text for row in DemoSource().read("test")]
     rows = [row for row in pq.read_table(tiny_run.path / "predictions.parquet").to_pylist() if row["split"] == "test"]
     for row, prediction in zip(rows, tiny_run.predict([texts[row["row"]] for row in rows]), strict=True):
         assert list(prediction.probabilities.values()) == pytest.approx(row["probabilities"], abs=1e-5)

@@ -15,7 +15,12 @@ from sentattn.errors import Fault, SettingError
 
 TARGET = "_target_"
 
-MOVED: dict[str, str] = {}
+MOVED: dict[str, str] = {
+    "sentattn.data.module.Demo": "sentattn.data.datasets.demo.Demo",
+    "sentattn.data.module.Imdb": "sentattn.data.datasets.imdb.Imdb",
+    "sentattn.data.module.Table": "sentattn.data.datasets.table.Table",
+    "sentattn.data.module.Yelp": "sentattn.data.datasets.yelp.Yelp",
+}
 """A class's path when the first runs were saved -> its path now.
 
 Whoever moves or renames a class that `conf/` names adds a line, and changes the `_target_` in `conf/`. If the class is

@@ -16,11 +16,10 @@ from pytorch_lightning import LightningModule, Trainer
 from sentattn.data.batching import Batch
 from sentattn.data.building import Progress
 from sentattn.data.datasets.base import Row, Source
-from sentattn.data.datasets.demo import Demo as DemoSource
-from sentattn.data.datasets.imdb import Imdb as ImdbSource
-from sentattn.data.datasets.yelp import Yelp as YelpSource
-from sentattn.data.download.registry import REMOTE, Remote
-from sentattn.data.module import Demo, Imdb, Yelp
+from sentattn.data.datasets.demo import Demo, DemoSource
+from sentattn.data.datasets.imdb import Imdb, ImdbSource
+from sentattn.data.datasets.yelp import Yelp, YelpSource
+from sentattn.data.download import REGISTRY
 from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, SettingError
 
@@ -209,12 +208,11 @@ def test_imdb_from_archive_and_folder(imdb_archive: Path, imdb_folder: Path, tmp
 
 def test_imdb_without_a_path_is_downloaded(imdb_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = imdb_archive.read_bytes()
-    remote = Remote("http://none.invalid", len(content), hashlib.sha256(content).hexdigest(), "data.path")
-    monkeypatch.setitem(REMOTE, imdb_archive.name, remote)
+    monkeypatch.setitem(REGISTRY, imdb_archive.name, hashlib.sha256(content).hexdigest())
     told: list[str] = []
     with serving(content) as server:
         data = Imdb(mirror=server.address, val_size=2, cache_dir=str(tmp_path / "cache"))
-        assert server.asked == []
+        assert server.requests == []
         data.prepare(lambda stage, done, total: told.append(stage))
     assert data.report[1].startswith("imdb: 4 train, 2 val, 2 test rows")
     assert told[0] == "Downloading aclImdb_v1.tar.gz (MB)"

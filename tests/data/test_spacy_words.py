@@ -10,7 +10,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data.module import Demo
+from sentattn.data.datasets.demo import Demo
 from sentattn.data.spacy_words import spans
 from sentattn.data.text import Tokenizer
 from sentattn.errors import SettingError

@@ -1,4 +1,4 @@
-"""The Large Movie Review Dataset v1.0 (Maas et al. 2011): 25,000 reviews to train on, 25,000 to test on."""
+"""`data=imdb`: the Large Movie Review Dataset v1.0 (Maas et al. 2011), 25,000 reviews each for training and test."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
-from sentattn.data.datasets.archives import readable, tar_files
+from sentattn.config.types import Count, Fraction, Whole, checked
+from sentattn.data.archives import neighbour, reading, sha256, tar_files
+from sentattn.data.building import Progress
+from sentattn.data.cache import cache_folder
 from sentattn.data.datasets.base import Row, Source
-from sentattn.data.datasets.digests import sha256
-from sentattn.errors import DataError, suggestion
+from sentattn.data.download import fetch
+from sentattn.data.text_data import TextData
+from sentattn.errors import DataError, Fault
 
 ARCHIVE = "aclImdb_v1.tar.gz"
 WHERE = (
@@ -25,14 +30,14 @@ FILM = re.compile(rb"/title/(tt\d+)/")
 CLASSES = ("neg", "pos")
 
 
-class Imdb(Source):
+class ImdbSource(Source):
     """Film reviews, each with the film as its group.
 
     Args:
         path: The archive `aclImdb_v1.tar.gz` (any compression that `tarfile` reads), or a folder with its content.
 
     Raises:
-        DataError: If nothing is there.
+        DataError: If there is no such file or folder.
     """
 
     labels = ("negative", "positive")
@@ -41,7 +46,8 @@ class Imdb(Source):
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path).expanduser()
         if not self._path.exists():
-            raise DataError(f"data.path={path}: there is no such file or folder.{_neighbour(self._path)} {WHERE}")
+            message = f"data.path={path}: there is no such file or folder.{neighbour(self._path)} {WHERE}"
+            raise DataError(Fault("data.path", "not_found", message))
         self._rows: dict[str, list[Row]] = {}
 
     def fingerprint(self) -> str:
@@ -51,7 +57,8 @@ class Imdb(Source):
                 return sha256(self._path)
             listing = [(name, entry.stat()) for name, entry in _files(self._path)]
         except OSError as error:
-            raise DataError(f"data.path={self._path} cannot be read: {error.strerror}.") from error
+            message = f"data.path={self._path} cannot be read: {error.strerror}."
+            raise DataError(Fault("data.path", "unreadable", message)) from error
         lines = "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in sorted(listing))
         return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
@@ -74,13 +81,14 @@ class Imdb(Source):
         for split in self.splits:
             for kind in CLASSES:
                 if (split, kind) not in reviews:
-                    raise DataError(
+                    message = (
                         f"{self._path} holds no review in {split}/{kind}; it must hold train and test, each with "
                         f"neg and pos. {WHERE}"
                     )
+                    raise DataError(Fault("data.path", "missing", message))
         return {
             split: [
-                Row(text, label, group=_at(films.get((split, kind), []), number))
+                Row(text, label, group=_film_of(films.get((split, kind), []), number))
                 for label, kind in enumerate(CLASSES)
                 for (number, _), text in sorted(reviews[split, kind].items())
             ]
@@ -91,14 +99,13 @@ class Imdb(Source):
         try:
             return content.decode()
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name} in {self._path} is not UTF-8 (byte {error.start}); the data is damaged or was changed. {WHERE}"
-            ) from error
+            message = f"{name} in {self._path} is not UTF-8 (byte {error.start}); the data is damaged or was changed."
+            raise DataError(Fault("data.path", "damaged", f"{message} {WHERE}")) from error
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yields name and content of the files of an archive that hold reviews or film addresses."""
-    with readable(path, WHERE):
+    with reading(path, WHERE):
         for name, file in tar_files(path, WHERE):
             if _wanted(name):
                 yield name, file.read()
@@ -109,7 +116,9 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
         try:
             yield name, Path(entry.path).read_bytes()
         except OSError as error:
-            raise DataError(f"{entry.path} cannot be read: {error.strerror}.") from error
+            raise DataError(
+                Fault("data.path", "unreadable", f"{entry.path} cannot be read: {error.strerror}.")
+            ) from error
 
 
 def _files(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -132,10 +141,39 @@ def _film(line: bytes) -> str:
     return match[1].decode() if match else ""
 
 
-def _at(films: list[str], number: int) -> str:
-    """The film of review `number`: its address stands in that line, counted from 0."""
+def _film_of(films: list[str], number: int) -> str:
+    """Returns the film of review `number`: its address is in that line, counted from 0."""
     return films[number] if number < len(films) else ""
 
 
-def _neighbour(path: Path) -> str:
-    return suggestion(path.name, os.listdir(path.parent)) if path.parent.is_dir() else ""
+class Imdb(TextData):
+    """The Large Movie Review Dataset, with its official test split.
+
+    Args:
+        path: The archive `aclImdb_v1.tar.gz`, or a folder with its content; null downloads it.
+        val_size: Training rows set aside for validation: their number, or a share below 1.
+        split_seed: Seed of which rows these are. It is not the run's, so that runs share their validation rows.
+        settings: Those of `TextData`.
+    """
+
+    classes: ClassVar[int] = 2
+
+    @checked
+    def __init__(
+        self,
+        *,
+        name: str = "imdb",
+        path: str | None = None,
+        val_size: Count | Fraction = 0.1,
+        split_seed: Whole = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(name=name, **settings)
+        self.path = path
+        self.val_size = val_size
+        self.split_seed = split_seed
+
+    def source(self, progress: Progress) -> Source:
+        """Returns the reviews at `path`, or those downloaded."""
+        folder = cache_folder(self.cache_dir)
+        return ImdbSource(self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress))

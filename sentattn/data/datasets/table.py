@@ -1,48 +1,53 @@
-"""A table of one's own: a column of texts, and one of labels that are words or numbers."""
+"""`data=table`: a table of the user's own, with a column of texts and one of labels that are words or numbers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from sentattn.config.types import Count, Fraction, Whole, checked
+from sentattn.data.archives import sha256
+from sentattn.data.building import Progress
 from sentattn.data.datasets.base import Row, Source
-from sentattn.data.datasets.classes import (
-    MOST_COUNTED,
-    Seen,
-    in_order,
+from sentattn.data.labels import (
+    MAX_COUNTED,
+    LabelCount,
     is_scale,
     label_name,
     require_labels,
-    unknown,
+    sort_names,
+    steps,
+    unknown_label,
 )
-from sentattn.data.datasets.digests import sha256
-from sentattn.data.datasets.formats import ColumnError, Record, kind, records, require_table, text_of
-from sentattn.errors import DataError, suggestion
+from sentattn.data.tables import COLUMNS_HINT, missing_file, records, require_table, setting_faults, text_of, type_name
+from sentattn.data.text_data import TextData
+from sentattn.data.text_tables import Record
+from sentattn.errors import DataError, Fault, SettingError, suggestion
 
-CHUNK = 1000
-TRAIN = "train"
-NONE = ""
+ROWS_BETWEEN_REPORTS = 1000
+TENTH = 0.1
 
 
-class Table(Source):
-    """Labelled texts in files of one's own, a file a split.
+class TableSource(Source):
+    """Labelled texts in tables, a file a split.
 
-    The classes are those of the training rows; without training rows they have to be given. A row without a text has
-    the text "", which nothing is learned from; a row without a label is refused.
+    The classes are those of the training rows; without training rows they must be given. A row without a text has the
+    text "", which nothing is learned from; a row without a label is refused.
 
     Args:
         files: The file of each split.
         text: Name of the column of texts.
         label: Name of the column of labels.
         classes: The labels in their order; None takes the distinct labels of the training rows, sorted. Without
-            training rows, those of the model that is tested.
-        ordered: Whether they are steps of a scale; None takes numbers, and classes that are given, for such.
-        progress: Is told how far the search for the classes is.
+            training rows, those of the model that is evaluated; of `5 stars` the plain 5 is then a label as well.
+        ordered: Whether they are steps of a scale; None infers it from numbers or from `classes`.
+        progress: Receives the number of rows in which classes were looked for.
 
     Raises:
-        DataError: If a file is not there or cannot be a table.
+        DataError: If a file is missing or cannot be a table.
     """
 
     def __init__(
@@ -53,25 +58,30 @@ class Table(Source):
         label: str,
         classes: Sequence[str | float] | None = None,
         ordered: bool | None = None,
-        progress: Callable[[str, int, None], None] = lambda stage, done, total: None,
+        progress: Progress = lambda stage, done, total: None,
     ) -> None:
-        assert TRAIN in files or classes is not None, "classes come from the training rows or are given"
+        assert "train" in files or classes is not None, "classes come from the training rows or are given"
         self._files = {split: path.expanduser() for split, path in files.items()}
         for split, path in self._files.items():
-            require_table(path, f"data.{split}={files[split]}")
+            require_table(path, f"data.{split}")
         self.splits = tuple(files)
         self._text = text
         self._label = label
-        self._given = None if classes is None else tuple(label_name(name) or NONE for name in classes)
-        self._whose = "the model" if TRAIN not in files else "data.train" if classes is None else "data.classes"
-        self._ordered = ordered
+        self._classes = None if classes is None else tuple(label_name(name) or "" for name in classes)
+        self._is_ordered = ordered
         self._progress = progress
         self._indices: dict[str, int] = {}
 
     def fingerprint(self) -> str:
         """Returns a hash over the content of all files and over the settings that say how it is read."""
-        content = {split: (path.suffix, _sha256(path)) for split, path in self._files.items()}
-        parts = [content, self._text, self._label, self._given, self._ordered]
+        content = {}
+        for split, path in self._files.items():
+            try:
+                content[split] = (path.suffix, sha256(path))
+            except OSError as error:
+                message = f"{path} cannot be read: {error.strerror}."
+                raise DataError(Fault(f"data.{split}", "unreadable", message)) from error
+        parts = [content, self._text, self._label, self._classes, self._is_ordered]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
@@ -79,88 +89,152 @@ class Table(Source):
 
         Raises:
             DataError: If the file is damaged, holds no row, or a row has no label, an unknown one or a text that is
-                none; the sentence names file and line.
+                none; the message names file and line.
         """
         if not self._indices:
             self._find_classes()
         path = self._files[split]
         for record in self._records(path):
-            name = self._name(record, path)
-            if name == NONE:
+            name = self._label_name(record, path)
+            if not name:
                 raise self._unlabelled(path, record.where)
             if name not in self._indices:
-                raise DataError(f"{path}, {record.where}: {unknown(name, self.labels, self._whose)}")
+                owner = "the model" if "train" not in self._files else "data.classes" if self._classes else "data.train"
+                raise unknown_label(name, self.labels, owner, f"{path}, {record.where}")
             yield Row(text_of(record, self._text, path), self._indices[name])
 
     def _find_classes(self) -> None:
-        classes = self._given
-        if TRAIN in self._files:
-            path = self._files[TRAIN]
-            seen = self._labels(path)
+        classes = self._classes
+        if "train" in self._files:
+            path = self._files["train"]
+            counts = self._count_labels(path)
             if classes is None:
-                require_labels(seen, self._label, str(path))
-                classes = in_order(seen)
+                require_labels(counts, self._label, str(path))
+                classes = sort_names(counts)
             else:
-                _require_given(seen, classes, path)
+                _require_same(counts, classes, path)
         assert classes is not None
         self.labels = classes
-        self.ordered = is_scale(classes, typed=self._given is not None) if self._ordered is None else self._ordered
+        typed = self._classes is not None
+        self.ordered = is_scale(classes, typed=typed) if self._is_ordered is None else self._is_ordered
         self._indices = {name: index for index, name in enumerate(classes)}
+        if "train" not in self._files and self.ordered:
+            self._indices |= steps(classes)
 
-    def _labels(self, path: Path) -> dict[str, Seen]:
+    def _count_labels(self, path: Path) -> dict[str, LabelCount]:
         """Returns the labels of a file by their first row; of far too many only the first."""
-        seen: dict[str, Seen] = {}
+        counts: dict[str, LabelCount] = {}
         for number, record in enumerate(self._records(path), start=1):
-            if number % CHUNK == 0:
+            if number % ROWS_BETWEEN_REPORTS == 0:
                 self._progress("Finding the classes", number, None)
-            name = self._name(record, path)
-            rows, where = seen.get(name, Seen(0, record.where))
-            seen[name] = Seen(rows + 1, where)
-            if len(seen) > MOST_COUNTED:
+            name = self._label_name(record, path)
+            rows, where = counts.get(name, LabelCount(0, record.where))
+            counts[name] = LabelCount(rows + 1, where)
+            if len(counts) > MAX_COUNTED:
                 break
-        if without := seen.get(NONE):
+        if without := counts.get(""):
             raise self._unlabelled(path, without.where, without.rows)
-        return seen
+        return counts
 
     def _records(self, path: Path) -> Iterator[Record]:
         record = None
-        try:
-            for record in records(path, [self._text, self._label]):
-                yield record
-        except ColumnError as error:
-            raise DataError(f"{error} Name its columns with data.text=COLUMN data.label=COLUMN.") from error
+        for record in records(path, [self._text, self._label], COLUMNS_HINT):
+            yield record
         if record is None:
-            raise DataError(f"{path} holds no row.")
+            raise DataError(Fault("", "missing", f"{path} holds no row."))
 
-    def _name(self, record: Record, path: Path) -> str:
-        """Returns the name of a record's class, `NONE` where there is no label."""
+    def _label_name(self, record: Record, path: Path) -> str:
+        """Returns the name of a record's class, "" where there is no label."""
         value = record.values[self._label]
         try:
-            return label_name(value) or NONE
+            return label_name(value) or ""
         except TypeError as error:
-            raise DataError(
-                f"{path}, {record.where}: the label in {self._label!r} is {kind(value)}; it must be a word or a number."
-            ) from error
+            message = f"the label in {self._label!r} is {type_name(value)}; it must be a word or a number."
+            raise DataError(Fault("data.label", "type", f"{path}, {record.where}: {message}")) from error
 
     def _unlabelled(self, path: Path, where: str, rows: int = 1) -> DataError:
         others = f" (rows without one: {rows:,})" if rows > 1 else ""
-        return DataError(
-            f"{path}, {where}: there is no label in {self._label!r}{others}; write it in, or take the row out."
-        )
+        message = f"there is no label in {self._label!r}{others}; write it in, or take the row out."
+        return DataError(Fault("data.label", "missing", f"{path}, {where}: {message}"))
 
 
-def _require_given(seen: Mapping[str, Seen], classes: Sequence[str], path: Path) -> None:
-    """Refuses labels that are not among the classes given, and classes that no row has."""
-    for name, (_, where) in seen.items():
+def _require_same(counts: Mapping[str, LabelCount], classes: Sequence[str], path: Path) -> None:
+    """Refuses labels that are not in `data.classes`, and classes that no row has."""
+    for name, (_, where) in counts.items():
         if name not in classes:
-            raise DataError(f"{path}, {where}: {unknown(name, classes, 'data.classes')}")
-    if missing := [name for name in classes if name not in seen]:
-        close = suggestion(missing[0], seen)
-        raise DataError(f"data.classes names {', '.join(map(repr, missing))}, which no row of {path} has.{close}")
+            raise unknown_label(name, classes, "data.classes", f"{path}, {where}")
+    if missing := [name for name in classes if name not in counts]:
+        close = suggestion(missing[0], counts)
+        message = f"data.classes names {', '.join(map(repr, missing))}, which no row of {path} has.{close}"
+        raise DataError(Fault("data.classes", "unknown", message))
 
 
-def _sha256(path: Path) -> str:
-    try:
-        return sha256(path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+class Table(TextData):
+    """A table of the user's own, in CSV, TSV, JSON lines or parquet.
+
+    Args:
+        train: File of the training rows.
+        val: File of validation rows; null sets training rows aside for them.
+        test: File of test rows; null likewise.
+        text: Name of the column of texts.
+        label: Name of the column of labels, which are words or numbers.
+        classes: The labels in their order; null takes those of the training rows, sorted, numbers as numbers.
+        val_size: Training rows set aside for validation, their number or a share below 1; null is a tenth, or none
+            with `val`.
+        split_seed: Seed of which rows these are.
+        test_size: Rows of `test` that are taken, or of `train` without it, their number or a share below 1; null is
+            all of `test`, or else a tenth of `train`, 10,000 at most.
+        test_seed: Seed of which rows these are.
+        settings: Those of `TextData`.
+
+    Raises:
+        SettingError: If an argument is out of range, or two exclude one another.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        name: str = "table",
+        train: str | None = None,
+        val: str | None = None,
+        test: str | None = None,
+        text: str = "text",
+        label: str = "label",
+        classes: list[str | int | float | bool] | None = None,
+        val_size: Count | Fraction | None = None,
+        split_seed: Whole = 0,
+        test_size: Count | Fraction | None = None,
+        test_seed: Whole = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(name=name, **settings)
+        typed = {"text": text, "label": label, "classes": classes, "val": val, "val_size": val_size}
+        if faults := setting_faults(typed):
+            raise SettingError(*faults)
+        self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
+        self.text = text
+        self.label = label
+        self.class_names = classes
+        self.val_size = TENTH if val is None and val_size is None else val_size
+        self.split_seed = split_seed
+        self.test_size = test_size
+        self.test_seed = None if test is not None and test_size is None else test_seed
+        self._evaluated: tuple[str, Sequence[str], bool] | None = None
+
+    def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
+        """Takes a model's classes, and reads no other file, where the split has its own."""
+        # Which rows validate depends on the other files where repeated texts are dropped.
+        if split in self.files and (split == "test" or not self.drop_duplicates):
+            self._evaluated = split, labels, ordered
+
+    def source(self, progress: Progress) -> Source:
+        """Returns the rows of the files."""
+        files = {split: Path(file) for split, file in self.files.items()}
+        if self._evaluated:
+            split, labels, ordered = self._evaluated
+            own = {split: files[split]}
+            return TableSource(own, text=self.text, label=self.label, classes=labels, ordered=ordered)
+        if "train" not in files:
+            raise DataError(missing_file({"name": self.name}))
+        return TableSource(files, text=self.text, label=self.label, classes=self.class_names, progress=progress)

@@ -1,33 +1,78 @@
-"""Yelp's reviews and their stars: the Open Dataset, the sample of the GluonNLP tutorial, `yelp_review_full`."""
+"""`data=yelp`: reviews and their stars, from the Open Dataset, the GluonNLP tutorial or `yelp_review_full`."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import zipfile
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from itertools import chain
-from pathlib import Path
-from typing import IO, Any
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from sentattn.data.datasets.archives import container
+from sentattn.config.types import Count, Fraction, Whole, checked
+from sentattn.data.archives import container, neighbour, open_member, reading
+from sentattn.data.building import Progress
+from sentattn.data.cache import cache_folder
 from sentattn.data.datasets.base import Row, Source
-from sentattn.data.datasets.formats import ColumnError, kind, read_delimited, read_json_lines
-from sentattn.data.datasets.formats.parquet import read_parquet
-from sentattn.data.datasets.json_arrays import array_items
-from sentattn.data.datasets.yelp_files import WHERE, Form, Piece, find, fingerprint
-from sentattn.errors import DataError
+from sentattn.data.download import fetch
+from sentattn.data.json_arrays import array_items
+from sentattn.data.tables import read_parquet, type_name
+from sentattn.data.text_data import TextData
+from sentattn.data.text_tables import read_delimited, read_json_lines
+from sentattn.errors import DataError, Fault
+
+Form: TypeAlias = Literal["lines", "arrays", "csv", "parquet"]
+"""JSON lines, one JSON object of arrays, CSV without a header, or parquet."""
+
+ARCHIVE = "yelp_review_full_csv.tgz"
+WHERE = (
+    "data.path takes the Yelp Open Dataset's JSON lines (yelp_academic_dataset_review.json, or .gz), the GluonNLP "
+    f"tutorial's ZIP, or yelp_review_full as {ARCHIVE}, as a folder of CSV or as a folder of parquet; leave it out to "
+    "have the last downloaded. data=table reads other tables."
+)
+# train.csv, or train-00000-of-00001.parquet
+TABLE = re.compile(r"(train|test)([-_.].*)?\.(csv|parquet)")
+JSON = re.compile(r"(?!\.).*\.(json|jsonl|ndjson)(\.gz)?")
+BEGINNINGS: dict[Form, re.Pattern[bytes]] = {
+    "parquet": re.compile(rb"PAR1"),
+    "arrays": re.compile(rb'\{\s*"(texts|labels)"\s*:'),
+    "lines": re.compile(rb"\{"),
+    "csv": re.compile(rb'"?-?\d+(\.\d+)?"?\s*,'),
+}
+"""How the forms begin, after what `SKIPPED` removes."""
+# UTF-16 has zeros in between; the reader reports that it is not UTF-8.
+SKIPPED = re.compile(rb"^(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*|\0")
+SAMPLE_BYTES = 1 << 16
+SHOWN = 20
 
 STARS = range(1, 6)
 OF_STARS: Mapping[Any, int] = {form: n - 1 for n in STARS for form in (n, str(n), f"{n}.0")}
-"""The class of a number of stars; 5.0 is found as 5 is."""
+"""The class of a number of stars; 5.0 is equal to 5."""
 OF_LABELS: Mapping[Any, int] = {label: label for label in range(len(STARS))}
 
 
-class Yelp(Source):
-    """Reviews with one to five stars, the same rows in whatever form they are.
+class File(NamedTuple):
+    """Reviews of a split: a file, or a member of an archive."""
+
+    path: Path
+    member: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return f"{self.member} in {self.path}" if self.member else str(self.path)
+
+
+class YelpSource(Source):
+    """Reviews with one to five stars, the same rows in every form.
 
     Args:
         path: The Open Dataset's JSON lines; the tutorial's ZIP, or the JSON in it; or `yelp_review_full` (Zhang et al.
-            2015), which alone has test rows of its own, as an archive or a folder of CSV, or as a folder of parquet.
+            2015), which alone has its own test rows, as an archive or a folder of CSV, or as a folder of parquet.
 
     Raises:
         DataError: If there is nothing of that kind.
@@ -37,70 +82,144 @@ class Yelp(Source):
     ordered = True
 
     def __init__(self, path: str | Path) -> None:
-        self._pieces = find(Path(path).expanduser())
-        self.splits = tuple(self._pieces)
+        self._files = find_files(Path(path).expanduser())
+        self.splits = tuple(self._files)
 
     def fingerprint(self) -> str:
-        """Returns a hash over sizes, times and samples of the files."""
-        return fingerprint(chain.from_iterable(self._pieces.values()))
+        """Returns a hash over size and time of each file, its beginning and its end: 5 GB take too long to read."""
+        digest = hashlib.sha256()
+        for file in chain.from_iterable(self._files.values()):
+            with reading(file.path, WHERE), file.path.open("rb") as stream:
+                stat = os.fstat(stream.fileno())
+                digest.update(f"{file.member} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+                digest.update(stream.read(SAMPLE_BYTES))
+                stream.seek(max(0, stat.st_size - SAMPLE_BYTES))
+                digest.update(stream.read(SAMPLE_BYTES))
+        return digest.hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the reviews in the order of the files; none of them is held.
+        """Yields the reviews in the order of the files, without holding them in memory.
 
         Raises:
-            DataError: If a file is damaged, or a review has no text or no whole number of stars; the sentence names
+            DataError: If a file is damaged, or a review has no text or no whole number of stars; the message names
                 file and line.
         """
-        for piece in self._pieces[split]:
-            try:
-                with piece.opened() as (stream, form):
-                    yield from READERS[form](stream, piece)
-            except ColumnError as error:
-                raise DataError(f"{error} {WHERE}") from error
+        for file in self._files[split]:
+            with open_member(file.path, file.member, WHERE) as stream:
+                yield from READERS[_form(stream.peek(), file.name)](stream, file)
 
 
-def _of_lines(stream: IO[bytes], piece: Piece) -> Iterator[Row]:
-    for where, values in read_json_lines(stream, piece.name, ("stars", "text")):
-        yield _row(values["text"], values["stars"], OF_STARS, f"{piece.name}, {where}")
+def find_files(path: Path) -> dict[str, list[File]]:
+    """Returns the files of each split: `train`, and `test` where there are own test rows.
+
+    Raises:
+        DataError: If there is no such file, or none that holds reviews.
+    """
+    if not path.exists():
+        raise _error("not_found", f"data.path={path}: there is no such file or folder.{neighbour(path)} {WHERE}")
+    with reading(path, WHERE):
+        if path.is_dir():
+            return _in_folder(path)
+        match container(path):
+            case "tar":
+                return {split: [File(path, f"{split}.csv")] for split in ("train", "test")}
+            case "zip":
+                with zipfile.ZipFile(path) as archive:
+                    return {"train": [File(path, _only_json(archive.namelist(), path))]}
+            case _:
+                return {"train": [File(path)]}
 
 
-def _of_arrays(stream: IO[bytes], piece: Piece) -> Iterator[Row]:
-    """Goes through the file twice, because all texts may stand before the first label."""
-    labels, texts = array("b"), 0
-    for key, item in array_items(stream, piece.name):
-        if key == "labels":
-            labels.append(_label(item, OF_STARS, f"{piece.name}, label {len(labels) + 1:,}"))
-        texts += key == "texts"
-    if texts != len(labels) or not texts:
-        counts = f"{texts:,} texts and {len(labels):,} labels"
-        raise DataError(f"{piece.name} holds {counts}; it must hold as many of both. {WHERE}")
-    with piece.opened() as (again, _):
-        items = (item for key, item in array_items(again, piece.name) if key == "texts")
-        for number, (text, label) in enumerate(zip(items, labels, strict=True), start=1):
-            yield Row(_text(text, f"{piece.name}, text {number:,}"), label)
+def _in_folder(folder: Path) -> dict[str, list[File]]:
+    """Finds `train` and `test` as CSV or parquet, here or one folder deeper, or else a file of JSON lines."""
+    candidates: dict[tuple[Path, str], dict[str, list[File]]] = {}
+    for root in (folder, *sorted(inner for inner in folder.iterdir() if inner.is_dir())):
+        for file in sorted(root.iterdir()):
+            if match := TABLE.fullmatch(file.name):
+                candidates.setdefault((root, match[3]), {}).setdefault(match[1], []).append(File(file))
+    if len(candidates) > 1:
+        found = ", ".join(f"{ending} in {root}" for root, ending in candidates)
+        message = f"data.path={folder} holds reviews more than once ({found}); give one folder that holds one."
+        raise _error("conflict", message)
+    if not candidates:
+        return {"train": [File(folder / _only_json(sorted(os.listdir(folder)), folder))]}
+    (((root, ending), splits),) = candidates.items()
+    for split in ("train", "test"):
+        if split not in splits:
+            other = next(iter(splits.values()))[0]
+            message = (
+                f"{root} holds no {split}.{ending} next to {other.path.name}; to draw test rows from a single file "
+                f"type data.path={other.path}."
+            )
+            raise _error("missing", message)
+    return {split: splits[split] for split in ("train", "test")}
 
 
-def _of_csv(stream: IO[bytes], piece: Piece) -> Iterator[Row]:
-    for where, values in read_delimited(stream, piece.name, None):
+def _only_json(names: Sequence[str], place: Path) -> str:
+    """Returns the one file with reviews; the Open Dataset has four others next to it."""
+    found = [name for name in names if JSON.fullmatch(PurePosixPath(name).name)]
+    reviews = [name for name in found if "review" in PurePosixPath(name).name] if len(found) > 1 else found
+    if len(reviews) != 1:
+        listed = f"it holds {', '.join(names[:SHOWN])}{', ...' * (len(names) > SHOWN)}" if names else "it is empty"
+        kind, number = ("conflict", "more than one") if reviews else ("missing", "no")
+        raise _error(kind, f"{place} holds {number} JSON with reviews; {listed}. {WHERE}")
+    return reviews[0]
+
+
+def _form(head: bytes, name: str) -> Form:
+    """Returns the form of a file by its beginning."""
+    if not head:
+        raise _error("missing", f"{name} is empty. {WHERE}")
+    start = SKIPPED.sub(b"", head)
+    for form, beginning in BEGINNINGS.items():
+        if beginning.match(start):
+            return form
+    shown = head[:SHOWN].decode(errors="replace")
+    raise _error("unsupported", f"{name} holds no reviews in a known form; it begins with {shown!r}. {WHERE}")
+
+
+def _read_lines(stream: BufferedReader, file: File) -> Iterator[Row]:
+    for where, values in read_json_lines(stream, file.name, ("stars", "text"), WHERE):
+        yield _row(values["text"], values["stars"], OF_STARS, f"{file.name}, {where}")
+
+
+def _read_csv(stream: BufferedReader, file: File) -> Iterator[Row]:
+    for where, values in read_delimited(stream, file.name, None):
         if len(values) != 2:
             found = f"{len(values)} column{'s' * (len(values) != 1)}"
-            raise DataError(f"{piece.name}, {where}: {found} instead of two, stars and text. {WHERE}")
+            raise _error("damaged", f"{file.name}, {where}: {found} instead of two, stars and text. {WHERE}")
         stars, text = values.values()
-        yield _row(_unescaped(text), stars, OF_STARS, f"{piece.name}, {where}")
+        yield _row(_unescaped(text), stars, OF_STARS, f"{file.name}, {where}")
 
 
-def _of_parquet(_: IO[bytes], piece: Piece) -> Iterator[Row]:
-    if piece.member or container(piece.path) != "plain":
-        raise DataError(f"{piece.name} is parquet inside an archive; unpack it.")
-    for where, values in read_parquet(piece.path, ("label", "text")):
-        yield _row(_unescaped(values["text"]), values["label"], OF_LABELS, f"{piece.name}, {where}")
+def _read_parquet(_: BufferedReader, file: File) -> Iterator[Row]:
+    if file.member or container(file.path) != "plain":
+        raise _error("unsupported", f"{file.name} is parquet inside an archive; unpack it.")
+    for where, values in read_parquet(file.path, ("label", "text"), WHERE):
+        yield _row(_unescaped(values["text"]), values["label"], OF_LABELS, f"{file.name}, {where}")
 
 
-READERS: Mapping[Form, Callable[[IO[bytes], Piece], Iterator[Row]]] = {
-    "lines": _of_lines,
-    "arrays": _of_arrays,
-    "csv": _of_csv,
-    "parquet": _of_parquet,
+def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Row]:
+    """Reads the file twice, because all texts may precede the first label."""
+    labels, texts = array("b"), 0
+    for key, item in array_items(stream, file.name):
+        if key == "labels":
+            labels.append(_label(item, OF_STARS, f"{file.name}, label {len(labels) + 1:,}"))
+        texts += key == "texts"
+    if texts != len(labels) or not texts:
+        message = f"{file.name} holds {texts:,} texts and {len(labels):,} labels instead of a label for each text."
+        raise _error("damaged", f"{message} {WHERE}")
+    with open_member(file.path, file.member, WHERE) as again:
+        items = (item for key, item in array_items(again, file.name) if key == "texts")
+        for number, (text, label) in enumerate(zip(items, labels, strict=True), start=1):
+            yield Row(_text(text, f"{file.name}, text {number:,}"), label)
+
+
+READERS: Mapping[Form, Callable[[BufferedReader, File], Iterator[Row]]] = {
+    "lines": _read_lines,
+    "arrays": _read_arrays,
+    "csv": _read_csv,
+    "parquet": _read_parquet,
 }
 
 
@@ -116,7 +235,7 @@ def _row(text: Any, rating: Any, classes: Mapping[Any, int], where: str) -> Row:
 def _text(value: Any, where: str) -> str:
     """Returns a text, "" where there is none."""
     if value is not None and not isinstance(value, str):
-        raise DataError(f"{where}: the text is {kind(value)}; take the row out.")
+        raise _error("type", f"{where}: the text is {type_name(value)}; take the row out.")
     return value or ""
 
 
@@ -124,8 +243,57 @@ def _label(value: Any, classes: Mapping[Any, int], where: str) -> int:
     label = classes.get(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     if label is None:
         legal = "1, 2, 3, 4 or 5 stars" if classes is OF_STARS else "a label from 0 to 4"
-        raise DataError(
+        message = (
             f"{where}: {value!r} is not {legal}; take the row out, or let data=table with data.label=COLUMN make a "
             "class of each value."
         )
+        raise _error("range", message)
     return label
+
+
+def _error(kind: str, message: str) -> DataError:
+    return DataError(Fault("data.path", kind, message))
+
+
+class Yelp(TextData):
+    """Yelp's reviews with one to five stars.
+
+    Args:
+        path: The Open Dataset's JSON lines, the GluonNLP tutorial's ZIP or the JSON in it, or `yelp_review_full` as an
+            archive or folder of CSV or as a folder of parquet; null downloads the last.
+        train_size: Training rows, each class in its share; null is all.
+        val_size: Training rows set aside for validation: their number, or a share below 1.
+        split_seed: Seed of which rows train and which validate.
+        test_size: Test rows, their number or a share below 1; null is the test rows of `yelp_review_full`, or else a
+            tenth of all rows, 10,000 at most.
+        test_seed: Seed of which rows these are, each class in its share; null takes the last.
+        settings: Those of `TextData`.
+    """
+
+    classes: ClassVar[int] = 5
+
+    @checked
+    def __init__(
+        self,
+        *,
+        name: str = "yelp",
+        path: str | None = None,
+        train_size: Count | None = None,
+        val_size: Count | Fraction = 0.05,
+        split_seed: Whole = 0,
+        test_size: Count | Fraction | None = None,
+        test_seed: Whole | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(name=name, **settings)
+        self.path = path
+        self.train_size = train_size
+        self.val_size = val_size
+        self.split_seed = split_seed
+        self.test_size = test_size
+        self.test_seed = test_seed
+
+    def source(self, progress: Progress) -> Source:
+        """Returns the reviews at `path`, or those downloaded."""
+        folder = cache_folder(self.cache_dir)
+        return YelpSource(self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress))

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sentattn.data.building import Progress
 from sentattn.data.cache import locked
-from sentattn.data.download.fetching import fetch
+from sentattn.data.download import fetch
 from sentattn.data.text import SPECIALS
 from sentattn.data.vectors.files import NAMES, VectorFile
 from sentattn.errors import DataError

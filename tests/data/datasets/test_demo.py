@@ -9,8 +9,7 @@ from itertools import combinations
 import pytest
 
 from sentattn.data.datasets.base import Row
-from sentattn.data.datasets.demo import Demo
-from sentattn.data.datasets.demo_grammar import unmarked
+from sentattn.data.datasets.demo import DemoSource, unmarked
 from sentattn.data.datasets.demo_templates import TEST, TRAIN, VAL, Templates
 from sentattn.data.datasets.demo_words import (
     DECISIVE_VERBS,
@@ -25,7 +24,7 @@ from sentattn.data.datasets.demo_words import (
 )
 from sentattn.errors import DataError
 
-SPLITS = {split: tuple(Demo().read(split)) for split in Demo.splits}
+SPLITS = {split: tuple(DemoSource().read(split)) for split in DemoSource.splits}
 ROWS = [row for rows in SPLITS.values() for row in rows]
 NEGATORS = {"not", "hardly", "never", "far from", "anything but", "by no means", "in no way", "no", "nobody", "nothing"}
 
@@ -57,8 +56,8 @@ BAD, GOOD = lexicon(0), lexicon(1)
 
 
 def test_rows_are_the_same_on_every_machine() -> None:
-    assert Demo().fingerprint() == "8d1b42b795d0903430202d295309fb2c4de93783702582f141abd0ff254bf101"
-    assert tuple(Demo().read("val")) == SPLITS["val"]
+    assert DemoSource().fingerprint() == "8d1b42b795d0903430202d295309fb2c4de93783702582f141abd0ff254bf101"
+    assert tuple(DemoSource().read("val")) == SPLITS["val"]
 
 
 @pytest.mark.parametrize(("split", "size"), [("train", 4000), ("val", 500), ("test", 500)])
@@ -126,7 +125,7 @@ def test_deciding_words_agree_with_the_label() -> None:
         assert ((word in GOOD) != bool(negator)) == bool(row.label), row
 
 
-@pytest.mark.parametrize("split", Demo.splits)
+@pytest.mark.parametrize("split", DemoSource.splits)
 def test_counting_opinion_words_is_not_enough(split: str) -> None:
     right = 0.0
     for row in SPLITS[split]:
@@ -142,5 +141,5 @@ def test_marks_become_spans_of_words() -> None:
 
 
 def test_an_unknown_split_is_named_with_the_closest() -> None:
-    with pytest.raises(DataError, match=r"no split 'valid'; its splits are train, val, test\. Did you mean 'val'\?"):
-        next(Demo().read("valid"))
+    with pytest.raises(DataError, match=r"no split 'valid'; it has train, val, test\. Did you mean 'val'\?"):
+        next(DemoSource().read("valid"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sentattn.data.datasets.base import Row
-from sentattn.data.datasets.imdb import Imdb
+from sentattn.data.datasets.imdb import ImdbSource
 from sentattn.errors import DataError
 
 TRAIN = [
@@ -26,7 +26,7 @@ TEST = [Row("Awful, awful film.", 0), Row("I was moved; 8/10.", 1)]
 
 
 def all_rows(path: Path) -> tuple[list[Row], list[Row]]:
-    source = Imdb(str(path))
+    source = ImdbSource(str(path))
     return list(source.read("train")), list(source.read("test"))
 
 
@@ -62,14 +62,17 @@ def test_any_compression_will_do(imdb_folder: Path, tmp_path: Path, mode: str) -
 
 
 def test_splits_may_be_read_again_and_in_any_order(imdb_archive: Path) -> None:
-    source = Imdb(str(imdb_archive))
+    source = ImdbSource(str(imdb_archive))
     assert list(source.read("test")) == TEST
     assert list(source.read("test")) == TEST
     assert list(source.read("train")) == TRAIN
 
 
 def test_fingerprint_follows_the_content(imdb_archive: Path, imdb_folder: Path) -> None:
-    archive, folder = (lambda: Imdb(str(imdb_archive)).fingerprint()), (lambda: Imdb(str(imdb_folder)).fingerprint())
+    archive, folder = (
+        (lambda: ImdbSource(str(imdb_archive)).fingerprint()),
+        (lambda: ImdbSource(str(imdb_folder)).fingerprint()),
+    )
     before = archive(), folder()
     assert before == (archive(), folder())
     add(imdb_archive, "aclImdb/train/pos/7_7.txt")
@@ -80,7 +83,7 @@ def test_fingerprint_follows_the_content(imdb_archive: Path, imdb_folder: Path) 
 
 def test_a_misspelt_path_gets_a_suggestion(imdb_archive: Path) -> None:
     with pytest.raises(DataError, match=r"no such file or folder.*Did you mean 'aclImdb_v1\.tar\.gz'"):
-        Imdb(str(imdb_archive.with_name("aclImdb_v1.tar.gx")))
+        ImdbSource(str(imdb_archive.with_name("aclImdb_v1.tar.gx")))
 
 
 def _truncate(path: Path, share: float) -> None:
@@ -106,7 +109,7 @@ def test_a_truncated_archive_is_refused_by_name(imdb_archive: Path, harm: Callab
 @pytest.mark.parametrize("name", ["../train/pos/9_9.txt", "/etc/train/pos/9_9.txt", "aclImdb/../../x.txt"])
 def test_members_that_leave_the_archive_are_refused(imdb_archive: Path, name: str) -> None:
     add(imdb_archive, name)
-    with pytest.raises(DataError, match="would leave the archive") as caught:
+    with pytest.raises(DataError, match="points outside the archive") as caught:
         all_rows(imdb_archive)
     assert name in str(caught.value)
 

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from sentattn.data.datasets.base import Row
-from sentattn.data.datasets.table import Table
+from sentattn.data.datasets.table import TableSource
 from sentattn.errors import DataError
 
 ROWS = [("Good, so good!", "good"), ('Sagt "schön";\naber teuer', "ok"), ("", "bad"), ("Bad.", "bad")]
@@ -32,9 +32,9 @@ def write(path: Path, rows: Sequence[tuple[Any, ...]] = ROWS, columns: Sequence[
     return path
 
 
-def table(files: Path | Mapping[str, Path], **settings: Any) -> Table:
+def table(files: Path | Mapping[str, Path], **settings: Any) -> TableSource:
     files = {"train": files} if isinstance(files, Path) else files
-    return Table(files, **{"text": "text", "label": "label", **settings})
+    return TableSource(files, **{"text": "text", "label": "label", **settings})
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from yelp_forms import FORMS, REVIEWS, ROWS, json_lines, refusal, rows, table, write_file, write_tar, write_zip
 
 from sentattn.data.datasets.base import Row
-from sentattn.data.download.registry import REMOTE, Remote
-from sentattn.data.module import Yelp as YelpData
+from sentattn.data.datasets.yelp import Yelp
+from sentattn.data.download import REGISTRY
 from sentattn.errors import DataError
 
 
@@ -33,7 +33,7 @@ def test_every_form_gives_the_same_splits(tmp_path: Path) -> None:
     for name, write in FORMS.items():
         folder = tmp_path / name
         folder.mkdir()
-        data = YelpData(path=str(write(folder, REVIEWS)), cache_dir=str(tmp_path / "cache"))
+        data = Yelp(path=str(write(folder, REVIEWS)), cache_dir=str(tmp_path / "cache"))
         data.prepare()
         prints.add(data.fingerprint)
         tested.add(tuple(data.split("test").texts(i) for i in range(4)))
@@ -46,19 +46,17 @@ def test_every_form_gives_the_same_splits(tmp_path: Path) -> None:
 def test_the_paper_and_others_have_sizes_of_their_own(tmp_path: Path, form: str) -> None:
     sizes = {"train_size": 10, "val_size": 5, "test_size": 3, "test_seed": 0}
     path, cache = str(FORMS[form](tmp_path, REVIEWS)), str(tmp_path / "cache")
-    data = YelpData(path=path, cache_dir=cache, **sizes)
+    data = Yelp(path=path, cache_dir=cache, **sizes)
     assert [len(data.split(split)) for split in ("train", "val", "test")] == [10, 5, 3]
     assert np.bincount(data.split("train").labels).tolist() == [2] * 5
     with pytest.raises(DataError, match=r"data\.train_size=500000 asks for .* are left; type data\.train_size=null"):
-        YelpData(path=path, cache_dir=cache, **{**sizes, "train_size": 500_000}).prepare()
+        Yelp(path=path, cache_dir=cache, **{**sizes, "train_size": 500_000}).prepare()
 
 
 def test_without_a_path_yelp_review_full_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = FORMS["CSV archive"](tmp_path, REVIEWS)
-    content = archive.read_bytes()
-    remote = Remote("http://none.invalid", len(content), hashlib.sha256(content).hexdigest(), "data.path")
-    monkeypatch.setitem(REMOTE, "yelp_review_full_csv.tgz", remote)
-    data = YelpData(mirror=str(tmp_path), cache_dir=str(tmp_path / "cache"))
+    monkeypatch.setitem(REGISTRY, archive.name, hashlib.sha256(archive.read_bytes()).hexdigest())
+    data = Yelp(mirror=str(tmp_path), cache_dir=str(tmp_path / "cache"))
     assert [data.split("test").texts(i) for i in range(4)] == [text for _, text in REVIEWS[-4:]]
 
 
@@ -130,15 +128,15 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path) -> Non
     assert "train.csv in " in refusal(in_csv)
     assert "line 2: byte 0xf6" in refusal(in_csv)
     arrays = write_zip(tmp_path, {"a.json": b'{"texts": ["one", "' + latin + b'"], "labels": [1, 2]}'})
-    assert "character 8 of item 2 of 'texts' is not UTF-8" in refusal(arrays)
+    assert "after item 1 of 'texts'" in refusal(arrays)
     assert "UTF-16" in refusal(write_file(tmp_path, "b.json", json_lines(REVIEWS).decode().encode("utf-16")))
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b'"5","good"\n"4","She said "wow" twice"\n', "line 2: signs stand behind a closing quote"),
-        (b'"5","good"\n4,She said "wow"\n', "line 2: a quote stands in a field that is not itself in quotes"),
+        (b'"5","good"\n"4","She said "wow" twice"\n', "line 2: text follows a closing quote"),
+        (b'"5","good"\n4,She said "wow"\n', "line 2: a quote is in a field that is not itself in quotes"),
         (b'"5","good"\n"4","never closed\n', "line 2: a quote is opened in this row and never closed"),
         (b'"5","good"\n"3.5","half"\n', "line 2: '3.5' is not 1, 2, 3, 4 or 5 stars"),
         (b'"5","good"\n"4"\n', "line 2: 1 field"),
@@ -173,7 +171,7 @@ def test_a_damaged_parquet_is_refused_by_name(tmp_path: Path) -> None:
     assert f"{file} cannot be read as parquet" in refusal(tmp_path / "hub")
 
 
-def test_labels_of_parquet_start_from_nought(tmp_path: Path) -> None:
+def test_labels_of_parquet_start_from_zero(tmp_path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -193,7 +191,7 @@ def test_the_content_tells_the_form_not_the_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["JSON lines", "ZIP", "CSV archive", "parquet folder"])
 def test_nothing_is_left_of_a_reading_that_failed(tmp_path: Path, form: str) -> None:
     path = FORMS[form](tmp_path, [*REVIEWS, (7, "seven stars")])
-    data = YelpData(path=str(path), cache_dir=str(tmp_path / "cache"))
+    data = Yelp(path=str(path), cache_dir=str(tmp_path / "cache"))
     with pytest.raises(DataError, match=r"[67]"):
         data.prepare()
     assert [file for file in (tmp_path / "cache").iterdir() if file.suffix != ".lock"] == []

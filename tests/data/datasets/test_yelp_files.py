@@ -26,7 +26,7 @@ from yelp_forms import (
     write_zip,
 )
 
-from sentattn.data.datasets.yelp import Yelp
+from sentattn.data.datasets.yelp import YelpSource
 
 
 @pytest.fixture(params=FORMS)
@@ -35,7 +35,7 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_only_yelp_review_full_has_test_rows_of_its_own(written: Path) -> None:
-    source = Yelp(written)
+    source = YelpSource(written)
     assert source.splits in (("train",), ("train", "test"))
     assert ("test" in source.splits) == (written.suffix == ".tgz" or written.name in ("yelp_review_full_csv", "hub"))
     assert source.ordered
@@ -51,14 +51,14 @@ def test_the_open_dataset_has_other_files_beside_the_reviews(tmp_path: Path) -> 
 
 
 def test_fingerprint_follows_the_content(written: Path) -> None:
-    before = Yelp(written).fingerprint()
-    assert before == Yelp(written).fingerprint()
+    before = YelpSource(written).fingerprint()
+    assert before == YelpSource(written).fingerprint()
     file = next(file for file in ([written] if written.is_file() else written.rglob("*")) if file.is_file())
     times = file.stat().st_mtime_ns
     swapped = file.read_bytes().replace(b"Number 1.", b"Number 2.") + b" "
     file.write_bytes(swapped)
     os.utime(file, ns=(times, times))
-    assert before != Yelp(written).fingerprint()
+    assert before != YelpSource(written).fingerprint()
 
 
 def test_an_archive_without_the_reviews_is_refused(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_folder_must_hold_reviews_once_and_whole(tmp_path: Path) -> None:
     assert "holds reviews more than once (parquet in " in refusal(tmp_path / "twice")
     write_file(tmp_path, "half/train.csv", table(REVIEWS))
     said = refusal(tmp_path / "half")
-    assert "holds no test.csv beside train.csv" in said
+    assert "holds no test.csv next to train.csv" in said
     assert f"data.path={tmp_path / 'half' / 'train.csv'}" in said
 
 

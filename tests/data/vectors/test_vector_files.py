@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from torchtext.vocab import GloVe, pretrained_aliases
 
-from sentattn.data.download.registry import REMOTE
+from sentattn.data.download import REGISTRY
 from sentattn.data.vectors.files import ARCHIVES, NAMES, VectorFile, width
 from sentattn.errors import DataError
 
@@ -31,7 +31,7 @@ def zipped(path: Path, members: dict[str, str]) -> Path:
 def test_the_names_are_those_that_torchtext_knows() -> None:
     assert set(NAMES) == {name for name in pretrained_aliases if name.startswith("glove.")}
     assert {archive for archive, _ in ARCHIVES.values()} == {url.rpartition("/")[2] for url in GloVe.url.values()}
-    assert {archive for archive, _ in NAMES.values()} <= set(REMOTE)
+    assert {archive for archive, _ in NAMES.values()} <= set(REGISTRY)
     for name, partial in ((name, pretrained_aliases[name]) for name in NAMES):
         archive, size = NAMES[name]
         assert str(size) == partial.keywords["dim"]

@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import fault_of
 
-from sentattn.data.datasets.classes import (
-    MOST_CLASSES,
-    Seen,
+from sentattn.data.labels import (
+    MAX_CLASSES,
+    LabelCount,
     class_faults,
-    in_order,
     is_scale,
     label_name,
     require_labels,
-    unknown,
+    sort_names,
+    steps,
+    unknown_label,
 )
-from sentattn.errors import DataError
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -66,8 +67,8 @@ def test_what_is_no_label(value: object) -> None:
 
 
 def test_numbers_are_sorted_as_numbers_and_words_as_words() -> None:
-    assert in_order(["10", "2.5", "-1", "2"]) == ("-1", "2", "2.5", "10")
-    assert in_order(["10", "2", "many"]) == ("10", "2", "many")
+    assert sort_names(["10", "2.5", "-1", "2"]) == ("-1", "2", "2.5", "10")
+    assert sort_names(["10", "2", "many"]) == ("10", "2", "many")
 
 
 def test_what_is_a_scale() -> None:
@@ -82,45 +83,66 @@ def test_what_is_a_scale() -> None:
     [
         ([], []),
         (["bad", "good"], []),
-        (["bad", "good", "bad ", 1, 1.0], ["data.classes=[bad,good,bad ,1,1.0] names 1, bad more than once."]),
-        (["bad"], ["data.classes=[bad] names one class; at least two are needed to tell apart."]),
-        (["bad", " "], ["data.classes=[bad, ] holds an empty name; leave it out."]),
+        (["bad", "good", "bad ", 1, 1.0], [("conflict", "names 1, bad more than once")]),
+        (["bad"], [("range", "data.classes=[bad] names one class")]),
+        (["bad", " "], [("missing", "data.classes=[bad, ] holds an empty name")]),
     ],
 )
-def test_faults_of_classes_that_are_given(classes: list[Any], faults: list[str]) -> None:
-    assert class_faults(classes) == faults
+def test_faults_of_typed_classes(classes: list[Any], faults: list[tuple[str, str]]) -> None:
+    found = class_faults(classes)
+    assert [(fault.key, fault.kind) for fault in found] == [("data.classes", kind) for kind, _ in faults]
+    assert all(fragment in fault.message for fault, (_, fragment) in zip(found, faults, strict=True))
 
 
-def test_an_unknown_label_is_told_with_the_legal_ones() -> None:
-    told = "the label 'god' is none of the classes of data.train: bad, good. Did you mean 'good'?"
-    assert unknown("god", ["bad", "good"], "data.train") == told
-    assert unknown("x" * 99, [f"c{i}" for i in range(25)], "data.train").endswith("c18, c19 and 5 more.")
-    assert "x" * 41 not in unknown("x" * 99, ["a", "b"], "data.train")
-
-
-def column(names: list[str], rows: int = 1) -> dict[str, Seen]:
-    return {name: Seen(rows, f"line {number}") for number, name in enumerate(names, start=2)}
+def test_an_unknown_label_is_reported_with_the_legal_ones() -> None:
+    message = "line 3: the label 'god' is none of the classes of data.train: bad, good. Did you mean 'good'?"
+    assert str(unknown_label("god", ["bad", "good"], "data.train", "line 3")) == message
+    long = str(unknown_label("x" * 99, [f"c{i}" for i in range(25)], "data.train", "line 3"))
+    assert long.endswith("c18, c19 and 5 more.")
+    assert "x" * 41 not in long
 
 
 @pytest.mark.parametrize(
-    ("seen", "beyond"),
+    ("names", "expected"),
+    [
+        (["1 star", "2 stars", "10 stars"], {"1": 0, "2": 1, "10": 2}),
+        (["2.50 points", "1 point"], {"2.5": 0, "1": 1}),
+        (["1", "2", "3"], {}),
+        (["1 star", "2 stars", "many stars"], {}),
+        (["1 star", "1 point"], {}),
+        (["bad", "good"], {}),
+    ],
+)
+def test_plain_numbers_of_a_scale(names: list[str], expected: dict[str, int]) -> None:
+    assert steps(names) == expected
+
+
+def column(names: list[str], rows: int = 1) -> dict[str, LabelCount]:
+    return {name: LabelCount(rows, f"line {number}") for number, name in enumerate(names, start=2)}
+
+
+@pytest.mark.parametrize(
+    ("counts", "beyond"),
     [
         (column([str(i) for i in range(20)]), column([str(i) for i in range(21)])),
         (column([str(i) for i in range(21)], rows=2), column([str(i) for i in range(21)])),
         *[
             (column(topics[:-1], rows=2), column(topics, rows=2))
-            for topics in [[f"topic {i}" for i in range(MOST_CLASSES + 1)]]
+            for topics in [[f"topic {i}" for i in range(MAX_CLASSES + 1)]]
         ],
     ],
 )
-def test_columns_of_labels_are_let_through_up_to_the_bound(seen: dict[str, Seen], beyond: dict[str, Seen]) -> None:
-    require_labels(seen, "stars", "reviews.csv")
-    with pytest.raises(DataError, match=f"has {len(beyond):,} different values"):
-        require_labels(beyond, "stars", "reviews.csv")
+def test_columns_of_labels_are_let_through_up_to_the_bound(
+    counts: dict[str, LabelCount], beyond: dict[str, LabelCount]
+) -> None:
+    require_labels(counts, "stars", "reviews.csv")
+    fault = fault_of(lambda: require_labels(beyond, "stars", "reviews.csv"))
+    assert (fault.key, fault.kind) == ("data.label", "type")
+    assert f"has {len(beyond):,} different values" in fault.message
 
 
 @pytest.mark.parametrize(
-    ("seen", "sentence"),
+    ("counts", "fragment"),
     [
         (column(["good"], rows=7), "all 7 rows have the label 'good' in 'stars'; at least two classes are needed"),
         (
@@ -136,8 +158,10 @@ def test_columns_of_labels_are_let_through_up_to_the_bound(seen: dict[str, Seen]
         (column([f"{i}" for i in range(100_001)]), "100,001 different values in the first 100,001 rows"),
     ],
 )
-def test_columns_of_something_else_are_refused_with_what_they_look_like(seen: dict[str, Seen], sentence: str) -> None:
-    with pytest.raises(DataError) as caught:
-        require_labels(seen, "stars", "reviews.csv")
-    assert str(caught.value).startswith("reviews.csv: ")
-    assert sentence in str(caught.value)
+def test_columns_of_something_else_are_refused_with_what_they_look_like(
+    counts: dict[str, LabelCount], fragment: str
+) -> None:
+    fault = fault_of(lambda: require_labels(counts, "stars", "reviews.csv"))
+    assert fault.key == "data.label"
+    assert fault.message.startswith("reviews.csv: ")
+    assert fragment in fault.message

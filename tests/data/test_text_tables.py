@@ -1,9 +1,10 @@
-"""CSV and TSV, as `csv` and spreadsheets write them and as people break them."""
+"""CSV, TSV and JSON lines, as programs write them and as people break them."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data.datasets.formats import ColumnError, Record, parts, read_delimited
+from sentattn.data import text_tables
+from sentattn.data.text_tables import Record, read_delimited, read_json_lines
 from sentattn.errors import DataError
 
 COLUMNS = ("review", "stars")
@@ -49,7 +51,7 @@ def test_rows_without_a_header_come_back(rows: list[tuple[str, ...]]) -> None:
     assert [record.values for record in found] == [{"0": first, "1": second} for first, second in rows]
 
 
-def test_a_spreadsheets_semicolons_are_told_by_the_header() -> None:
+def test_a_spreadsheets_semicolons_are_found_in_the_header() -> None:
     content = '\ufeffreview;stars;note\r\n"gut; aber\r\nlang";4,5;\r\n;;\r\n"sagt ""gut""";1;x\r\n'
     assert read(content) == [
         Record("line 2", {"review": "gut; aber\r\nlang", "stars": "4,5"}),
@@ -57,7 +59,7 @@ def test_a_spreadsheets_semicolons_are_told_by_the_header() -> None:
     ]
 
 
-def test_a_name_may_hold_what_parts_the_columns_elsewhere() -> None:
+def test_a_name_may_hold_the_delimiter_of_another_table() -> None:
     assert values("a;b,c\nx;y,z\n", columns=["b,c"]) == [["y,z"]]
     assert values('"review;stars",review\nx,y\n', columns=["review"]) == [["y"]]
 
@@ -82,25 +84,25 @@ def test_tsv_has_plain_quotes_inside_its_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("content", "message"),
     [
-        ('review,stars\nok,3\nso "good",5\n', "table, line 3: a quote stands in a field that is not itself in quotes"),
-        ('review,stars\n"a\nb",3\n5, "so, good"\n', "table, line 4: a quote stands in a field"),
-        ('review;stars\nok;3\nso "good";5\n', "table, line 3: a quote stands in a field"),
-        ('review,stars\n"ok\nok",3\n"so "good" it is",5\n', "table, line 4: signs stand behind a closing quote"),
+        ('review,stars\nok,3\nso "good",5\n', "table, line 3: a quote is in a field that is not itself in quotes"),
+        ('review,stars\n"a\nb",3\n5, "so, good"\n', "table, line 4: a quote is in a field"),
+        ('review;stars\nok;3\nso "good";5\n', "table, line 3: a quote is in a field"),
+        ('review,stars\n"ok\nok",3\n"so "good" it is",5\n', "table, line 4: text follows a closing quote"),
         ('review,stars\nok,3\n"so good,5\nbad,1\n', "table, line 3: a quote is opened in this row and never closed."),
         ("review,stars\ngood, but slow,5\n", "table, line 2: 3 fields where there are 2 columns; a text with a ','"),
         ("review,stars\nok,3\n\ngood\nbut slow,5\n", "table, line 4: 1 field where there are 2 columns"),
-        (b"review,stars\nok,3\nsch\xf6n,5\n", "table, line 3: byte 0xf6 behind 'sch' is not UTF-8; save the file"),
+        (b"review,stars\nok,3\nsch\xf6n,5\n", "table, line 3: byte 0xf6 after 'sch' is not UTF-8; save the file"),
         ("review,stars\nok,3\n".encode("utf-16"), "table, line 1: the file is UTF-16; save it as UTF-8"),
         ("", "table is empty."),
         ("\n\n", "table is empty."),
     ],
 )
-def test_damage_names_the_line(content: str | bytes, sentence: str) -> None:
+def test_damage_names_the_line(content: str | bytes, message: str) -> None:
     with pytest.raises(DataError) as caught:
         read(content)
-    assert str(caught.value).startswith(sentence)
+    assert str(caught.value).startswith(message)
 
 
 def test_rows_before_the_damage_are_given() -> None:
@@ -111,7 +113,7 @@ def test_rows_before_the_damage_are_given() -> None:
 
 
 def test_a_quote_that_is_never_closed_does_not_take_the_whole_file_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentattn.data.datasets.formats.delimited.LONGEST", 1000)
+    monkeypatch.setattr(text_tables, "MAX_CHARACTERS", 1000)
     stream = io.BytesIO(b'review,stars\n"so good,5\n' + b"bad,1\n" * 1_000_000)
     with pytest.raises(DataError, match=r"table, line 2: a quote is opened in this row and never closed\."):
         list(read_delimited(stream, "table", COLUMNS))
@@ -119,7 +121,7 @@ def test_a_quote_that_is_never_closed_does_not_take_the_whole_file_in(monkeypatc
 
 
 def test_a_line_without_an_end_is_not_taken_in_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "LONGEST", 1000)
+    monkeypatch.setattr(text_tables, "MAX_CHARACTERS", 1000)
     stream = io.BytesIO(b"review,stars\n" + b"bad," * 1_000_000)
     with pytest.raises(DataError, match=r"table, line 2 is longer than 1,000 characters"):
         list(read_delimited(stream, "table", COLUMNS))
@@ -127,7 +129,7 @@ def test_a_line_without_an_end_is_not_taken_in_whole(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("header", "sentence"),
+    ("header", "message"),
     [
         ("reviw,date,stars", "table has no column 'review'; it has 'reviw', 'date', 'stars'. Did you mean 'reviw'?"),
         (
@@ -136,11 +138,60 @@ def test_a_line_without_an_end_is_not_taken_in_whole(monkeypatch: pytest.MonkeyP
         ),
         ("Good food,5", "it has 'Good food', '5'. That looks like a row of data: write a first line that names"),
         (f"{'Good food ' * 9},good", "that names the columns, 'review,stars'."),
-        ("review,stars,review", "table has 2 columns 'review'; give each a name of its own."),
+        ("review,stars,review", "table has 2 columns 'review'; each needs a name of its own."),
         (",".join(f"c{i}" for i in range(30)), "'c18', 'c19' and 10 more."),
     ],
 )
-def test_columns_that_are_not_there(header: str, sentence: str) -> None:
-    with pytest.raises(ColumnError) as caught:
+def test_columns_that_are_not_there(header: str, message: str) -> None:
+    with pytest.raises(DataError) as caught:
         read(f"{header}\nx,1\n")
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
+
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_subnormal=False), TEXTS)
+
+
+def read_lines(content: str | bytes, columns: Sequence[str] | None = COLUMNS) -> list[Record]:
+    stream = io.BytesIO(content if isinstance(content, bytes) else content.encode())
+    return list(read_json_lines(stream, "table", columns))
+
+
+@given(
+    rows=st.lists(st.fixed_dictionaries({"review": VALUES, "stars": VALUES, "note": VALUES})),
+    escaped=st.booleans(),
+    end=st.sampled_from(["\n", "\r\n", "\n\n"]),
+)
+def test_objects_that_json_writes_come_back(rows: list[dict[str, Any]], escaped: bool, end: str) -> None:
+    content = "".join(json.dumps(row, ensure_ascii=escaped) + end for row in rows)
+    found = read_lines(content)
+    assert [record.values for record in found] == [{"review": row["review"], "stars": row["stars"]} for row in rows]
+    assert [record.where for record in found] == [
+        f"line {len(end.split()) + i * end.count(chr(10)) + 1}" for i in range(len(rows))
+    ]
+    assert [record.values for record in read_lines(content, None)] == rows
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("no json at all", "table, line 3 is no JSON, 'no json at all'; each line must hold one whole object, {...}."),
+        ('{"review": "cut', "table, line 3 is no JSON"),
+        ('[{"review": "a"},', "table, line 3 is no JSON"),
+        ('["a", 1]', "table, line 3 holds no JSON object; each line must hold one"),
+        ("[" * 100_000, "table, line 3 is no JSON"),
+        (f'{{"review": "a", "stars": {"1" * 5000}}}', "table, line 3 is no JSON"),
+        ('{"review": "\\ud83d", "stars": 1}', "table, line 3: 'review' holds half a character (position 1)."),
+        (b'{"review": "sch\xf6n", "stars": 1}', 'table, line 3: byte 0xf6 after \'{"review": "sch\' is not UTF-8'),
+    ],
+)
+def test_a_line_that_is_no_json_object_is_named(line: str | bytes, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_lines(b'{"review": "a", "stars": 1}\n\n' + (line if isinstance(line, bytes) else line.encode()))
+    assert str(caught.value).startswith(message)
+
+
+def test_a_line_without_the_key_is_named() -> None:
+    with pytest.raises(
+        DataError, match=r"table, line 2 has no column 'stars'; it has 'review', 'star'\. Did you mean 'star'"
+    ):
+        read_lines('{"review": "a", "stars": 1}\n{"review": "b", "star": 1}\n')

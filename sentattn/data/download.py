@@ -1,0 +1,208 @@
+"""Downloads by `pooch`: a registry of addresses and checksums, mirrors, retries.
+
+Addresses and checksums are those of public code that has downloaded the files:
+
+- `aclImdb_v1.tar.gz`: TensorFlow Datasets (`url_checksums/imdb_reviews.txt`).
+- `yelp_review_full_csv.tgz`: fast.ai's copy of the archive of Zhang et al. 2015; checksum of Hugging Face's datasets
+  (`datasets/yelp_review_full/dataset_infos.json`). Zhang's own copy asks for a click.
+- `glove.*.zip`: checksums of Embeddings.jl (`src/glove.jl`) and PyTorch-NLP, that of 6B also of Keras's examples and
+  that of 840B of several more; addresses are those that nlp.stanford.edu/data/ redirects to. The archives under
+  Stanford's `wordvecs/` and on the Hugging Face hub hold the same vectors, packed again: their checksums differ.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentattn.data.archives import sha256
+from sentattn.data.building import Progress
+from sentattn.data.cache import locked
+from sentattn.errors import DataError, Fault, suggestion
+
+if TYPE_CHECKING:
+    from requests import RequestException, Response
+
+REGISTRY = {
+    "aclImdb_v1.tar.gz": "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+    "yelp_review_full_csv.tgz": "56006b0a17a370f1e366504b1f2c3e3754e4a3dda17d3e718a885c552869a559",
+    "glove.6B.zip": "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+    "glove.42B.300d.zip": "03d5d7fa28e58762ace4b85fb71fe86a345ef0b5ff39f5390c14869da0fc1970",
+    "glove.840B.300d.zip": "c06db255e65095393609f19a4cfca20bf3a71e20cc53e892aafa490347e3849f",
+    "glove.twitter.27B.zip": "792af52f795d1a32c9842a3240f5f3fe5e941a8ff6df5eb0f9d668092ebc019c",
+}
+"""SHA-256 of each file that can be downloaded."""
+STANFORD = "https://downloads.cs.stanford.edu/nlp/data/"
+URLS = {
+    "aclImdb_v1.tar.gz": "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+    "yelp_review_full_csv.tgz": "https://s3.amazonaws.com/fast-ai-nlp/yelp_review_full_csv.tgz",
+}
+"""Official addresses; those of the other files are `STANFORD` and the name."""
+SERVER = re.compile(r"https?://[^/[\]]")
+TIMEOUT = (10.0, 30.0)
+"""Seconds for a connection, and for the next bytes."""
+RETRIES = 3
+RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+CHUNK_BYTES, MEGABYTE = 1 << 20, 10**6
+
+
+class _PermanentError(Exception):
+    """A failed request that pooch must not retry; its cause is the request's error."""
+
+
+def fetch(
+    name: str, *, folder: Path, mirror: str | None = None, progress: Progress = lambda stage, done, total: None
+) -> Path:
+    """Returns a file of `REGISTRY`, downloading it unless the cache has it. Its checksum is verified each time.
+
+    Args:
+        name: Its name in `REGISTRY`.
+        folder: The cache folder, as `cache_folder` returns it; files are stored in its subfolder `downloads`.
+        mirror: A server's address or a local folder with files of the same names; None is each official address.
+        progress: Receives the megabytes so far, from 0 with each try.
+
+    Raises:
+        DataError: If the file is not available or has another checksum, or the cache cannot be written.
+    """
+    import pooch
+    from requests import RequestException
+
+    file, is_folder = folder / "downloads" / name, mirror is not None and "://" not in mirror
+    pooch.get_logger().setLevel(logging.WARNING)
+    store = pooch.create(
+        path=file.parent,
+        base_url=STANFORD if mirror is None else _mirror(name, mirror),
+        registry=REGISTRY,
+        urls=URLS if mirror is None else {},
+        retry_if_failed=0 if is_folder else RETRIES,
+    )
+    source, key = store.get_url(name), _key(name)
+    try:
+        if file.is_file() and sha256(file) == REGISTRY[name]:
+            return file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locked(file.with_name(f"{name}.lock"), progress):
+            return Path(store.fetch(name, downloader=_link if is_folder else _Download(name, progress)))
+    except (_PermanentError, RequestException) as error:
+        cause: Any = error if isinstance(error, RequestException) else error.__cause__
+        message = f"{name} cannot be downloaded from {source}: {_reason(cause)}. {_by_hand(name)}"
+        raise DataError(Fault(key, "network", message)) from error
+    except ValueError as error:  # pooch raises it for a checksum
+        advice = f"If you trust it, type {key}={source if is_folder else 'FILE, a local copy of it'}."
+        message = f"{source} is not the official {name}: its SHA-256 is not {REGISTRY[name]}. {advice}"
+        raise DataError(Fault(key, "damaged", message)) from error
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        message = (
+            f"{error.filename or file.parent} cannot be used for {name} ({reason}): name another cache folder with "
+            f"data.cache_dir=FOLDER, or type {key}=FILE for a local copy."
+        )
+        raise DataError(Fault("data.cache_dir", "unwritable", message)) from error
+
+
+def _mirror(name: str, mirror: str) -> str:
+    """Returns the beginning of the addresses of a mirror.
+
+    Raises:
+        DataError: If it is neither an address nor a folder that has the file.
+    """
+    folder = Path(mirror).expanduser()
+    if SERVER.match(mirror):
+        return f"{mirror.rstrip('/')}/"
+    if "://" in mirror or not folder.is_dir():
+        kind = "type" if "://" in mirror else "not_found"
+        message = f"data.mirror={mirror} is neither a folder nor an address that begins with http:// or https://."
+        raise DataError(Fault("data.mirror", kind, message))
+    if not (folder / name).is_file():
+        message = f"data.mirror={mirror} has no {name}.{suggestion(name, os.listdir(folder))} {_by_hand(name)}"
+        raise DataError(Fault("data.mirror", "not_found", message))
+    return f"{folder.absolute()}/"
+
+
+def _link(url: str, output_file: str, pooch: object) -> None:
+    """Links to a file of a local mirror, for pooch: 2 GB need not be copied."""
+    os.unlink(output_file)
+    os.symlink(url, output_file)
+
+
+class _Download:
+    """An `HTTPDownloader` that retries what may pass. It is also its own progress bar.
+
+    Without any connection a retry would only delay the message.
+    """
+
+    def __init__(self, name: str, progress: Progress) -> None:
+        self._stage = f"Downloading {name} (MB)"
+        self._progress = progress
+        self._has_answered = False
+        self._done = self.total = 0
+
+    def __call__(self, url: str, output_file: str, pooch: object) -> None:
+        import requests
+        from pooch import HTTPDownloader
+
+        self._done = 0
+        download = HTTPDownloader(
+            progressbar=self,
+            chunk_size=CHUNK_BYTES,
+            timeout=TIMEOUT,
+            headers={"Accept-Encoding": "identity"},
+            hooks={"response": self._on_response},
+        )
+        try:
+            download(url, output_file, pooch)
+        except requests.HTTPError as error:
+            if error.response is not None and error.response.status_code in RETRIED_STATUS:
+                raise
+            raise _PermanentError from error
+        except requests.ReadTimeout:
+            raise
+        except requests.RequestException as error:
+            if self._has_answered:
+                raise
+            raise _PermanentError from error
+
+    def _on_response(self, response: Response, **_: object) -> None:
+        self._has_answered = True
+        # A server may declare an archive's own compression as an encoding, which requests would undo.
+        response.raw.headers.pop("Content-Encoding", None)
+
+    def update(self, count: int) -> None:
+        self._done = min(self._done + count, self.total) if self.total else self._done + count
+        self._progress(self._stage, self._done // MEGABYTE, self.total // MEGABYTE or None)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None:
+        pass
+
+
+def _reason(error: RequestException) -> str:
+    """Returns why a request failed, in a few words."""
+    import requests
+
+    if error.response is not None:
+        return f"the server answers {error.response.status_code} {error.response.reason}".rstrip()
+    reasons = {
+        requests.exceptions.SSLError: "its certificate is not accepted",
+        requests.exceptions.ProxyError: "the proxy cannot be reached",
+        requests.Timeout: "the server does not answer",
+        requests.exceptions.ChunkedEncodingError: "the connection was cut",
+        requests.ConnectionError: "there is no connection",
+    }
+    return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), str(error))
+
+
+def _key(name: str) -> str:
+    """Returns the setting that takes the path of a local copy."""
+    return "data.vectors" if name.startswith("glove.") else "data.path"
+
+
+def _by_hand(name: str) -> str:
+    url = URLS.get(name, STANFORD + name)
+    return f"Fetch {url} by hand and type {_key(name)}=FILE, or name a mirror with data.mirror=ADDRESS_OR_FOLDER."

@@ -1,1 +1,0 @@
-"""Files from elsewhere: fetched once, checked, kept."""

@@ -1,0 +1,185 @@
+"""Tables by the ending of their name, as streams of records; what `data=table` and `input=` read. Imports no torch."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+from sentattn.data.archives import neighbour
+from sentattn.data.labels import class_faults
+from sentattn.data.text_tables import Record, read_delimited, read_json_lines, require_columns
+from sentattn.errors import DataError, Fault
+
+Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str] | None, str], Iterator[Record]]
+
+TEXT: dict[str, Reader] = {
+    ".csv": partial(read_delimited, delimiter=","),
+    ".tsv": partial(read_delimited, delimiter="\t"),
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".json": read_json_lines,
+}
+GZIP, PARQUET = ".gz", ".parquet"
+ENDINGS = (*TEXT, PARQUET)
+"""Endings of tables; all but parquet may be compressed, with `.gz` appended."""
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+ROWS, BUFFER_BYTES = 1000, 1 << 20
+"""Rows, and bytes of a column, that are read from parquet at once."""
+TARGET = "sentattn.data.datasets.table.Table"
+SPLITS = ("train", "val", "test")
+COLUMNS_HINT = "Name its columns with data.text=COLUMN data.label=COLUMN."
+
+
+def records(path: Path, columns: Sequence[str] | None, hint: str = "") -> Iterator[Record]:
+    """Yields the records of a table, one after another; memory does not grow with the file.
+
+    Args:
+        path: A file whose name ends as in `ENDINGS`. JSON holds one object a line.
+        columns: The columns wanted. None: all of them; a CSV then has no header, and its columns are "0", "1", ...
+        hint: The end of the message that a column is missing.
+
+    Raises:
+        DataError: If the file is missing, damaged or not what its ending says; the message names file and line.
+    """
+    require_table(path)
+    ending, is_compressed = _ending(path)
+    try:
+        if ending == PARQUET:
+            yield from read_parquet(path, columns, hint)
+            return
+        with path.open("rb") as file, gzip.open(file) if is_compressed else nullcontext(file) as stream:
+            yield from TEXT[ending](cast(IO[bytes], stream), str(path), columns, hint)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+        kind = "unreadable" if getattr(error, "errno", None) else "damaged"
+        raise DataError(Fault("", kind, f"{path} cannot be read to its end ({reason}).")) from error
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None, hint: str = "") -> Iterator[Record]:
+    """Yields the rows of a parquet file; the arguments are those of `records`.
+
+    Raises:
+        DataError: If the file is damaged or lacks a column.
+    """
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
+            names = file.schema_arrow.names
+            wanted = names if columns is None else list(columns)
+            require_columns(names, wanted, str(path), hint)
+            batches = file.iter_batches(batch_size=ROWS, columns=wanted, use_threads=False)
+            for number, row in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), start=1):
+                yield Record(f"row {number}", {column: row[column] for column in wanted})
+    except (ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        message = f"{path} cannot be read as parquet ({reason}); was it written to its end?"
+        raise DataError(Fault("", "damaged", message)) from error
+
+
+def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> None:
+    """Refuses a file that is missing or has an unknown ending.
+
+    Args:
+        path: The file.
+        key: The setting that names it, such as `data.train`.
+        also: Endings that are legal besides those of tables.
+
+    Raises:
+        DataError: With the closest name, or with the legal endings; kind `not_found` or `unsupported`.
+    """
+    shown = f"{key}={path}" if key else str(path)
+    ending, is_compressed = _ending(path)
+    if not path.exists():
+        raise DataError(Fault(key, "not_found", f"{shown}: there is no such file.{neighbour(path)}"))
+    if path.is_dir():
+        raise DataError(Fault(key, "not_found", f"{shown} is a folder; name one file in it."))
+    if ending in SPREADSHEETS:
+        raise DataError(Fault(key, "unsupported", f"{shown} is a spreadsheet; save it as CSV (UTF-8) and give that."))
+    if path.suffix not in also and (ending not in ENDINGS or (is_compressed and ending == PARQUET)):
+        legal = f"{', '.join((*also, *ENDINGS))}, and {GZIP} after {', '.join(TEXT)}"
+        raise DataError(Fault(key, "unsupported", f"{shown} has an unknown ending; legal are {legal}."))
+
+
+def _ending(path: Path) -> tuple[str, bool]:
+    """Returns the ending that determines the format, and whether `.gz` follows it."""
+    is_compressed = path.suffix.lower() == GZIP
+    return (Path(path.stem) if is_compressed else path).suffix.lower(), is_compressed
+
+
+def text_of(record: Record, column: str, path: Path) -> str:
+    """Returns the text of a record, "" where there is none.
+
+    Raises:
+        DataError: If the column holds anything but texts.
+    """
+    value = record.values[column]
+    if value is not None and not isinstance(value, str):
+        message = f"{column!r} holds {type_name(value)}, no text; is it the column of texts?"
+        raise DataError(Fault("data.text", "type", f"{path}, {record.where}: {message}"))
+    return value or ""
+
+
+def type_name(value: Any) -> str:
+    """Returns in words what a value is that should be something else."""
+    names = {bool: "a truth value", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    shown = f" ({value!r})" if isinstance(value, bool | int | float) else ""
+    return f"{names.get(type(value), f'a value of type {type(value).__name__}')}{shown}"
+
+
+def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
+    """Returns which settings of `data=table` are out of range or exclude one another; reads no file."""
+    faults = class_faults(data.get("classes") or ())
+    text, val, val_size = data.get("text", "text"), data.get("val"), data.get("val_size")
+    if text == data.get("label", "label"):
+        faults.append(
+            Fault("data.text", "conflict", f"data.text and data.label both name the column {text!r}; they must differ.")
+        )
+    if val is not None and val_size is not None:
+        message = f"data.val_size={val_size} has no effect with data.val={val}; leave one of them out."
+        faults.append(Fault("data.val_size", "no_effect", message))
+    return faults
+
+
+def check(data: Mapping[str, Any], *, split: str | None = None) -> None:
+    """Checks settings of `data=table` and the first record of each file, before anything imports torch.
+
+    Args:
+        data: The `data` settings; those of other data sets pass.
+        split: The split that a trained model is evaluated on; its file suffices.
+
+    Raises:
+        DataError: With all faults.
+    """
+    if data["_target_"] != TARGET:
+        return
+    faults, files = setting_faults(data), {name: str(data[name]) for name in SPLITS if data.get(name)}
+    if split in files:
+        files = {split: files[split]}
+    elif "train" not in files:
+        faults.append(missing_file(data))
+    for name, file in files.items():
+        try:
+            path = Path(file).expanduser()
+            require_table(path, f"data.{name}")
+            next(records(path, [data["text"], data["label"]], COLUMNS_HINT), None)
+        except DataError as error:
+            faults += error.faults
+    if faults:
+        raise DataError(*faults)
+
+
+def missing_file(data: Mapping[str, Any]) -> Fault:
+    """Returns the fault that the settings of `data=table` name no file to train on."""
+    message = (
+        f"data={data.get('name', 'table')} has no rows: type data.train=FILE data.text=COLUMN data.label=COLUMN, "
+        "with a .csv, .tsv, .jsonl or .parquet file; to test a model, data.test=FILE."
+    )
+    return Fault("data.train", "missing", message)

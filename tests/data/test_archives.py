@@ -1,0 +1,109 @@
+"""Files as streams, from archives or on their own."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from refusals import fault_of
+from yelp_forms import write_file, write_tar, write_zip
+
+from sentattn.data.archives import container, open_member, reading, sha256, tar_files
+
+HINT = "Give another."
+
+
+def content(path: Path, member: str = "") -> bytes:
+    with open_member(path, member, HINT) as stream:
+        assert stream.peek(1)
+        return stream.read()
+
+
+def test_a_file_is_what_its_content_is(tmp_path: Path) -> None:
+    tar = write_tar(tmp_path, {"a/one.txt": b"1"}, "tar.json")
+    files = {
+        "plain": write_file(tmp_path, "plain.zip", b"text"),
+        "gzip": write_file(tmp_path, "gzip.tgz", gzip.compress(b"text")),
+        "zip": write_zip(tmp_path, {"a/one.txt": b"1"}, "zip.tar"),
+        "tar": write_file(tmp_path, "bz2", bz2.compress(gzip.decompress(tar.read_bytes()))),
+    }
+    assert {kind: container(file) for kind, file in files.items()} == {kind: kind for kind in files}
+    assert container(tar) == "tar"
+    assert container(write_file(tmp_path, "empty.zip", b"")) == "plain"
+    assert content(files["plain"]) == content(files["gzip"]) == b"text"
+    assert content(files["zip"], "a/one.txt") == content(files["tar"], "one.txt") == content(tar, "one.txt") == b"1"
+
+
+def test_damage_after_a_member_is_reported_as_well(tmp_path: Path) -> None:
+    path = write_tar(tmp_path, {"one.txt": b"1", "two.txt": bytes(range(256)) * 1000})
+    path.write_bytes(path.read_bytes()[:-4])
+    fault = fault_of(lambda: content(path, "one.txt"))
+    assert fault.kind == "damaged"
+    assert fault.message.startswith(f"{path} cannot be read to its end (")
+    assert fault.message.endswith(HINT)
+
+
+def test_a_file_that_cannot_be_opened_is_reported_with_the_reason(tmp_path: Path) -> None:
+    fault = fault_of(lambda: content(tmp_path / "none"))
+    assert fault.kind == "unreadable"
+    assert "none cannot be read (No such file or directory). Give another." in fault.message
+
+
+def test_a_missing_member_is_reported(tmp_path: Path) -> None:
+    fault = fault_of(lambda: content(write_tar(tmp_path, {"one.txt": b"1"}), "two.txt"))
+    assert fault.kind == "missing"
+    assert "two.txt" in fault.message
+
+
+@pytest.mark.parametrize("name", ["../one.txt", "/one.txt"])
+def test_members_that_point_outside_the_archive_are_refused(tmp_path: Path, name: str) -> None:
+    assert fault_of(lambda: list(tar_files(write_tar(tmp_path, {name: b"1"}), HINT))).kind == "unsafe"
+
+
+def test_other_exceptions_are_not_taken_for_damage(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), reading(tmp_path, HINT):
+        raise KeyError
+
+
+def test_folders_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    (tmp_path / "inner").mkdir()
+    write_file(tmp_path, "inner/one.txt", b"1")
+    with tarfile.open(path, "w") as archive:
+        archive.add(tmp_path / "inner", "inner")
+    assert [(name, file.read()) for name, file in tar_files(path, HINT)] == [("inner/one.txt", b"1")]
+
+
+# printf abc | sha256sum
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_digest_is_computed_once_while_the_file_stays_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"abc")
+    assert sha256(file) == ABC
+    reads: list[Path] = []
+    original = Path.open
+
+    def counting(self: Path, *args: object, **options: object) -> object:
+        reads.append(self)
+        return original(self, *args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", counting)
+    assert sha256(file) == ABC
+    assert reads == []
+    file.write_bytes(b"abd")
+    os.utime(file, ns=(1, 1))
+    assert sha256(file) != ABC
+    assert reads[-1] == file
+
+
+def test_the_digest_of_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sha256(tmp_path / "none")

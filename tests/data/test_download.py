@@ -1,0 +1,260 @@
+"""Downloads from a server on the loopback interface: verified, from mirrors, over bad connections, by two processes."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from file_server import Answer, Server, serving
+from refusals import fault_of
+
+from sentattn.data import download
+from sentattn.data.download import REGISTRY, RETRIES, STANFORD, URLS, fetch
+from sentattn.errors import Fault
+
+NAME = "reviews.tar.gz"
+CONTENT = gzip.compress(b"a film, a play; " * 1000) + bytes(range(256)) * 1000
+OTHER = bytes(len(CONTENT))
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(CONTENT) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def waits(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Registers the server's file, and returns the seconds that would have been waited between tries."""
+    waits: list[float] = []
+    monkeypatch.setitem(REGISTRY, NAME, SHA256)
+    monkeypatch.setitem(URLS, NAME, f"{server.address}/official/{NAME}")
+    monkeypatch.setattr(download, "TIMEOUT", (5.0, 0.3))
+    monkeypatch.setattr("time.sleep", waits.append)
+    return waits
+
+
+def stored(cache: Path) -> set[str]:
+    return {file.name for file in (cache / "downloads").iterdir() if file.suffix != ".lock"}
+
+
+def refusal(cache: Path, mirror: str | None = None) -> Fault:
+    return fault_of(lambda: fetch(NAME, folder=cache, mirror=mirror))
+
+
+def test_a_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
+    assert server.requests == [f"/official/{NAME}"]
+    assert stored(tmp_path) == {NAME}
+
+
+def test_progress_counts_megabytes_from_zero_with_each_try(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server.content = bytes(2_500_000)
+    server.answers = [Answer(cut=2_200_000), Answer()]
+    monkeypatch.setitem(REGISTRY, NAME, hashlib.sha256(server.content).hexdigest())
+    calls: list[tuple[str, int, int | None]] = []
+    fetch(NAME, folder=tmp_path, progress=lambda *args: calls.append(args))
+    assert {(stage, total) for stage, _, total in calls} == {(f"Downloading {NAME} (MB)", 2)}
+    assert [done for _, done, _ in calls] in ([1, 2, 1, 2, 2, 2], [1, 1, 2, 2, 2])
+
+
+def test_a_stored_file_that_has_changed_is_downloaded_again(server: Server, tmp_path: Path) -> None:
+    file = fetch(NAME, folder=tmp_path)
+    file.write_bytes(OTHER)
+    assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
+    assert len(server.requests) == 2
+
+
+def test_a_file_stored_by_hand_needs_no_server_and_no_lock(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "downloads" / NAME
+    (tmp_path / "downloads" / f"{NAME}.lock").mkdir(parents=True)  # as if the folder were read-only
+    file.write_bytes(CONTENT)
+    assert fetch(NAME, folder=tmp_path) == file
+    assert server.requests == []
+
+
+def test_another_checksum_is_refused(server: Server, tmp_path: Path) -> None:
+    server.answers = [Answer(content=OTHER)]
+    fault = refusal(tmp_path)
+    assert (fault.key, fault.kind) == ("data.path", "damaged")
+    assert SHA256 in fault.message
+    assert len(server.requests) == 1 + RETRIES
+    assert stored(tmp_path) == set()
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_mirror_is_an_address(server: Server, tmp_path: Path, slash: str) -> None:
+    assert fetch(NAME, folder=tmp_path, mirror=f"{server.address}/copies{slash}").read_bytes() == CONTENT
+    assert server.requests == [f"/copies/{NAME}"]
+
+
+@pytest.mark.parametrize("mirror", ["{tmp}/copies", "~/copies/"])
+def test_a_mirror_may_be_a_folder_whose_files_are_not_copied(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str
+) -> None:
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "copies" / NAME).write_bytes(CONTENT)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = fetch(NAME, folder=tmp_path / "cache", mirror=mirror.format(tmp=tmp_path))
+    assert file.resolve() == tmp_path / "copies" / NAME
+    assert fetch(NAME, folder=tmp_path / "cache") == file
+    assert server.requests == []
+    (tmp_path / "copies" / NAME).unlink()
+    assert fetch(NAME, folder=tmp_path / "cache").read_bytes() == CONTENT
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("mirror", "key", "kind", "fragment"),
+    [
+        ("{tmp}/none", "data.mirror", "not_found", "neither a folder nor an address"),
+        ("{tmp}/empty", "data.mirror", "not_found", f"has no {NAME}. Fetch http://"),
+        ("{tmp}/alike", "data.mirror", "not_found", "Did you mean 'review.tar.gz'?"),
+        ("{tmp}/other", "data.path", "damaged", "If you trust it, type data.path={tmp}/other/" + NAME),
+        ("ftp://here", "data.mirror", "type", "ftp://here"),
+        ("http://[", "data.mirror", "type", "http://["),
+        ("http://", "data.mirror", "type", "http://"),
+    ],
+)
+def test_faulty_mirrors(tmp_path: Path, mirror: str, key: str, kind: str, fragment: str) -> None:
+    for name, file in [("empty", None), ("alike", "review.tar.gz"), ("other", NAME)]:
+        (tmp_path / name).mkdir()
+        if file:
+            (tmp_path / name / file).write_bytes(OTHER)
+    fault = refusal(tmp_path / "cache", mirror=mirror.format(tmp=tmp_path))
+    assert (fault.key, fault.kind) == (key, kind)
+    assert fragment.format(tmp=tmp_path) in fault.message
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    fault = refusal(tmp_path / "file" / "cache")
+    assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
+    assert str(tmp_path / "file") in fault.message
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = download._Download.__call__
+    monkeypatch.setattr(
+        download._Download, "__call__", lambda self, url, file, pooch: original(self, url, "/dev/full", pooch)
+    )
+    fault = refusal(tmp_path)
+    assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
+    assert "(the disk is full)" in fault.message
+    assert stored(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [Answer(cut=len(CONTENT) // 2)],
+        [Answer(cut=0)],
+        [Answer(stall=len(CONTENT) // 2)],
+        [Answer(stall=-1)],
+        [Answer(status=500), Answer(status=429)],
+        [Answer(cut=1), Answer(status=0)],
+        [Answer(content=OTHER)],
+    ],
+)
+def test_a_passing_fault_is_retried(server: Server, tmp_path: Path, waits: list[float], answers: list[Answer]) -> None:
+    server.answers = [*answers, Answer()]
+    assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
+    assert len(server.requests) == len(answers) + 1
+    assert len(waits) >= len(answers)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Answer(cut=100), "the connection was cut"),
+        (Answer(stall=-1), "the server does not answer"),
+        (Answer(status=503), "the server answers 503 Service Unavailable"),
+    ],
+)
+def test_after_the_last_try_the_reason_is_reported(server: Server, tmp_path: Path, answer: Answer, reason: str) -> None:
+    server.answers = [answer]
+    fault = refusal(tmp_path)
+    assert (fault.key, fault.kind) == ("data.path", "network")
+    assert reason in fault.message
+    assert len(server.requests) == 1 + RETRIES
+    assert stored(tmp_path) == set()
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+def test_a_missing_file_is_not_requested_again(server: Server, tmp_path: Path, status: int) -> None:
+    server.answers = [Answer(status=status)]
+    fault = refusal(tmp_path)
+    assert fault.kind == "network"
+    assert f"the server answers {status} " in fault.message
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1", "http://reviews.invalid"])
+def test_without_a_network_the_message_comes_at_once(
+    server: Server, tmp_path: Path, waits: list[float], address: str
+) -> None:
+    assert refusal(tmp_path, mirror=address) == Fault(
+        "data.path",
+        "network",
+        f"{NAME} cannot be downloaded from {address}/{NAME}: there is no connection. "
+        f"Fetch {server.address}/official/{NAME} by hand and type data.path=FILE, or name a mirror with "
+        "data.mirror=ADDRESS_OR_FOLDER.",
+    )
+    assert waits == []
+
+
+def test_the_compression_of_an_archive_is_not_undone(server: Server, tmp_path: Path) -> None:
+    server.answers = [Answer(encoding="gzip")]
+    assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
+    assert len(server.requests) == 1
+
+
+def test_an_interrupted_download_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    def interrupt(stage: str, done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch(NAME, folder=tmp_path, progress=interrupt)
+    assert stored(tmp_path) == set()
+    assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+from sentattn.data.download import REGISTRY, URLS, fetch
+
+name, address, sha256, folder = sys.argv[1:]
+URLS[name], REGISTRY[name] = address, sha256
+print(fetch(name, folder=Path(folder), progress=lambda stage, done, total: print(stage, flush=True)))
+"""
+
+
+def test_two_processes_download_once(server: Server, tmp_path: Path) -> None:
+    server.answers = [Answer(hold=True)]
+    command = [sys.executable, "-c", PROCESS, NAME, URLS[NAME], SHA256, str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    readable, _, _ = select.select([process.stdout for process in both], [], [], 300)
+    assert readable[0].readline().startswith("Waiting for another process")
+    server.go.set()
+    printed = [process.communicate(timeout=300)[0].splitlines()[-1] for process in both]
+    assert printed == [str(tmp_path / "downloads" / NAME)] * 2
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_the_registry(name: str) -> None:
+    assert URLS.get(name, STANFORD + name).startswith("https://")
+    assert URLS.get(name, STANFORD + name).endswith(f"/{name}")
+    assert len(bytes.fromhex(REGISTRY[name])) == 32
