@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config.targets import TARGET
-from sentattn.distributed import ranks
-from sentattn.distributed.devices import one_of
+from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError
 from sentattn.models.attention.base import Attention
 from sentattn.models.classifier import TextClassifier
@@ -131,7 +130,6 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
     from pytorch_lightning.callbacks import Checkpoint
     from pytorch_lightning.strategies import DDPStrategy
 
-    from sentattn.distributed.joining import Environment
     from sentattn.training.resume.checkpoint_file import FileInPlace
 
     node = dict(settings["trainer"])
@@ -139,11 +137,11 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
         # Buffers are the same everywhere, and ranks measure different numbers of batches.
         node["strategy"] = DDPStrategy(broadcast_buffers=False)
     else:
-        node |= {"devices": one_of(node["devices"]), "num_nodes": 1, "strategy": "auto"}
+        node |= {"devices": devices.first(node["devices"]), "num_nodes": 1, "strategy": "auto"}
     try:
         trainer: Trainer = instantiate(
             node,
-            plugins=[Environment(), FileInPlace()],
+            plugins=[ranks.Environment(), FileInPlace()],
             use_distributed_sampler=False,
             callbacks=list(callbacks),
             logger=logger or False,

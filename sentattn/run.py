@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
 MODEL, CHECKPOINTS, LOCK = "model", "checkpoints", ".lock"
+LAST = "last.ckpt"
+"""The newest checkpoint, under `checkpoints/`."""
 
 
 class Run:
@@ -199,6 +201,13 @@ def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
     except OSError as error:
         raise _unwritable(settings["output_dir"], error) from error
     return Run(path, trust=True)  # its classes are those of this process
+
+
+def advice(run: Run | None) -> str:
+    """Returns what to type after an interruption."""
+    if run is None or not (run.path / CHECKPOINTS / LAST).is_file():
+        return "nothing was trained yet: type the same command again."
+    return f"go on with: python -m sentattn.train resume={run.path}"
 
 
 @contextmanager

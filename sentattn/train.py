@@ -59,14 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    from sentattn.distributed.places import place
+    from sentattn.distributed.devices import place
 
     if place() is None:
         _answer(arguments)
         return
-    from sentattn.distributed.joining import joined
+    from sentattn.distributed.ranks import connected
 
-    with joined():
+    with connected():
         _answer(arguments)
 
 

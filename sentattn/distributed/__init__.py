@@ -1,1 +1,1 @@
-"""Several processes that train one model: their places, their launcher, and what they tell one another."""
+"""Training on several devices: how many, which rank this process is, what ranks exchange, and the launcher."""

@@ -1,92 +1,185 @@
-"""How many devices a training takes, and how many processes that makes."""
+"""How many devices a training uses, and which of the processes of a launcher this one is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any
-
-import torch
+from typing import Any, NamedTuple
 
 from sentattn.config.types import given
-from sentattn.distributed.places import Place
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 Settings = Mapping[str, Any]
 
+TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+FIRST_PORT, PORTS = 15000, 10000
+LOOPBACK = "127.0.0.1"
+
+
+class Place(NamedTuple):
+    """Which of several processes this one is.
+
+    Attributes:
+        rank: Its number among all, from 0.
+        world: Number of processes.
+        local_world: Number of processes on each machine.
+    """
+
+    rank: int
+    world: int
+    local_world: int
+
+    @property
+    def nodes(self) -> int:
+        """Number of machines."""
+        return self.world // self.local_world
+
+
+def place() -> Place | None:
+    """Returns the place of this process, or None where no launcher has started several.
+
+    Raises:
+        SettingError: If SLURM has not divided the processes evenly among the machines.
+    """
+    return read_place(os.environ) or read_place(srun_variables(os.environ))
+
+
+def read_place(environ: Mapping[str, str]) -> Place | None:
+    """Returns the place that torchrun's variables describe, or None where there are none or only one process."""
+    if not all(name in environ for name in TORCHRUN) or environ["WORLD_SIZE"] == "1":
+        return None
+    return Place(int(environ["RANK"]), int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"]))
+
+
+def srun_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Translates the variables that srun sets for each task of a step to torchrun's; a batch script itself is no step.
+
+    Raises:
+        SettingError: If the tasks are not divided evenly among the machines.
+    """
+    world = int(environ.get("SLURM_STEP_NUM_TASKS", "1"))
+    if world == 1:
+        return {}
+    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+
+    local_world, _, repeated = environ["SLURM_STEP_TASKS_PER_NODE"].partition("(")
+    if "," in local_world + repeated or world % int(local_world):
+        message = (
+            f"srun divided {world} tasks as {environ['SLURM_STEP_TASKS_PER_NODE']} among the machines, and each must "
+            "have as many as the others: set --nodes and --ntasks-per-node."
+        )
+        raise SettingError(Fault("trainer.num_nodes", "conflict", message))
+    nodes = environ.get("SLURM_STEP_NODELIST", LOOPBACK)
+    address = LOOPBACK if world == int(local_world) else SLURMEnvironment.resolve_root_node_address(nodes)
+    step = int(environ.get("SLURM_JOB_ID", "0")) + int(environ.get("SLURM_STEP_ID", "0"))
+    return {
+        "RANK": environ["SLURM_PROCID"],
+        "LOCAL_RANK": environ["SLURM_LOCALID"],
+        "GROUP_RANK": environ["SLURM_NODEID"],
+        "WORLD_SIZE": str(world),
+        "LOCAL_WORLD_SIZE": local_world,
+        "MASTER_ADDR": environ.get("MASTER_ADDR", address),
+        "MASTER_PORT": environ.get("MASTER_PORT", str(FIRST_PORT + step % PORTS)),
+    }
+
 
 def count(trainer: Settings) -> int:
-    """Returns the number of devices of this machine that a training takes, each with a process of its own.
+    """Returns the number of devices of this machine that a training uses, each with a process of its own.
 
     Args:
         trainer: The `trainer` settings.
 
     Raises:
-        SettingError: If they are not there, or more than this machine is asked for.
+        SettingError: If this machine does not have them, or other machines are needed.
     """
-    devices, there, nodes = trainer["devices"], _gpus(trainer["accelerator"]), trainer.get("num_nodes", 1)
+    devices, gpus, nodes = trainer["devices"], _gpus(trainer["accelerator"]), trainer.get("num_nodes", 1)
     if nodes > 1:
-        raise SettingError(
+        message = (
             f"trainer.num_nodes={nodes} needs a launcher that starts processes on each machine: "
             f"srun, or torchrun --nnodes={nodes}."
         )
+        raise SettingError(Fault("trainer.num_nodes", "missing", message))
     if devices in (-1, "auto"):
-        return max(1, there)
-    if isinstance(devices, int) and (devices == 1 or there == 0):
-        _require_processors(trainer, devices)
+        return max(1, gpus)
+    if isinstance(devices, int) and (devices == 1 or gpus == 0):
+        _check_cpu(trainer, devices)
         return devices
-    wanted = list(devices) if not isinstance(devices, int) else list(range(devices))
-    if not wanted or len(set(wanted)) < len(wanted) or max(wanted) >= there:
-        raise SettingError(
-            f"trainer.devices={given(devices)} does not fit the {_named(there)} that trainer.accelerator="
-            f"{trainer['accelerator']} finds here: type trainer.devices={max(1, there)}, or trainer.accelerator=cpu."
+    numbers = list(devices) if not isinstance(devices, int) else list(range(devices))
+    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= gpus:
+        raise _missing(
+            f"trainer.devices={given(devices)} does not fit the {_gpu_count(gpus)} that trainer.accelerator="
+            f"{trainer['accelerator']} finds here: type trainer.devices={max(1, gpus)}, or trainer.accelerator=cpu."
         )
-    return len(wanted)
+    return len(numbers)
 
 
 def as_placed(settings: Settings, place: Place | None) -> dict[str, Any]:
-    """Returns settings with the devices and machines that a launcher has started processes for.
+    """Returns settings with the numbers of devices and machines that a launcher has started processes for.
 
     Raises:
-        SettingError: If other numbers were asked for.
+        SettingError: If the settings ask for other numbers.
     """
     trainer = settings["trainer"]
     if place is None:
         return dict(settings)
     devices, started = trainer["devices"], {"devices": place.local_world, "num_nodes": place.nodes}
-    typed = {
+    requested = {
         "devices": len(devices) if isinstance(devices, list) else devices,
         "num_nodes": trainer.get("num_nodes", 1),
     }
-    for key, wanted in typed.items():
-        if wanted not in (1, -1, "auto", started[key]):
-            raise SettingError(
+    for key, number in requested.items():
+        if number not in (1, -1, "auto", started[key]):
+            message = (
                 f"trainer.{key}={given(trainer[key])}, but processes were started for {started[key]}: "
                 f"leave trainer.{key} out, or start as many."
             )
+            raise SettingError(Fault(f"trainer.{key}", "conflict", message))
     kept = devices if isinstance(devices, list) and len(devices) == place.local_world else place.local_world
     return {**settings, "trainer": {**trainer, "devices": kept, "num_nodes": place.nodes}}
 
 
-def one_of(devices: Any) -> Any:
+def first(devices: Any) -> Any:
     """Returns the device of a process that works alone: the first of those listed, or any."""
     return devices[:1] if isinstance(devices, list) else 1
 
 
-def _gpus(accelerator: str) -> int:
-    return torch.cuda.device_count() if accelerator in ("auto", "gpu", "cuda") else 0
+def cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _require_processors(trainer: Settings, devices: int) -> None:
-    if devices > 1 and (trainer["accelerator"] not in ("auto", "cpu") or _has_mps(trainer["accelerator"])):
-        raise SettingError(
+def threads(processes: int) -> int:
+    """Returns how many threads each of several processes on this machine may use."""
+    return max(1, cores() // processes)
+
+
+def _check_cpu(trainer: Settings, devices: int) -> None:
+    """Refuses devices that this machine without CUDA does not have."""
+    import torch
+
+    accelerator = trainer["accelerator"]
+    mps = accelerator == "auto" and torch.backends.mps.is_available()
+    if devices > 1 and (accelerator not in ("auto", "cpu") or mps):
+        raise _missing(
             f"trainer.devices={devices} needs as many GPUs with CUDA, and this machine has none: "
             "type trainer.devices=1, or trainer.accelerator=cpu."
         )
+    if devices > cores():
+        raise _missing(
+            f"trainer.devices={devices} needs a CPU core for each process, and this process may use {cores()}: "
+            f"type trainer.devices={cores()}."
+        )
 
 
-def _has_mps(accelerator: str) -> bool:
-    return accelerator == "auto" and torch.backends.mps.is_available()
+def _missing(message: str) -> SettingError:
+    return SettingError(Fault("trainer.devices", "resources", message))
 
 
-def _named(gpus: int) -> str:
+def _gpus(accelerator: str) -> int:
+    import torch
+
+    return torch.cuda.device_count() if accelerator in ("auto", "gpu", "cuda") else 0
+
+
+def _gpu_count(gpus: int) -> str:
     return {0: "0 GPUs", 1: "one GPU"}.get(gpus, f"{gpus} GPUs")

@@ -5,23 +5,140 @@ A training on one device has one rank, and each of these functions returns at on
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import signal
+import sys
+import threading
+import time
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor, distributed
+from torch.distributed.rendezvous import rendezvous
 
-from sentattn.errors import UserError
+from sentattn.distributed.devices import place, srun_variables
+from sentattn.errors import Interruption, SettingError, UserError
 
-Thing = TypeVar("Thing")
+T = TypeVar("T")
 
-LOST = "Another process of this training has ended, and so this one ends"
-"""What a rank says that was left behind."""
+CONNECT = timedelta(minutes=10)
+"""How long ranks wait for one another at the beginning."""
+WORK = timedelta(days=7)
+"""How long they wait later, as for rank 0 to read the data; a dead rank is noticed without this limit."""
+GRACE = 10.0
+"""Seconds that a rank gives others to end by themselves: rank 0 its record, a step its end."""
+AGENT = "SENTATTN_AGENT"
+"""Holds the process id of the agent that `launch` has started ranks from."""
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""torchrun's agent names in it the file in which a rank leaves its error."""
 
 _alone = False
 _agreed: UserError | None = None
+
+
+class Environment(LightningEnvironment):
+    """Reads the rank from torchrun's variables, and leaves them as they are for the next training.
+
+    SLURM's own environment would answer signals by queueing the job again, and refuse what srun allows.
+    """
+
+    def teardown(self) -> None:
+        """Keeps the variables."""
+
+
+@contextmanager
+def connected() -> Iterator[None]:
+    """Connects this process with the other ranks, if there are any, for the time of the block.
+
+    Ranks other than 0 print only errors that no other rank has, and exit with a code; rank 0 raises.
+    """
+    here = place()
+    if here is None or distributed.is_initialized():
+        yield
+        return
+    os.environ.update(srun_variables(os.environ))
+    if _has_agent():
+        end_with_agent()
+    try:
+        with _process_group(here.rank, here.world):
+            if here.rank == 0:
+                yield
+            else:
+                with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+                    yield
+    except Exception as error:
+        write_error_file(error)
+        if here.rank == 0:
+            raise
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+        elif not isinstance(error, SettingError) and not is_agreed(error):  # these all ranks have
+            print(*error.messages, sep="\n", file=sys.stderr)
+        if _has_agent():
+            time.sleep(GRACE)  # the agent ends all ranks once one has ended, and rank 0 may still write its record
+        sys.exit(2 if isinstance(error, UserError) else 1)
+    except Interruption as interruption:
+        write_error_file(interruption)
+        if here.rank == 0:
+            raise
+        sys.exit(interruption.exit_code)
+
+
+@contextmanager
+def _process_group(rank: int, world: int) -> Iterator[None]:
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    store, rank, world = next(rendezvous("env://", rank, world, timeout=CONNECT))
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=WORK)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def _has_agent() -> bool:
+    """Whether torchrun's agent, in its own command or in `launch`, has started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def write_error_file(error: BaseException) -> None:
+    """Leaves an error as data for the agent that has started this rank; does nothing where there is none."""
+    if ERROR_FILE not in os.environ:
+        return
+    content: dict[str, Any] = {"message": str(error), "timestamp": int(time.time())}
+    if isinstance(error, UserError):
+        content |= {"error": type(error).__name__, "faults": [asdict(fault) for fault in error.faults]}
+    elif isinstance(error, Interruption):
+        content |= {"signal": error.number}
+    else:
+        content |= {"message": "".join(traceback.format_exception(error))}
+    Path(os.environ[ERROR_FILE]).write_text(json.dumps(content), encoding="utf-8")
+
+
+@functools.cache
+def end_with_agent() -> None:
+    """Lets this process end when its agent has died: by SIGTERM, which keeps what was trained, or after `GRACE`.
+
+    Ranks lead sessions of their own, so no signal to the agent's process group reaches them.
+    """
+    agent = int(os.environ.get(AGENT, os.getppid()))
+
+    def watch() -> None:
+        while os.getppid() == agent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def several() -> bool:
@@ -46,7 +163,7 @@ def is_rank_zero() -> bool:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """What is done inside is the matter of this process, such as judging a model that all have trained."""
+    """Runs the block as a training of one process, such as the evaluation by rank 0 of what all have trained."""
     global _alone
     before, _alone = _alone, True
     try:
@@ -101,22 +218,22 @@ def largest(*numbers: int) -> list[int]:
     return [int(number) for number in over_all.tolist()]
 
 
-def gather(thing: Thing) -> list[Thing]:
-    """Returns what each rank has, by rank."""
+def gather(value: T) -> list[T]:
+    """Returns the object of each rank, by rank."""
     if not several():
-        return [thing]
+        return [value]
     everyone: list[Any] = [None] * world()
-    distributed.all_gather_object(everyone, thing)
+    distributed.all_gather_object(everyone, value)
     return everyone
 
 
-def from_rank_zero(thing: Thing) -> Thing:
+def from_rank_zero(value: T) -> T:
     """Returns rank 0's object on every rank."""
     if not several():
-        return thing
-    box: list[Any] = [thing]
+        return value
+    box: list[Any] = [value]
     distributed.broadcast_object_list(box, src=0)
-    shared: Thing = box[0]
+    shared: T = box[0]
     return shared
 
 
@@ -129,13 +246,13 @@ def wait_for_rank_zero() -> None:
             raise
 
 
-def total(number: Tensor) -> Tensor:
-    """Returns the sum of a tensor over the ranks."""
+def total(local: Tensor) -> Tensor:
+    """Returns the sum of a tensor over the ranks, without a gradient."""
     if not several():
-        return number
-    summed = number.clone()
-    distributed.all_reduce(summed)
-    return summed
+        return local
+    over_all = local.clone()
+    distributed.all_reduce(over_all)
+    return over_all
 
 
 def summed(local: Tensor) -> Tensor:
@@ -168,14 +285,9 @@ def offset_seed_by_rank() -> None:
         torch.manual_seed(torch.initial_seed() + rank())
 
 
-def threads(processes: int) -> int:
-    """Returns how many threads each of several processes on this machine may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // processes)
-
-
 def lost(error: BaseException) -> bool:
-    """Returns whether an error says that another rank has gone."""
-    if isinstance(error, distributed.DistError):
-        return True
-    return isinstance(error, RuntimeError) and any(name in str(error).lower() for name in ("gloo", "nccl"))
+    """Returns whether a library reports by the type of its error that another rank has gone, as NCCL does.
+
+    gloo raises a plain `RuntimeError` instead; which rank has died is then seen from the exit codes.
+    """
+    return isinstance(error, distributed.DistError)

@@ -16,7 +16,7 @@ import torch
 from sentattn import build
 from sentattn.config.groups import at
 from sentattn.config.request import read_request
-from sentattn.distributed.places import place
+from sentattn.distributed.devices import place
 from sentattn.errors import SettingError, TrainingError, UserError
 from sentattn.progress import Progress
 from sentattn.run import Run
@@ -24,7 +24,7 @@ from sentattn.sweep.channel import Channel
 from sentattn.sweep.group import together
 from sentattn.sweep.onlooker import Onlooker
 from sentattn.sweep.report.searched import Searched
-from sentattn.training import fitting, quiet  # joining is imported late otherwise
+from sentattn.training import fitting, quiet
 
 FEW, DEVICES = 8, "trainer.devices"
 Task = Mapping[str, Any]

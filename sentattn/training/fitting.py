@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sentattn import build, run
 from sentattn.config.request import read_single
 from sentattn.distributed import devices, ranks
-from sentattn.distributed.joining import joined
-from sentattn.distributed.launching import announce, launch
-from sentattn.distributed.places import place
-from sentattn.errors import Interruption, Pruned, RunError, UserError
+from sentattn.distributed.launch import announce, launch
+from sentattn.errors import Fault, Interruption, Pruned, RunError, UserError
 from sentattn.loggers import Mirror, require_package
 from sentattn.progress import Progress
 from sentattn.training import costs
@@ -25,7 +23,7 @@ from sentattn.training.preparing import Prepared, prepare
 from sentattn.training.provenance import git_revision, versions
 from sentattn.training.resume.checkpoints import Checkpoints
 from sentattn.training.resume.interruption import Signals
-from sentattn.training.resume.resuming import about, advice, discard_untrained, require_same, resumable
+from sentattn.training.resume.resuming import about, discard_untrained, require_same, resumable
 from sentattn.training.seeds import train_all
 from sentattn.training.showing import show_judged
 from sentattn.training.watching import watchers
@@ -70,11 +68,11 @@ def train(
             trains says so in its `result.json`.
         Interruption: If a signal ended it; it says how to go on.
     """
-    here = place()
+    here = devices.place()
     if here is None and (processes := devices.count(settings["trainer"])) > 1:
         assert not callbacks, "what looks on cannot be handed to other processes"
         return launch(settings, processes, resume=resume, directory=directory, study=study)
-    with joined():
+    with ranks.connected():
         return _train_here(devices.as_placed(settings, here), resume, directory, study, callbacks)
 
 
@@ -106,13 +104,14 @@ def _train_here(
             ranks.wait_for_rank_zero()
         except Interruption as interruption:
             discard_untrained(record)
-            raise Interruption(interruption.number, advice(record)) from None
+            raise Interruption(interruption.number, run.advice(record)) from None
         except RuntimeError as error:
+            if ranks.several() and signals.received:
+                raise Interruption(signals.received, run.advice(record)) from None
             if not ranks.lost(error):
                 raise
-            if signals.received:
-                raise Interruption(signals.received, advice(record)) from None
-            raise RunError(f"{ranks.LOST}; {advice(record)}") from None
+            message = f"Another process of this training has ended, and so this one ends; {run.advice(record)}"
+            raise RunError(Fault("trainer.devices", "interrupted", message)) from None
     if result["status"] == "finished":
         tell(record, result)
     return record

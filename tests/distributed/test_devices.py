@@ -1,4 +1,4 @@
-"""How many processes a setting asks for, and what a machine or a launcher refuses."""
+"""How many processes a setting asks for, what a machine refuses, and the variables that torchrun and srun document."""
 
 from __future__ import annotations
 
@@ -6,11 +6,31 @@ from typing import Any
 
 import pytest
 
-from sentattn.distributed.devices import as_placed, count, one_of
-from sentattn.distributed.places import Place
+from sentattn.distributed import devices
+from sentattn.distributed.devices import Place, as_placed, count, first, read_place, srun_variables, threads
 from sentattn.errors import SettingError
 
-PLACE = Place(rank=1, local_rank=1, node=0, world=4, local_world=2, address="node1", port=15000)
+PLACE = Place(rank=1, world=4, local_world=2)
+TORCHRUN = {
+    "RANK": "5",
+    "LOCAL_RANK": "1",
+    "GROUP_RANK": "1",
+    "WORLD_SIZE": "8",
+    "LOCAL_WORLD_SIZE": "4",
+    "MASTER_ADDR": "node3",
+    "MASTER_PORT": "29400",
+}
+SRUN = {
+    "SLURM_JOB_ID": "1234567",
+    "SLURM_STEP_ID": "2",
+    "SLURM_NTASKS": "4",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+    "SLURM_STEP_NODELIST": "gpu[07-08]",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+}
 
 
 def trainer(devices: Any, accelerator: str = "auto", **more: Any) -> dict[str, Any]:
@@ -21,6 +41,7 @@ def trainer(devices: Any, accelerator: str = "auto", **more: Any) -> dict[str, A
 def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr("torch.cuda.device_count", lambda: request.param)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    monkeypatch.setattr(devices, "cores", lambda: 6)
     return int(request.param)
 
 
@@ -29,8 +50,11 @@ def test_all_devices(gpus: int) -> None:
     assert count(trainer(-1, "cpu")) == 1
 
 
-def test_processors_take_any_number(gpus: int) -> None:
-    assert count(trainer(3, "cpu")) == 3
+def test_on_the_cpu_there_are_as_many_as_cores(gpus: int) -> None:
+    assert count(trainer(6, "cpu")) == 6
+    with pytest.raises(SettingError, match=r"type trainer.devices=6\.") as caught:
+        count(trainer(7, "cpu"))
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("trainer.devices", "resources")]
 
 
 def test_some_of_the_gpus(gpus: int) -> None:
@@ -85,5 +109,68 @@ def test_without_a_launcher_settings_stay() -> None:
 
 
 def test_a_process_alone_takes_one() -> None:
-    assert one_of(4) == one_of("auto") == 1
-    assert one_of([3, 1]) == [3]
+    assert first(4) == first("auto") == 1
+    assert first([3, 1]) == [3]
+
+
+def test_torchrun() -> None:
+    place = read_place(TORCHRUN)
+    assert place == Place(5, 8, 4)
+    assert place.nodes == 2
+
+
+@pytest.mark.parametrize("without", ["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"])
+def test_some_of_the_variables_are_no_launcher(without: str) -> None:
+    assert read_place({name: value for name, value in TORCHRUN.items() if name != without}) is None
+
+
+def test_one_process_is_alone() -> None:
+    assert read_place(TORCHRUN | {"WORLD_SIZE": "1"}) is None
+    assert srun_variables(SRUN | {"SLURM_STEP_NUM_TASKS": "1"}) == {}
+
+
+def test_srun_on_two_machines() -> None:
+    variables = srun_variables(SRUN)
+    assert variables == {
+        "RANK": "3",
+        "LOCAL_RANK": "1",
+        "GROUP_RANK": "1",
+        "WORLD_SIZE": "4",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "gpu07",
+        "MASTER_PORT": str(15000 + 4569),
+    }
+    place = read_place(variables)
+    assert place == Place(3, 4, 2)
+    assert place.nodes == 2
+
+
+def test_srun_on_one_machine_meets_there() -> None:
+    one = SRUN | {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0"}
+    variables = srun_variables(one | {"SLURM_PROCID": "1"})
+    assert (variables["MASTER_ADDR"], variables["RANK"], variables["WORLD_SIZE"]) == ("127.0.0.1", "1", "2")
+
+
+def test_a_batch_script_that_was_not_started_by_srun_is_alone() -> None:
+    assert srun_variables({name: value for name, value in SRUN.items() if "STEP" not in name}) == {}
+
+
+@pytest.mark.parametrize("tasks", ["2,1", "3,1(x2)", "2(x2),1"])
+def test_machines_with_different_numbers_of_tasks_are_refused(tasks: str) -> None:
+    with pytest.raises(SettingError, match="set --nodes and --ntasks-per-node"):
+        srun_variables(SRUN | {"SLURM_STEP_TASKS_PER_NODE": tasks})
+
+
+def test_this_process_by_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert devices.place() is None
+    for name, value in SRUN.items():
+        monkeypatch.setenv(name, value)
+    assert devices.place() == Place(3, 4, 2)
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    assert devices.place() == Place(5, 8, 4), "torchrun inside a step of srun"
+
+
+def test_threads_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
+    assert [threads(processes) for processes in (1, 3, 16, 64)] == [16, 5, 1, 1]

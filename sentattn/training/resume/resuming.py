@@ -54,13 +54,6 @@ def require_same(record: run.Run, now: dict[str, str]) -> None:
         )
 
 
-def advice(record: run.Run | None) -> str:
-    """Returns what to type after an interruption."""
-    if record is None or not _last(record).is_file():
-        return "nothing was trained yet: type the same command again."
-    return f"go on with: python -m sentattn.train resume={record.path}"
-
-
 def discard_untrained(record: run.Run | None) -> None:
     """Removes a run directory in which nothing was trained yet."""
     if record is not None and not _last(record).is_file() and ranks.is_rank_zero():

@@ -1,0 +1,280 @@
+"""Two processes against one: the same steps, the same metrics, one record; errors, signals and deaths of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tiny import tiny
+
+from sentattn.distributed import devices, launch
+from sentattn.errors import DataError, Fault, Interruption, RunError, SettingError
+from sentattn.run import Run
+from sentattn.training.fitting import fit, train
+
+WITHOUT_NOISE = [
+    *(f"model.{part}=0" for part in ("embedding.dropout", "embedding.word_dropout", "encoder.dropout", "head.dropout")),
+]
+# The scores' bias moves all tokens' scores alike, so its gradient is rounding alone, which Adam would make large.
+DEMANDING = [
+    *("optimizer=sgd", "optimizer.lr=1.0", "trainer.gradient_clip_val=0.5", "ema_decay=0.9"),
+    *("loss.penalty=0.5", "loss.class_weights=[1,3]", "loss.label_smoothing=0.1"),
+    *("data.batching=fixed", "data.num_buckets=7", "data.limit=199", "data.batch_size=20"),
+]
+LONG = ["trainer.max_epochs=500", "trainer.devices=2"]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """The same training in one process and in two."""
+    folder = tmp_path_factory.mktemp("both")
+    settings = tiny(*WITHOUT_NOISE, *DEMANDING, f"output_dir={folder}")
+    one = fit(settings)
+    assert len(_configs(folder)) == 1
+    two = fit([*settings, "trainer=ddp"])
+    assert len(_configs(folder)) == 2, "two processes write one run directory"
+    return [one, two]
+
+
+def _configs(folder: Path) -> list[Path]:
+    return list(folder.glob("*/*/*/config.yaml"))
+
+
+def _checkpoint(run: Run) -> dict[str, Any]:
+    checkpoint: dict[str, Any] = torch.load(run.path / "checkpoints" / "last.ckpt", weights_only=True)
+    return checkpoint
+
+
+def _rows(run: Run) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+
+
+def _without_time(row: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if name not in ("train_seconds", "train/tokens_per_second")}
+
+
+def test_weights_and_their_averages_are_those_of_one_process(both: list[Run]) -> None:
+    one, two = map(_checkpoint, both)
+    assert one["global_step"] == two["global_step"] >= 20
+    for state in ("current_model_state", "state_dict"):
+        for name, weights in one[state].items():
+            torch.testing.assert_close(two[state][name], weights, rtol=0, atol=1e-5, msg=f"{state}: {name}")
+
+
+def test_batches_are_uneven_and_some_have_one_row(both: list[Run]) -> None:
+    from sentattn import build
+
+    data = build.build_data(both[0].settings)
+    sizes = [len(batch.labels_B) for batch in data.train_dataloader()]
+    assert min(sizes) == 1, "otherwise no rank is ever without a row here"
+    assert len(set(sizes)) > 3
+
+
+def test_metrics_are_those_of_one_process(both: list[Run]) -> None:
+    one, two = map(_rows, both)
+    assert len(one) == len(two) == 2
+    for row, other in zip(one, two, strict=True):
+        assert _without_time(other) == pytest.approx(_without_time(row), abs=1e-5)
+        assert {"train/penalty", "train/cross_entropy", "val/loss", "val/calibration_error"} < set(row)
+    assert both[1].metrics == pytest.approx(both[0].metrics, abs=1e-5)
+
+
+def test_each_test_row_is_predicted_once_and_as_by_one_process(both: list[Run]) -> None:
+    one, two = (pq.read_table(run.path / "predictions.parquet").to_pydict() for run in both)
+    probabilities, others = (np.array(table.pop("probabilities")) for table in (one, two))
+    assert one == two
+    np.testing.assert_allclose(others, probabilities, atol=1e-5)
+
+
+def test_the_record_says_how_many_devices_and_the_setting_is_the_same(both: list[Run]) -> None:
+    assert [run.settings["trainer"]["devices"] for run in both] == [1, 2]
+    assert len({run.result["setting"] for run in both}) == 1
+    assert both[1].result["status"] == "finished"
+    words = [run.result["tokens_per_second"] * run.result["seconds"]["train"] for run in both]
+    assert words[1] == pytest.approx(words[0], rel=1e-6)
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "cores", lambda: 2)
+
+
+def _ranks(agent: int) -> dict[int, int]:
+    """The process ids of the ranks that an agent has started, by rank."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            variables = (process / "environ").read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if parent == agent and (rank := [v.removeprefix("RANK=") for v in variables if v.startswith("RANK=")]):
+            found[int(rank[0])] = int(process.name)
+    return found
+
+
+def _wait(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + 300
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert condition()
+
+
+def _trained(folder: Path) -> bool:
+    """Whether an epoch has been trained and kept."""
+    return any(file.read_text() for file in folder.glob("*/*/*/metrics.jsonl"))
+
+
+def _after_an_epoch(folder: Path, act: Callable[[], None]) -> threading.Thread:
+    def watch() -> None:
+        _wait(lambda: _trained(folder))
+        act()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+
+
+@linux
+@pytest.mark.parametrize("rank", [0, 1])
+def test_when_one_dies_the_other_ends_too(rank: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    handlers = [signal.getsignal(number) for number in launch.HANDLED]
+    started: dict[int, int] = {}
+
+    def kill() -> None:
+        started.update(_ranks(os.getpid()))
+        os.kill(started[rank], signal.SIGKILL)
+
+    thread = _after_an_epoch(tmp_path, kill)
+    with pytest.raises(RunError) as caught:
+        fit(tiny(*LONG, f"output_dir={tmp_path}"))
+    thread.join()
+    [config] = _configs(tmp_path)
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("trainer.devices", "failed")
+    assert fault.message.startswith(f"Process {rank} of 2 was killed by SIGKILL; ")
+    assert f"resume={config.parent}" in fault.message
+    assert (config.parent / "checkpoints" / "last.ckpt").is_file()
+    assert not (config.parent / "result.json").exists()
+    captured = capfd.readouterr()
+    assert "Traceback" not in captured.err
+    assert captured.out.count("epoch 1/500") == 1, "one process prints"
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started.values())
+    assert len(started) == 2
+    assert [signal.getsignal(number) for number in launch.HANDLED] == handlers
+    assert not {launch.FOLDER, "OMP_PROC_BIND"} & set(os.environ)
+
+
+@linux
+def test_ranks_end_with_the_process_group_of_what_has_launched_them(tmp_path: Path) -> None:
+    """As a sweep ends a trial: its ranks lead sessions of their own, so that no signal to the group reaches them."""
+    program = "import sys; from sentattn.training.fitting import fit; fit(sys.argv[1:])"
+    arguments = [sys.executable, "-c", program, *tiny(*LONG, f"output_dir={tmp_path}")]
+    with subprocess.Popen(arguments, start_new_session=True, stdout=subprocess.DEVNULL) as agent:
+        _wait(lambda: _trained(tmp_path))
+        started = _ranks(agent.pid)
+        assert len(started) == 2
+        os.killpg(agent.pid, signal.SIGKILL)
+    _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started.values()))
+    assert not list(tmp_path.glob("*/*/*/result.json"))
+
+
+@pytest.mark.slow
+def test_a_signal_ends_both_at_one_step_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    settings = tiny("trainer.devices=2", "trainer.max_epochs=20")
+    whole = fit([*settings, f"output_dir={tmp_path / 'whole'}"])
+    interrupted = tmp_path / "interrupted"
+    thread = _after_an_epoch(interrupted, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interruption) as caught:
+        fit([*settings, f"output_dir={interrupted}"])
+    thread.join()
+    [config] = _configs(interrupted)
+    assert caught.value.number == signal.SIGINT
+    assert f"resume={config.parent}" in str(caught.value)
+    assert len(_rows(Run(config.parent))) < 20
+    resumed = train(Run(config.parent).settings, resume=config.parent)
+    one, two = _checkpoint(whole), _checkpoint(resumed)
+    for state in ("current_model_state", "state_dict"):
+        assert all(torch.equal(two[state][name], weights) for name, weights in one[state].items())
+    assert list(map(_without_time, _rows(resumed))) == list(map(_without_time, _rows(whole)))
+    assert resumed.metrics == whole.metrics
+
+
+def test_the_errors_of_ranks_arrive_as_data(tmp_path: Path) -> None:
+    missing = tmp_path / "gloomy_reviews" / "train.csv"
+    with pytest.raises(DataError) as caught:
+        fit(tiny("trainer.devices=2", "data=table", f"data.train={missing}", f"output_dir={tmp_path}"))
+    with pytest.raises(DataError) as alone:
+        fit(tiny("data=table", f"data.train={missing}", f"output_dir={tmp_path}"))
+    assert caught.value.faults == alone.value.faults
+    assert "gloomy_reviews" in str(caught.value)
+
+
+def _failure(exitcode: int, timestamp: int = 100, **content: Any) -> Any:
+    """What the agent knows of a rank: its exit code, and its error file if it has left one."""
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+    failure = ProcessFailure(local_rank=0, pid=1, exitcode=exitcode, error_file="none")
+    failure.timestamp = timestamp
+    failure.error_file_data = {"message": "", **content}
+    return failure
+
+
+FAULT = {"key": "data.path", "kind": "not_found", "message": "data.path: no file."}
+LEFT = {"key": "trainer.devices", "kind": "interrupted", "message": "Another process has ended."}
+KILLED = _failure(-signal.SIGKILL)
+STOPPED = _failure(-signal.SIGTERM)
+LATE = _failure(-signal.SIGKILL, timestamp=130)
+WRONG = _failure(2, error="DataError", faults=[FAULT])
+LOST = _failure(2, error="RunError", faults=[LEFT])
+CRASHED = _failure(1)
+ENDED = _failure(143, signal=15)
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        ({1: KILLED, 0: STOPPED}, "Process 1 of 2 was killed by SIGKILL; again."),
+        ({0: CRASHED, 1: KILLED}, "Process 1 of 2 was killed by SIGKILL; again."),
+        ({0: LOST, 1: KILLED}, "Process 1 of 2 was killed by SIGKILL; again."),
+        ({0: ENDED, 1: KILLED}, "Process 1 of 2 was killed by SIGKILL; again."),
+        ({0: CRASHED, 1: LATE}, "Process 0 of 2 ended with code 1; again."),
+        ({0: _failure(-signal.SIGSEGV), 1: STOPPED}, "Process 0 of 2 was killed by SIGSEGV; again."),
+        ({1: STOPPED}, "Process 1 of 2 was killed by SIGTERM; again."),
+        ({0: WRONG, 1: STOPPED}, "data.path: no file."),
+        ({0: LOST, 1: WRONG}, "data.path: no file."),
+        ({0: WRONG, 1: LATE}, "data.path: no file."),
+        ({0: ENDED, 1: ENDED}, "ended by SIGTERM; again."),
+    ],
+)
+def test_of_several_failures_the_one_that_explains_the_others(failures: dict[int, Any], expected: str) -> None:
+    error = launch._error(failures, 2, "again.")
+    assert str(error) == expected
+    assert isinstance(error, Interruption | DataError | RunError)
+
+
+def test_faults_keep_their_class_key_and_kind() -> None:
+    error = launch._error({0: WRONG}, 2, "again.")
+    assert isinstance(error, DataError)
+    assert error.faults == (Fault(**FAULT),)
+
+
+def test_more_processes_than_cores_are_refused_at_once() -> None:
+    with pytest.raises(SettingError) as caught:
+        fit(tiny("trainer.devices=3"))
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("trainer.devices", "resources")]
