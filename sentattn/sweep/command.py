@@ -14,8 +14,8 @@ from sentattn.sweep.commands import best_lines
 from sentattn.sweep.config import Plan, read_plan
 from sentattn.sweep.member import Member
 from sentattn.sweep.owner import Owner
-from sentattn.sweep.report import look_on
-from sentattn.sweep.report.keeping import REPORT
+from sentattn.sweep.report import report_callbacks
+from sentattn.sweep.report.callback import REPORT
 from sentattn.sweep.study import SweepStudy
 from sentattn.sweep.table import watcher
 
@@ -45,7 +45,7 @@ def sweep(arguments: Sequence[str], *, module: str = TRIAL) -> None:
             print(_standing(study))
         print(slots.told(places, wanted), flush=True)
         members = [Member(study) for study in studies]
-        onlookers = [look_on(study, held) for study in studies]
+        onlookers = [report_callbacks(study, held) for study in studies]
         with watcher(members, len(places)) as shown:
             warming = [one.arguments({}) for one in plans]
             own = folder(plans[0])

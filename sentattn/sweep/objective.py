@@ -1,17 +1,19 @@
-"""What a sweep looks for: figures of validation, and what a training or a model costs."""
+"""Objectives of a sweep: metrics of validation, and what a training or a model costs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sentattn.config.arguments import Faults
+from sentattn.config.groups import at
 from sentattn.config.schema import BETTER
 from sentattn.config.types import given
 from sentattn.errors import suggestion
 
-MEASURED = {
+COSTS = {
     "latency_ms.one": "min",
     "latency_ms.batch": "min",
     "parameters.total": "min",
@@ -21,18 +23,18 @@ MEASURED = {
     "peak_memory_bytes": "min",
     "tokens_per_second": "max",
 }
-"""Figures of `result.json` that cost is told by, and which way each is better."""
-METRICS: dict[str, str] = {f"val/{figure}": mode for figure, mode in BETTER.items()} | MEASURED
-"""What a sweep can look for, and which way each is better."""
+"""Costs in `result.json`, and which direction of each is better."""
+METRICS: dict[str, str] = {f"val/{metric}": mode for metric, mode in BETTER.items()} | COSTS
+"""Every metric that can be an objective, and which direction of it is better."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What a sweep looks for.
+    """What a sweep optimizes.
 
     Attributes:
-        metric: A figure of validation such as `val/accuracy`, or of `result.json` such as `latency_ms.one`.
-        mode: Whether more or less of it is better.
+        metric: A metric of validation such as `val/accuracy`, or a cost of `result.json` such as `latency_ms.one`.
+        mode: Whether a larger or a smaller value is better.
     """
 
     metric: str
@@ -40,23 +42,35 @@ class Objective:
 
 
 def read_objectives(asked: Sequence[Mapping[str, Any]], faults: Faults) -> tuple[Objective, ...]:
-    """Returns what a sweep looks for, by default the accuracy of validation; faults go to where they are gathered."""
-    listed = asked or [{"metric": "val/accuracy"}]
-    found = []
-    for one in listed:
+    """Returns the objectives of a sweep, by default validation accuracy.
+
+    Args:
+        asked: `metric` and optionally `mode` of each.
+        faults: Collects what is wrong.
+    """
+    objectives = []
+    for one in asked or [{"metric": "val/accuracy"}]:
         metric = str(one["metric"])
         better = METRICS.get(metric)
         mode = one.get("mode") or better
         if better is None:
-            there = f"There are {', '.join(METRICS)}."
-            reason = "the test set is for the end" if metric.startswith("test/") else f"there is no figure {metric!r}"
-            faults.add(f"objective.metric={metric}: {reason}.{suggestion(metric, METRICS)} {there}")
+            reason = "the test set is for the end" if metric.startswith("test/") else f"there is no metric {metric!r}"
+            choices = f"Choose one of {', '.join(METRICS)}."
+            faults.add(f"objective.metric={metric}: {reason}.{suggestion(metric, METRICS)} {choices}")
         elif mode not in ("max", "min"):
-            faults.add(f"objective.mode={given(mode)} is not legal: it takes max or min.")
+            faults.add(f"objective.mode must be max or min, got {given(mode)}.")
         elif mode != better:
-            faults.add(f"objective.mode={mode} would look for the worst {metric}: type objective.mode={better}.")
+            faults.add(f"objective.mode={mode} would search for the worst {metric}: type objective.mode={better}.")
         else:
-            found.append(Objective(metric, "max" if mode == "max" else "min"))
-    if len({one.metric for one in found}) < len(found):
-        faults.add("objective.metric: a figure is there twice; leave one out.")
-    return tuple(found)
+            objectives.append(Objective(metric, "max" if mode == "max" else "min"))
+    if len({one.metric for one in objectives}) < len(objectives):
+        faults.add("objective.metric: a metric is given twice; leave one out.")
+    return tuple(objectives)
+
+
+def metric_of(result: Mapping[str, Any], metric: str) -> float | None:
+    """Returns the value of an objective in a run's `result.json`; None where it is missing or not finite."""
+    value = result.get("metrics", {}).get(metric, at(result, metric))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)

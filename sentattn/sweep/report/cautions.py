@@ -1,4 +1,4 @@
-"""What to mind about a study's result: edges of its space, noise, and how little it rests on."""
+"""What to be careful about in a study's result: edges of its space, noise, and how few trials it rests on."""
 
 from __future__ import annotations
 
@@ -9,94 +9,92 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sentattn.config.request import read_request
 from sentattn.config.types import given
 from sentattn.errors import SettingError, UserError
-from sentattn.sweep.objective import Objective
+from sentattn.sweep.objective import Objective, metric_of
 from sentattn.sweep.records import Record
-from sentattn.sweep.report.axes import share
-from sentattn.sweep.report.figures import figure_of
-from sentattn.sweep.report.trials import TRIALS, results
+from sentattn.sweep.report.artifacts import TRIALS, results
+from sentattn.sweep.report.confirm import mean_interval
 from sentattn.sweep.search_space import Dimension, is_one_of
 
 if TYPE_CHECKING:
     from sentattn.sweep.config import Plan
 
-NEAR = 0.05
-"""Share of a range, on its own scale, that counts as its edge; of whole numbers the last one always does."""
-FEWEST, A_SETTING = 10, 2
-"""Complete trials that a study should have, at all and for each setting."""
+EDGE = 0.05
+"""Share of a range, on its own scale, that counts as its edge; of integers the last one always does."""
+MIN_COMPLETE, MIN_COMPLETE_PER_SETTING = 10, 2
 MANY_FAILED = 0.2
 
 
 def cautions(
     plan: Plan,
     folder: Path,
-    found: Sequence[Record],
-    there: Sequence[Record],
+    records: Sequence[Record],
+    best: Sequence[Record],
     confirmed: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Returns what to mind, a sentence each.
+    """Returns what to be careful about, a message each.
 
     Args:
         plan: The sweep.
         folder: The study's folder.
-        found: Its trials.
-        there: The best trial, or the front.
-        confirmed: What `confirm=` has found for the best setting.
+        records: Its trials.
+        best: The best trial, or the Pareto front.
+        confirmed: The result of `confirm=` for the best setting.
     """
-    lines = [*_count(plan, found), *_untried(plan, found), *_ended(found)]
-    if there:
-        lines += edges(plan, there[0])
-        lines += noise(plan, folder, found, there[0], confirmed)
+    lines = [*_few_trials(plan, records), *_untried_choices(plan, records), *_pruned_and_failed(records)]
+    if best:
+        lines += edges(plan, best[0])
+        lines += noise(plan, folder, records, best[0], confirmed)
     return lines
 
 
-def _count(plan: Plan, found: Sequence[Record]) -> list[str]:
-    complete = sum(one.state == "complete" for one in found)
-    enough = max(FEWEST, A_SETTING * len(plan.space))
+def _few_trials(plan: Plan, records: Sequence[Record]) -> list[str]:
+    complete = sum(one.state == "complete" for one in records)
+    enough = max(MIN_COMPLETE, MIN_COMPLETE_PER_SETTING * len(plan.space))
     if complete >= enough:
         return []
     trials = "1 trial is" if complete == 1 else f"{complete} trials are"
     settings = "1 setting" if len(plan.space) == 1 else f"{len(plan.space)} settings"
-    return [f"Only {trials} complete, for {settings}: what looks important may be chance. {enough} say more."]
+    return [f"Only {trials} complete, for {settings}: what looks important may be chance. Run at least {enough}."]
 
 
-def _untried(plan: Plan, found: Sequence[Record]) -> list[str]:
-    """Says which choices no trial has taken to its end, where some have been taken."""
-    complete = [one for one in found if one.state == "complete"]
+def _untried_choices(plan: Plan, records: Sequence[Record]) -> list[str]:
+    """The choices that no complete trial has, of settings that complete trials have."""
+    complete = [one for one in records if one.state == "complete"]
     lines = []
     for key, dimension in plan.space.items():
-        taken = [one.values[key] for one in complete if key in one.values]
-        left = [value for value in dimension.ends() if not is_one_of(value, taken)]
-        if taken and left and isinstance(dimension.distribution, CategoricalDistribution):
-            named = " or ".join(given(value) for value in left)
-            lines.append(f"No trial with {key}={named} is complete: the study says nothing of it.")
+        tried = [one.values[key] for one in complete if key in one.values]
+        untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
+        if tried and untried and isinstance(dimension.distribution, CategoricalDistribution):
+            choices = " or ".join(given(value) for value in untried)
+            lines.append(f"No trial with {key}={choices} is complete: the study says nothing about it.")
     return lines
 
 
-def _ended(found: Sequence[Record]) -> list[str]:
-    counts = Counter(one.state for one in found)
+def _pruned_and_failed(records: Sequence[Record]) -> list[str]:
+    counts = Counter(one.state for one in records)
     finished = counts["complete"] + counts["pruned"]
     lines = []
     if 2 * counts["pruned"] > finished:
         lines.append(
             f"{counts['pruned']} of {finished} finished trials were pruned: importances rest on the others, which are "
-            "the good ones. pruner=none lets all run to their end."
+            "the good ones. pruner=none runs all trials to their end."
         )
-    if counts["failed"] > MANY_FAILED * len(found):
-        notes = Counter(one.error.partition("\n")[0] for one in found if one.state == "failed")
+    if counts["failed"] > MANY_FAILED * len(records):
+        notes = Counter(one.error.partition("\n")[0] for one in records if one.state == "failed")
         lines.append(
-            f"{counts['failed']} of {len(found)} trials failed, most often: {notes.most_common(1)[0][0]}. "
+            f"{counts['failed']} of {len(records)} trials failed, most often: {notes.most_common(1)[0][0]}. "
             "Where that depends on a setting, its range looks better than it is."
         )
     return lines
 
 
 def edges(plan: Plan, winner: Record) -> list[str]:
-    """Returns a sentence for each number of the best trial that lies at an end of its range, where more is legal."""
+    """Returns a message for each number of the best trial at an end of its range beyond which values are legal."""
     lines = []
     for key, value in winner.values.items():
         dimension = plan.space.get(key)
@@ -106,38 +104,48 @@ def edges(plan: Plan, winner: Record) -> list[str]:
         if _is_legal(plan, {**winner.values, key: beyond}):
             lines.append(
                 f"{key}={given(value)} lies at the {end} end of {dimension.written}: the best may lie beyond it. "
-                "Widen the range and type the same command again; trials that are done are kept."
+                "Widen the range and type the same command again; finished trials are kept."
             )
     return lines
 
 
 def edge(dimension: Dimension, value: object) -> str | None:
-    """Returns which end of its range a number lies at, `lower` or `upper`; None where at none."""
+    """Returns at which end of its range a number lies, `lower` or `upper`; None where at neither."""
     if isinstance(dimension.distribution, CategoricalDistribution) or dimension.size() == 1:
         return None
     assert isinstance(value, int | float)
-    if dimension.zero and value == 0:  # less than nothing is no setting, and 0 is a point of its own
+    if dimension.zero and value == 0:  # 0 is a point of its own, and no smaller value is legal
         return None
-    at = share(dimension, value)
-    if at <= NEAR + 1e-9:
-        return None if dimension.zero else "lower"  # between 0 and the scale's beginning nothing is left out
-    return "upper" if at >= 1 - NEAR - 1e-9 else None
+    share = _share(dimension, value)
+    if share <= EDGE + 1e-9:
+        return None if dimension.zero else "lower"  # the range continues at 0
+    return "upper" if share >= 1 - EDGE - 1e-9 else None
+
+
+def _share(dimension: Dimension, value: float) -> float:
+    """How much of a range lies below a value, on the range's own scale and without the point 0."""
+    low, high, log = _range(dimension)
+    return math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low)
+
+
+def _range(dimension: Dimension) -> tuple[float, float, bool]:
+    distribution = dimension.distribution
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    return dimension.floor if dimension.zero else distribution.low, distribution.high, distribution.log
 
 
 def _beyond(dimension: Dimension, end: str) -> float | int:
-    """A value a little beyond an end of a range."""
+    """A value slightly beyond an end of a range."""
     distribution = dimension.distribution
-    assert not isinstance(distribution, CategoricalDistribution)
-    low, high, step = distribution.low, distribution.high, distribution.step  # type: ignore[attr-defined]
-    if isinstance(distribution, IntDistribution):
-        return int(low - step if end == "lower" else high + step)
-    if step is not None:
-        return float(low - step if end == "lower" else high + step)
-    if distribution.log:  # type: ignore[attr-defined]
-        factor = (high / (dimension.floor or low)) ** NEAR
-        return float(low / factor if end == "lower" else high * factor)
-    width = NEAR * (high - low)
-    return float(low - width if end == "lower" else high + width)
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high, log = _range(dimension)
+    if distribution.step is not None:
+        beyond = low - distribution.step if end == "lower" else high + distribution.step
+        return int(beyond) if isinstance(distribution, IntDistribution) else float(beyond)
+    if log:
+        factor: float = (high / low) ** EDGE
+        return low / factor if end == "lower" else high * factor
+    return low - EDGE * (high - low) if end == "lower" else high + EDGE * (high - low)
 
 
 def _is_legal(plan: Plan, values: Mapping[str, object]) -> bool:
@@ -151,67 +159,71 @@ def _is_legal(plan: Plan, values: Mapping[str, object]) -> bool:
 
 
 def noise(
-    plan: Plan, folder: Path, found: Sequence[Record], winner: Record, confirmed: Mapping[str, Any] | None = None
+    plan: Plan, folder: Path, records: Sequence[Record], winner: Record, confirmed: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Returns a sentence where the best trial cannot be told from the second, as far as seeds can say.
+    """Returns a message where the best trial is within the noise of others, as far as seeds show it.
+
+    With `repeats` the best and the second are compared over their seeds; with `confirm` the spread of the confirmed
+    seeds is what two single runs may differ by.
 
     Args:
         plan: The sweep.
         folder: The study's folder.
-        found: Its trials.
+        records: Its trials.
         winner: The best one.
-        confirmed: What `confirm=` has found for its setting; None where it has not.
+        confirmed: The result of `confirm=` for its setting.
     """
     if len(plan.objectives) > 1:
         return []
     [objective] = plan.objectives
     sign = 1.0 if objective.mode == "max" else -1.0
-    scored = {
+    scores = {
         one.number: sign * one.objectives[0]
-        for one in found
+        for one in records
         if one.state == "complete" and one.objectives and one.number != winner.number
     }
-    if not scored or not winner.objectives:
+    if not scores or not winner.objectives:
         return []
-    second = max(scored, key=scored.__getitem__)
+    second = max(scores, key=scores.__getitem__)
     if plan.repeats > 1:
-        own, its = (_by_seed(folder / TRIALS / str(number), objective) for number in (winner.number, second))
-        return _paired(winner.number, second, [sign * (own[seed] - its[seed]) for seed in sorted(own.keys() & its)])
+        best, other = (_by_seed(folder / TRIALS / str(number), objective) for number in (winner.number, second))
+        return _paired(
+            winner.number, second, [sign * (best[seed] - other[seed]) for seed in best.keys() & other.keys()]
+        )
     values = (confirmed or {}).get("metrics", {}).get(objective.metric, {}).get("values", [])
-    ahead = [sign * winner.objectives[0] - score for score in scored.values()]
-    return _spread(winner.number, objective.metric, values, ahead)
+    leads = [sign * winner.objectives[0] - score for score in scores.values()]
+    return _spread(winner.number, objective.metric, values, leads)
 
 
-def _paired(winner: int, second: int, ahead: Sequence[float]) -> list[str]:
-    """Says whether one trial is ahead of another over the same seeds."""
-    from sentattn.training.seeds import half_width  # brings torch
-
-    if len(ahead) < 2 or statistics.fmean(ahead) > half_width(ahead):
+def _paired(winner: int, second: int, leads: Sequence[float]) -> list[str]:
+    """Whether one trial is better than another over the same seeds."""
+    if len(leads) < 2:
         return []
-    mean, half = statistics.fmean(ahead), half_width(ahead)
+    low, high = mean_interval(leads)
+    if low > 0:
+        return []
     return [
-        f"Trial {winner} cannot be told from trial {second}: over {len(ahead)} seeds it is ahead by {mean:.4f}, "
-        f"with a 95% interval from {mean - half:.4f} to {mean + half:.4f}."
+        f"Trial {winner} is not significantly better than trial {second}: over {len(leads)} seeds it leads by "
+        f"{statistics.fmean(leads):.4f}, with a 95% interval from {low:.4f} to {high:.4f}."
     ]
 
 
-def _spread(winner: int, metric: str, values: Sequence[float], ahead: Sequence[float]) -> list[str]:
-    """Says how many trials lie so near to the best one that its seeds alone would make the difference."""
-    from sentattn.training.seeds import half_width
-
+def _spread(winner: int, metric: str, values: Sequence[float], leads: Sequence[float]) -> list[str]:
+    """How many trials are so close to the best one that the seed alone could make the difference."""
     if len(values) < 2:
         return []
-    # Two single runs, each with a run's spread; half_width is that of a mean of so many.
-    apart = half_width(values) * math.sqrt(2 * len(values))
-    if not (near := sum(one <= apart for one in ahead)):
+    low, high = mean_interval(values)
+    # The interval is that of a mean of so many runs; two single runs differ by the root of 2 times a run's spread.
+    spread = (high - low) / 2 * math.sqrt(2 * len(values))
+    if not (close := sum(lead <= spread for lead in leads)):
         return []
-    trials = "1 other trial" if near == 1 else f"{near} other trials"
+    trials = "1 other trial" if close == 1 else f"{close} other trials"
     return [
-        f"Trial {winner} cannot be told from {trials}: by {len(values)} seeds of its setting, two runs may differ by "
-        f"{apart:.4f} in {metric} through their seeds alone."
+        f"Trial {winner} is not significantly better than {trials}: by {len(values)} seeds of its setting, two runs "
+        f"may differ by {spread:.4f} in {metric} through their seeds alone."
     ]
 
 
 def _by_seed(directory: Path, objective: Objective) -> dict[int, float]:
     """An objective of each run of a trial, by its seed."""
-    return {one["seed"]: value for one in results(directory) if (value := figure_of(one, objective.metric)) is not None}
+    return {one["seed"]: value for one in results(directory) if (value := metric_of(one, objective.metric)) is not None}

@@ -1,29 +1,34 @@
-"""`report.html`: a study to look at, in one file that needs no network."""
+"""`report.html`: a study in one file that needs no network."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sentattn.config.types import given
-from sentattn.insight.pieces import visible
 from sentattn.sweep.config import Plan
 from sentattn.sweep.records import Record
-from sentattn.sweep.report.best import BEST, FRONT, arguments, command
-from sentattn.sweep.report.drawn import data
-from sentattn.sweep.report.importances import Importances
-from sentattn.sweep.report.surface import Surface
-from sentattn.sweep.report.trials import Reader
+from sentattn.sweep.report.analysis import Importances
+from sentattn.sweep.report.artifacts import BEST, PARETO, TABLE, CostReader, train_arguments, train_command
+from sentattn.sweep.report.figures import Charts
+from sentattn.sweep.report.style import safe, short_names, shown
 
-ASSETS = "assets"
-SCRIPTS = ("drawing.js", "charts.js", "settings.js", "table.js", "page.js")
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MAX_ROWS = 500
+"""Trials in the table: the best ones and the last others."""
+CONFIG = {"displaylogo": False, "responsive": True, "displayModeBar": False}
+MEASURES = (
+    "PED-ANOVA compares where the good trials lie with where all lie; fANOVA measures what the predictions of a random "
+    "forest vary with."
+)
+NO_FANOVA = ' fANOVA needs scikit-learn: pip install "sentattn[report]".'
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,11 @@ class Findings:
         plan: The sweep.
         folder: The study's folder.
         records: Its trials.
-        front: The best trial; with several objectives those that no other one beats, the most balanced first.
-        importances: Of each objective, where there are enough trials.
-        surfaces: Of each objective over the two settings that matter most, likewise.
-        cautions: What to mind.
-        confirmed: What `confirm=` has found; None where it has not been asked for, or is not done.
-        reader: Of the runs.
+        front: The best trial; with several objectives the Pareto front, most balanced first.
+        importances: For each objective, None where there are too few trials.
+        cautions: What to be careful about.
+        confirmed: The content of `confirm.json`; None where the best setting is not confirmed.
+        reader: Of the runs' costs.
     """
 
     plan: Plan
@@ -47,124 +51,189 @@ class Findings:
     records: Sequence[Record]
     front: Sequence[Record]
     importances: Sequence[Importances | None]
-    surfaces: Sequence[Surface | None]
     cautions: Sequence[str]
     confirmed: Mapping[str, Any] | None
-    reader: Reader
+    reader: CostReader
 
 
-def page(found: Findings) -> str:
-    """Returns the report as HTML: text as it is, charts drawn by the page's own script."""
-    assets = resources.files(__package__).joinpath(ASSETS)
-    script = "\n".join(assets.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return Template(assets.joinpath("report.html").read_text(encoding="utf-8")).substitute(
-        title=_safe(found.plan.study),
-        style=assets.joinpath("report.css").read_text(encoding="utf-8"),
-        standing=_safe(standing(found)),
-        cautions=_cautions(found),
-        best=_best(found),
-        confirmed=_confirmed(found.confirmed),
-        searched=_searched(found.plan),
-        data=json.dumps(data(found), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
-        script=script,
+def page(findings: Findings) -> str:
+    """Returns the report as HTML, with plotly's script in it once."""
+    from plotly.offline import get_plotlyjs
+
+    template = resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8")
+    return Template(template).substitute(
+        title=safe(findings.plan.study),
+        counts=safe(counts(findings.records)),
+        cautions=_cautions(findings),
+        best=_best(findings),
+        confirmed=_confirmed(findings.confirmed),
+        charts=_charts(findings),
+        trials=_trials(findings),
+        searched=_searched(findings.plan),
+        plotly=get_plotlyjs(),
     )
 
 
-def standing(found: Findings) -> str:
+def counts(records: Sequence[Record]) -> str:
     """Returns how many trials there are, by state."""
-    counts = Counter(one.state for one in found.records)
-    told = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-    return f"{len(found.records):,} trial{'s' * (len(found.records) != 1)}: {told}" if told else "no trial yet"
+    states = Counter(one.state for one in records)
+    by_state = ", ".join(f"{count:,} {state}" for state, count in states.items())
+    return f"{len(records):,} trial{'s' * (len(records) != 1)}: {by_state}" if by_state else "no trial yet"
 
 
-def _cautions(found: Findings) -> str:
-    if not found.cautions:
-        return ""
-    items = "".join(f"<li>{_safe(line)}</li>" for line in found.cautions)
-    return f'<section class="cautions"><h2>To mind</h2><ul>{items}</ul></section>'
-
-
-def _best(found: Findings) -> str:
-    """The best setting, or the front's most balanced one, with the command that trains it."""
-    plan = found.plan
-    if not found.front:
-        return "<section><h2>Best setting</h2><p>No trial is complete yet.</p></section>"
-    best = found.front[0]
-    several = len(plan.objectives) > 1
-    named = zip(plan.objectives, best.objectives or (), strict=True)
-    reached = ", ".join(f"<b>{_figure(value)}</b> {_safe(one.metric)}" for one, value in named)
-    rows = "".join(f"<dt>{_safe(key)}</dt><dd>{_safe(_short(value))}</dd>" for key, value in best.values.items())
-    words = " ".join(arguments(plan, best.values))
-    note = (
-        f"<p>Of the {len(found.front)} settings that no other one beats in all objectives it is the one nearest to the "
-        f"best of each; the others are in <code>{FRONT}/</code>.</p>"
-        if several
-        else ""
-    )
+def _charts(findings: Findings) -> str:
+    charts, plan = Charts(findings.plan, findings.records, findings.front), findings.plan
+    complete = sum(one.state == "complete" for one in findings.records)
+    measured = [one for one in findings.importances if one]
+    without_forest = any(one.fanova is None for one in measured)
+    shares = f"Of {complete} complete trials, drawn by sampler={plan.sampler['name']}. {MEASURES}"
+    contours = [
+        (f"{one.metric} over {' and '.join(one.top(2))}", charts.contour(index, one.top(2)))
+        for index, one in enumerate(findings.importances)
+        if one and len(one.top(2)) == 2
+    ]
     return "".join(
         (
-            f"<section><h2>{'Most balanced' if several else 'Best'} setting: trial {best.number}</h2>",
-            f'<p class="reached">{reached}</p>{note}',
-            f'<dl class="values">{rows}</dl>',
-            f"<p>Train it again, and test it:</p><pre>{_safe(command(found.folder / BEST))}</pre>",
-            f"<details><summary>its arguments</summary><pre>{_safe(words)}</pre></details></section>",
+            _section("History", charts.history()),
+            _section("Pareto front", charts.pareto(), columns=True),
+            _section(
+                "Importance",
+                charts.importances(findings.importances),
+                *(one.caution for one in measured if one.caution),
+                shares + NO_FANOVA * without_forest,
+            ),
+            _section("Slices", charts.slices(), "Darker points are later trials.", columns=True),
+            _section(
+                "Contour",
+                contours,
+                "The surface is interpolated between the trials (the points): it shows where to look.",
+            ),
+            _section("Parallel coordinates", [("", charts.parallel())]),
+            _section("Learning curves", [("", charts.curves())]),
+            _section("Timeline", [("", charts.timeline())]),
         )
+    )
+
+
+def _section(heading: str, charts: Iterable[tuple[str, go.Figure | None]], *notes: str, columns: bool = False) -> str:
+    """A section with its figures; empty without any."""
+    parts: list[str] = []
+    name = heading.lower().replace(" ", "-")
+    for title, figure in charts:
+        if figure is not None:
+            div = figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, div_id=f"{name}-{len(parts)}")
+            parts.append(f"<div>{f'<h3>{safe(title)}</h3>' if title else ''}{div}</div>")
+    if not parts:
+        return ""
+    grid = f'<div class="{"charts" if columns and len(parts) > 1 else ""}">{"".join(parts)}</div>'
+    text = "".join(f'<p class="note">{safe(note)}</p>' for note in notes)
+    return f'<section id="{name}"><h2>{heading}</h2>{grid}{text}</section>'
+
+
+def _cautions(findings: Findings) -> str:
+    if not findings.cautions:
+        return ""
+    items = "".join(f"<li>{safe(line)}</li>" for line in findings.cautions)
+    return f'<section class="cautions"><h2>Be careful</h2><ul>{items}</ul></section>'
+
+
+def _best(findings: Findings) -> str:
+    """The best setting, or the most balanced one of the Pareto front, with the command that trains it."""
+    plan = findings.plan
+    if not findings.front:
+        return "<section><h2>Best setting</h2><p>No trial is complete yet.</p></section>"
+    best = findings.front[0]
+    values = zip(plan.objectives, best.objectives or (), strict=True)
+    reached = ", ".join(f"<b>{_metric(value)}</b> {safe(one.metric)}" for one, value in values)
+    several = len(plan.objectives) > 1
+    note = (
+        f"<p>Of the {len(findings.front)} settings of the Pareto front it is the one nearest to the best of each "
+        f"objective; the others are in <code>{PARETO}/</code>.</p>"
+    )
+    return (
+        f"<section><h2>{'Most balanced' if several else 'Best'} setting: trial {best.number}</h2>"
+        f'<p class="reached">{reached}</p>{note if several else ""}'
+        f"{_list((key, shown(value)) for key, value in best.values.items())}"
+        f"<p>Train and test it again:</p><pre>{safe(train_command(findings.folder / BEST))}</pre>"
+        f"<details><summary>its arguments</summary><pre>{safe(' '.join(train_arguments(plan, best.values)))}</pre>"
+        "</details></section>"
     )
 
 
 def _confirmed(confirmed: Mapping[str, Any] | None) -> str:
     if not confirmed:
         return ""
-    rows = []
-    for name, one in confirmed["metrics"].items():
-        interval = " to ".join(f"{value:.4f}" for value in one["interval"]) if one["interval"] else ""
-        seeds = ", ".join(f"{value:.4f}" for value in one["values"])
-        rows.append(f"<tr><th>{_safe(name)}</th><td>{one['mean']:.4f}</td><td>{interval}</td><td>{seeds}</td></tr>")
+    rows = [
+        (
+            name,
+            f"{one['mean']:.4f}",
+            " to ".join(f"{value:.4f}" for value in one["interval"] or ()),
+            ", ".join(f"{value:.4f}" for value in one["values"]),
+        )
+        for name, one in confirmed["metrics"].items()
+    ]
     seeds = ", ".join(map(str, confirmed["seeds"]))
-    return (
-        f"<section><h2>Confirmed: trial {confirmed['trial']} with seeds {seeds}</h2>"
-        '<div class="wide"><table><thead><tr><th></th><th>mean</th><th>95% interval of the mean</th><th>each seed</th>'
-        f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    table = _table(("metric", "mean", "95% interval of the mean", "each seed"), rows)
+    return f"<section><h2>Confirmed: trial {confirmed['trial']} with seeds {safe(seeds)}</h2>{table}</section>"
+
+
+def _trials(findings: Findings) -> str:
+    plan, records = findings.plan, findings.records
+    best = {one.number for one in findings.front}
+    rows = []
+    for one in [r for n, r in enumerate(records) if r.number in best or n >= len(records) - MAX_ROWS]:
+        costs = findings.reader.costs(one)
+        values = [shown(one.values[key]) if key in one.values else "not set" for key in plan.space]
+        objectives = [_metric(value) for value in one.objectives or ()] or [""] * len(plan.objectives)
+        epoch = "" if costs.best_epoch is None else costs.best_epoch
+        seconds = "" if costs.seconds is None else f"{costs.seconds:.0f}"
+        retried = "" if one.retry_of is None else one.retry_of
+        note = one.error.partition("\n")[0]
+        rows.append((one.number, one.state, *objectives, *values, epoch, seconds, retried, note))
+    names = ("trial", "state", *(one.metric for one in plan.objectives), *short_names(plan.space))
+    heading = (*names, "best epoch", "seconds", "retry of", "note")
+    filled = [n for n in range(len(heading)) if n < 2 or any(row[n] != "" for row in rows)]
+    table = _table([heading[n] for n in filled], [[row[n] for n in filled] for row in rows], "sortable")
+    rest = (
+        f"<p class=note>{len(rows)} of {len(records)} trials; {TABLE} has all.</p>" if len(rows) < len(records) else ""
     )
+    return f"<section><h2>Trials</h2>{table}{rest}</section>" if rows else ""
 
 
 def _searched(plan: Plan) -> str:
-    """What was searched: ranges, objectives, sampler, pruner and what all trials share."""
-    rows = []
+    """The search space, objectives, sampler, pruner and what all trials share."""
+    ranges = []
     for key, one in plan.space.items():
-        under = " and ".join(f"{other}={' or '.join(map(given, legal))}" for other, legal in one.when.items())
-        condition = f" where {under}" if under else ""
-        rows.append(f"<dt>{_safe(key)}</dt><dd>{_safe(one.written + condition)}</dd>")
-    objectives = ", ".join(f"{one.metric} ({one.mode})" for one in plan.objectives)
+        conditions = (f"{other}={' or '.join(map(given, legal))}" for other, legal in one.when.items())
+        ranges.append((key, one.written + (f" where {' and '.join(conditions)}" if one.when else "")))
+    budget = [f"{plan.budget.trials} trials"] if plan.budget.trials else []
+    budget += [f"{plan.budget.hours:g} hours"] if plan.budget.hours else []
     others = {
-        "objective": objectives,
+        "objective": ", ".join(f"{one.metric} ({one.mode})" for one in plan.objectives),
         "sampler": _component(plan.sampler),
         "pruner": _component(plan.pruner),
-        "budget": _budget(plan),
+        "budget": ", ".join(budget),
         "seed": f"{plan.seed}" + (f", {plan.repeats} trainings a trial" if plan.repeats > 1 else ""),
         "all trials": " ".join(plan.overrides),
     }
-    told = "".join(f"<dt>{name}</dt><dd>{_safe(text)}</dd>" for name, text in others.items())
-    return f'<dl class="values">{"".join(rows)}</dl><dl class="values quiet">{told}</dl>'
+    return _list(ranges) + _list(others.items())
 
 
 def _component(named: Mapping[str, Any]) -> str:
-    own = ", ".join(f"{key}={given(value)}" for key, value in named.items() if key != "name")
-    return f"{named['name']}{f' ({own})' if own else ''}"
+    options = ", ".join(f"{key}={given(value)}" for key, value in named.items() if key != "name")
+    return f"{named['name']}{f' ({options})' if options else ''}"
 
 
-def _budget(plan: Plan) -> str:
-    parts = [f"{plan.budget.trials} trials"] if plan.budget.trials else []
-    return ", ".join([*parts, *([f"{plan.budget.hours:g} hours"] if plan.budget.hours else [])])
-
-
-def _figure(value: float) -> str:
+def _metric(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) and abs(value) >= 1000 else f"{value:.6g}"
 
 
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else given(value)
+def _list(items: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(f"<dt>{safe(name)}</dt><dd>{safe(text)}</dd>" for name, text in items)
+    return f'<dl class="values">{rows}</dl>'
 
 
-def _safe(text: str) -> str:
-    return escape(visible(text))
+def _table(heading: Sequence[object], rows: Iterable[Sequence[object]], kind: str = "") -> str:
+    head = "".join(f"<th>{safe(name)}</th>" for name in heading)
+    body = "".join(f"<tr>{''.join(f'<td>{safe(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

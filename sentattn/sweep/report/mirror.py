@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.records import Record
+from sentattn.sweep.report.callback import ReportCallback, record_of
 from sentattn.sweep.report.html import Findings
-from sentattn.sweep.report.keeping import Outcome, record_of
 
 if TYPE_CHECKING:
     from sentattn.sweep.report.study_run import StudyRun
@@ -32,7 +32,7 @@ class StudyMirror:
         outcome: What writes its report.
     """
 
-    def __init__(self, study: SweepStudy, outcome: Outcome) -> None:
+    def __init__(self, study: SweepStudy, outcome: ReportCallback) -> None:
         self._study = study
         self._outcome = outcome
         self._shown: Findings | None = None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.loggers import WandbMirror
-from sentattn.loggers.media import image
 from sentattn.sweep.records import Record
+from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.report.html import Findings, page
-from sentattn.sweep.report.surface import Surface
 
 if TYPE_CHECKING:
     from sentattn.sweep.config import Plan
@@ -111,11 +109,10 @@ def pictures(found: Findings) -> dict[str, Any]:
                 shown[f"importance/{name}/{one.metric}"] = wandb.plot.bar(
                     table, "setting", "importance", title=f"{one.metric}: {name}"
                 )
-    for objective, surface in zip(found.plan.objectives, found.surfaces, strict=True):
-        if surface is not None:
-            shown[f"contour/{objective.metric}"] = image(
-                contour(found, surface, objective.metric), f"{objective.metric}: {surface.y} over {surface.x}"
-            )
+    charts = Charts(found.plan, found.records, found.front)
+    for index, one in enumerate(found.importances):
+        if one is not None and (figure := charts.contour(index, one.top(2))):
+            shown[f"contour/{one.metric}"] = wandb.Plotly(figure)
     return shown
 
 
@@ -130,36 +127,6 @@ def trials(found: Findings) -> Any:
         seconds = found.reader.costs(one).seconds
         table.add_data(one.number, one.state, *(one.values.get(key) for key in keys), *reached, seconds, one.error)
     return table
-
-
-def contour(found: Findings, surface: Surface, metric: str) -> bytes:
-    """Draws the mean of trials over two settings as a PNG file."""
-    import numpy as np
-    from matplotlib.figure import Figure
-
-    from sentattn.sweep.report.axes import axis, position
-
-    figure = Figure(figsize=(6, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    rows, columns = surface.means.shape
-    across, up = (np.linspace(0, 1, count + 1) for count in (columns, rows))
-    trust: Any = 0.25 + 0.75 * surface.trust
-    drawn = axes.pcolormesh(across, up, surface.means, alpha=trust, cmap="viridis")
-    figure.colorbar(drawn, label=metric)
-    space = found.plan.space
-    there = [one for one in found.records if one.state == "complete" and {surface.x, surface.y} <= one.values.keys()]
-    x, y = ([position(space[key], one.values[key]) for one in there] for key in (surface.x, surface.y))
-    axes.scatter(x, y, s=12, c="black")
-    for key, show, name in (
-        (surface.x, axes.set_xticks, axes.set_xlabel),
-        (surface.y, axes.set_yticks, axes.set_ylabel),
-    ):
-        ticks = axis(space[key]).ticks
-        show([at for at, _ in ticks], [text for _, text in ticks])
-        name(key)
-    png = io.BytesIO()
-    figure.savefig(png, format="png", dpi=110)
-    return png.getvalue()
 
 
 def _config(plan: Plan) -> dict[str, Any]:

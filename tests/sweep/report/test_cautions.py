@@ -78,7 +78,7 @@ def test_choices_that_no_trial_has_taken_to_its_end_are_told(tmp_path: Path) -> 
         for number in range(12)
     ]
     pruned = record(12, None, state="pruned", values={"model/pooling": "mean", "trainer.deterministic": True})
-    told = "No trial with model/pooling=mean or prune is complete: the study says nothing of it."
+    told = "No trial with model/pooling=mean or prune is complete: the study says nothing about it."
     assert cautions(one, tmp_path, [*found, pruned], found[:1]) == [told]
     others = [record(20, 0.5, values={"model/pooling": name}) for name in ("mean", "prune")]
     assert cautions(one, tmp_path, [*found, *others], found[:1]) == []
@@ -93,7 +93,7 @@ def test_the_second_within_the_noise_of_repeats_is_told(tmp_path: Path) -> None:
         result(tmp_path, 1, seed=seed, metrics={"val/accuracy": 0.8})
     [told] = cautions(one, tmp_path, found, found[:1])
     assert told == (
-        "Trial 0 cannot be told from trial 1: over 3 seeds it is ahead by 0.0200, "
+        "Trial 0 is not significantly better than trial 1: over 3 seeds it leads by 0.0200, "
         "with a 95% interval from -0.0048 to 0.0448."
     )
     for seed in range(3):
@@ -111,6 +111,6 @@ def test_trials_within_the_spread_of_confirmed_seeds_are_told(tmp_path: Path) ->
     ]
     confirmed = {"metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
     [told] = cautions(one, tmp_path, found, found[:1], confirmed)
-    assert told.startswith("Trial 0 cannot be told from 1 other trial: by 2 seeds of its setting")
+    assert told.startswith("Trial 0 is not significantly better than 1 other trial: by 2 seeds of its setting")
     assert "0.2541 in val/accuracy" in told
     assert cautions(one, tmp_path, found[:-1], found[:1], confirmed) == []

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import wandb_reader
 from made import BEGAN, record
-from test_keeping import ended
+from test_callback import ended
 from tiny import tiny
 
 from sentattn.config.compose import compose
 from sentattn.sweep.objective import Objective
-from sentattn.sweep.report import look_on
-from sentattn.sweep.report.keeping import findings
+from sentattn.sweep.report import report_callbacks
+from sentattn.sweep.report.artifacts import CostReader
+from sentattn.sweep.report.callback import findings
 from sentattn.sweep.report.searched import Searched
 from sentattn.sweep.report.study_run import StudyRun
-from sentattn.sweep.report.trials import Reader
 from sentattn.sweep.study import SweepStudy
 
 OFFLINE = ["logger=wandb", "logger.mode=offline", "logger.project=mine"]
@@ -72,21 +72,21 @@ def test_importances_contour_table_and_report_are_shown(tmp_path: Path) -> None:
     plan = plans.plan({"model.attention.hops": "range(1,31)", "optimizer.lr": "interval(1e-3,1)"}, study="big")
     found = [
         record(n, 0.5 + n / 100, values={"model.attention.hops": 1 + n, "optimizer.lr": 0.1 + 0.05 * n})
-        for n in range(8)
+        for n in range(12)
     ]
     run = StudyRun(plan, tmp_path, compose(OFFLINE), BEGAN, past=[])
     run.row(found[0])
-    run.picture(findings(plan, tmp_path, found, Reader(tmp_path)))
+    run.picture(findings(plan, tmp_path, found, CostReader(tmp_path)))
     run.end({})
     row = wandb_reader.read(tmp_path)["history"][1]
-    assert (row["trials"], row["table.nrows"]) == (1, 8)
+    assert (row["trials"], row["table.nrows"]) == (1, 12)
     assert wandb_reader.table(tmp_path, row, "table")[2][:5] == [2, "complete", 3, pytest.approx(0.2), 0.52]
     assert row["importance/ped_anova/val/accuracy_table.nrows"] == 2
     assert row["importance/fanova/val/accuracy_table.nrows"] == 2
-    [picture] = tmp_path.glob(f"wandb/offline-run-*/files/{row['contour/val/accuracy.path']}")
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    [contour] = tmp_path.glob(f"wandb/offline-run-*/files/{row['contour/val/accuracy.path']}")
+    assert "optimizer.lr" in contour.read_text()
     [report] = tmp_path.glob(f"wandb/offline-run-*/files/{row['report.path']}")
-    assert "Best setting: trial 7" in report.read_text()
+    assert "Best setting: trial 11" in report.read_text()
 
 
 def test_of_several_objectives_each_is_shown(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_onlooker_mirrors_a_study_where_its_trials_are_mirrored(tmp_path: Pat
     plan = one(overrides=tuple(tiny(*logger)), sampler={"name": "random"})
     with ExitStack() as held:
         study = held.enter_context(SweepStudy.open(plan, tmp_path))
-        outcome, mirror = look_on(study, held)
+        outcome, mirror = report_callbacks(study, held)
         for value in (0.5, 0.75):
             trial, how = ended(study, value)
             mirror.started(trial)

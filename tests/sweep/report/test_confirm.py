@@ -13,12 +13,12 @@ from plans import plan
 
 from sentattn.config.request import read_request
 from sentattn.run import Run
-from sentattn.sweep.report.best import write_best
-from sentattn.sweep.report.confirming import arguments, confirm, line, read
+from sentattn.sweep.report.artifacts import write_best
+from sentattn.sweep.report.confirm import arguments, confirm, line, read
 
 HOPS = {"model.attention.hops": "range(1,31)"}
 WINNER = record(4, 0.9, values={"model.attention.hops": 8})
-FIGURES = [0.80, 0.84, 0.82]
+VALUES = [0.80, 0.84, 0.82]
 
 
 class Trained:
@@ -31,7 +31,7 @@ class Trained:
     def __call__(self, words: Sequence[str]) -> list[Run]:
         self.asked.append(list(words))
         runs = []
-        for seed, value in enumerate(FIGURES, start=1):
+        for seed, value in enumerate(VALUES, start=1):
             path = self.folder / f"run-{seed}"
             path.mkdir(exist_ok=True)
             (path / "config.yaml").write_text(yaml.safe_dump({"seed": seed}))
@@ -83,7 +83,7 @@ def test_a_searched_seed_and_several_gpus_are_heeded(tmp_path: Path) -> None:
 
 
 def test_one_seed_has_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("test_confirming.FIGURES", [0.5])
+    monkeypatch.setattr("test_confirm.VALUES", [0.5])
     one = plan(HOPS, confirm=1)
     found = confirm(one, tmp_path, WINNER, Trained(tmp_path))
     assert found["metrics"]["val/accuracy"]["interval"] is None

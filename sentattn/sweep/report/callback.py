@@ -1,0 +1,207 @@
+"""Keeps the files of a study up to date while it runs: best setting, table and report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from sentattn.errors import Fault, RunError
+from sentattn.run import write_atomically
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.records import Record
+from sentattn.sweep.report import confirm
+from sentattn.sweep.report.analysis import front, importances
+from sentattn.sweep.report.artifacts import BEST, TABLE, CostReader, write_best, write_table
+from sentattn.sweep.report.cautions import cautions
+from sentattn.sweep.report.html import Findings, page
+
+if TYPE_CHECKING:
+    from sentattn.sweep.config import Plan
+    from sentattn.sweep.study import SweepStudy
+
+REPORT = "report.html"
+PAUSE = 60.0
+LOAD = 50
+"""A report that took a second is written again after as many seconds at the earliest."""
+
+
+class ReportCallback:
+    """Writes the results of a study into its folder.
+
+    `best.yaml` is written as soon as the best trial changes; table and report now and then, in a thread, and when the
+    context ends, however the study ended. What cannot be written while the study runs is printed once.
+
+    Args:
+        study: The study.
+
+    Attributes:
+        findings: What the last report shows.
+    """
+
+    def __init__(self, study: SweepStudy) -> None:
+        self._study = study
+        self._plan: Plan = study.plan
+        self._reader = CostReader(study.folder)
+        self._front = front(study.records(), study.plan.objectives)
+        self._changed = False
+        self._due = time.monotonic() + PAUSE
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="report")
+        self._writing: Future[None] | None = None
+        self._failed = False
+        self.findings: Findings | None = None
+
+    def __enter__(self) -> ReportCallback:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        self._executor.shutdown()
+        self._report_failure()
+        try:
+            self.write()
+        except RunError as error:
+            if kind is None:
+                raise
+            print(error)  # the study ends with another error, which is printed too
+
+    def started(self, trial: RunningTrial) -> None:
+        """Does nothing."""
+
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
+        """Does nothing."""
+
+    def message(self, text: str) -> None:
+        """Does nothing."""
+
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """Writes the best setting where a trial of this study has changed it."""
+        if trial.study is not self._study:
+            return
+        self._changed = True
+        if outcome.state == "complete":
+            try:
+                self._compare(record_of(trial, outcome))
+            except Exception as error:  # the study must not end with it; everything is written again at the end
+                self._print_once(error)
+
+    def tick(self) -> float | None:
+        """Writes table and report if anything has changed and the last ones are old; returns seconds to wait."""
+        self._report_failure()
+        if not self._changed:
+            return None
+        now = time.monotonic()
+        if now < self._due or self._writing:
+            return max(1.0, self._due - now)
+        self._changed, self._due = False, now + PAUSE
+        self._writing = self._executor.submit(self._write_all, self._study.records())
+        return None
+
+    def is_idle(self) -> bool:
+        """Whether the thread writes nothing at the moment."""
+        return self._writing is None or self._writing.done()
+
+    def confirm(self) -> str | None:
+        """Trains the best setting with the seeds that the plan asks for.
+
+        Returns:
+            The result in a line; None where nothing is to be confirmed.
+
+        Raises:
+            UserError: If a training fails.
+        """
+        if not self._plan.confirm or not self._front or len(self._plan.objectives) > 1:
+            return None
+        self.write()
+        return confirm.line(self._plan, confirm.confirm(self._plan, self._study.folder, self._front[0]))
+
+    def write(self) -> None:
+        """Writes everything as it is now.
+
+        Raises:
+            RunError: If it cannot be written.
+        """
+        folder = self._study.folder
+        try:
+            records = self._study.records()
+            self._front = front(records, self._plan.objectives)
+            write_best(self._plan, folder, self._front)
+            self._write_all(records)
+        except OSError as error:
+            raise RunError(
+                Fault(
+                    str(folder),
+                    "unwritable",
+                    f"{folder}: {BEST}, {TABLE} and {REPORT} cannot be written ({error.strerror or error}). "
+                    "Free some space, and the same command writes them.",
+                )
+            ) from error
+
+    def _compare(self, new: Record) -> None:
+        # Trials end in any order, and of equals the one that started first is the best.
+        best = front(sorted([*self._front, new], key=lambda one: one.number), self._plan.objectives)
+        if any(one is new for one in best):
+            self._front = best
+            write_best(self._plan, self._study.folder, best)
+
+    def _write_all(self, records: Sequence[Record]) -> None:
+        began = time.monotonic()
+        folder = self._study.folder
+        write_table(folder / TABLE, records, self._plan, self._reader)
+        self.findings = findings(self._plan, folder, records, self._reader)
+        write_atomically(folder / REPORT, page(self.findings))
+        self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
+
+    def _report_failure(self) -> None:
+        """Prints why the thread could not write, if it could not."""
+        if self._writing and self.is_idle():
+            error = self._writing.exception()
+            self._writing = None
+            if isinstance(error, Exception):
+                self._print_once(error)
+
+    def _print_once(self, error: Exception) -> None:
+        if not self._failed:
+            self._failed = True
+            reason = " ".join(str(error).split()) or type(error).__name__
+            print(f"{self._study.folder}: the report is written at the end of the sweep only ({reason}).")
+
+
+def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
+    """Returns a trial that has just ended as the study has it, without reading all of them."""
+    return Record(
+        number=trial.number,
+        state=outcome.state,
+        values=trial.values,
+        objectives=tuple(outcome.values) if outcome.values else None,
+        steps={},
+        error=outcome.report,
+        retry_of=None,
+        attempt=0,
+        started=None,
+        ended=datetime.now(),
+    )
+
+
+def findings(plan: Plan, folder: Path, records: Sequence[Record], reader: CostReader) -> Findings:
+    """Works out what the report shows.
+
+    Args:
+        plan: The sweep.
+        folder: The study's folder.
+        records: Its trials.
+        reader: Of the runs' costs.
+    """
+    best = front(records, plan.objectives)
+    measured = [
+        importances(records, plan.space, objective, index=index, sampler=plan.sampler["name"])
+        for index, objective in enumerate(plan.objectives)
+    ]
+    confirmed = confirm.read(folder)
+    if confirmed and not (best and confirmed["trial"] == best[0].number):
+        confirmed = None
+    warnings = cautions(plan, folder, records, best, confirmed)
+    return Findings(plan, folder, records, best, measured, warnings, confirmed, reader)

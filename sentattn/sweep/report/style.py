@@ -1,0 +1,125 @@
+"""How the figures of the report look: labels, ticks and colours. No text of theirs is markup for plotly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from sentattn.config.types import given
+from sentattn.insight.pieces import visible
+from sentattn.sweep.search_space import Dimension
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MAX_LABEL, MAX_LOG_TICKS = 28, 6
+BLUE, ORANGE, GREY, RED = "#2a6fb0", "#e67300", "#8a8d93", "#c0392b"
+SCALE = ["#cfdceb", "#9fc1de", "#5f9cce", "#2a6fb0", "#0b3c6f"]
+"""Colours from low to high; the lowest is still visible on white."""
+
+
+def safe(text: object) -> str:
+    """Returns text as HTML that shows it as it is, for pages and for plotly."""
+    return escape(visible(str(text)))
+
+
+def shown(value: object) -> str:
+    """Returns a value of a setting as people read it."""
+    return f"{value:.6g}" if isinstance(value, float) else given(value)
+
+
+def short_names(keys: Iterable[str]) -> list[str]:
+    """Returns the last part of each key, or the whole key where two of them end alike."""
+    lasts = {key: key.replace("/", ".").rpartition(".")[2] for key in keys}
+    parts = list(lasts.values())
+    return [last if parts.count(last) == 1 else key for key, last in lasts.items()]
+
+
+def label(value: object) -> str:
+    """Returns the label of a choice."""
+    text = given(value)
+    return safe(text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}\u2026")
+
+
+def with_labels(dimension: Dimension) -> Dimension:
+    """Returns a dimension whose choices are their labels."""
+    if not isinstance(dimension.distribution, CategoricalDistribution):
+        return dimension
+    labels = list(dict.fromkeys(label(value) for value in dimension.distribution.choices))
+    return replace(dimension, distribution=CategoricalDistribution(labels))
+
+
+def set_axis(axis: Any, dimension: Dimension) -> None:
+    """Gives an axis its range and its ticks; the point 0 of a log range reads 0."""
+    distribution = dimension.distribution
+    if not isinstance(distribution, FloatDistribution | IntDistribution):
+        return
+    if not distribution.log:
+        axis.tickformat = "d" if isinstance(distribution, IntDistribution) else None
+        return
+    low = dimension.floor if dimension.zero else distribution.low
+    ticks = {value: f"{value:.6g}" for value in log_ticks(low, distribution.high)}
+    start: Any = low
+    if dimension.zero:
+        start = dimension.drawn(0)
+        ticks = {start: "0", **ticks}
+    first, last = math.log10(start), math.log10(distribution.high)
+    room = 0.05 * (last - first)
+    axis.update(tickvals=list(ticks), ticktext=list(ticks.values()), range=[first - room, last + room])
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Returns a few round numbers of a log range: powers of ten, or 1, 2 and 5 of each where those are fewer than 3."""
+    powers = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    tens = [value for value in powers if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+    if len(tens) > MAX_LOG_TICKS:
+        return tens[:: -(-len(tens) // MAX_LOG_TICKS)]
+    if len(tens) > 2:
+        return tens
+    fine = [factor * value for value in powers for factor in (1, 2, 5)]
+    return [value for value in fine if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)] or [low, high]
+
+
+def tick(text: str, dimension: Dimension | None, *, missing: bool) -> str:
+    """Returns a tick of the parallel coordinates, where Optuna writes None for "not set" and the drawn value for 0."""
+    if missing and text in ("None", "None (value)"):
+        return "not set" if text == "None" else "None"
+    if dimension is None or not dimension.zero:
+        return text
+    value, zero = float(text), dimension.drawn(0)
+    assert isinstance(zero, float)
+    if math.isclose(value, zero, rel_tol=1e-2):
+        return "0"
+    return text if value >= dimension.floor * 0.99 else ""
+
+
+def darker(colour: str) -> str:
+    """Returns a darker colour of Optuna's scale, whose lightest are invisible on white."""
+    import plotly.colors
+
+    rgb = plotly.colors.hex_to_rgb(colour) if colour.startswith("#") else plotly.colors.unlabel_rgb(colour)
+    return "rgb({:.0f},{:.0f},{:.0f})".format(*(0.82 * part for part in rgb))
+
+
+def wrapped(name: str) -> str:
+    """Returns a name that breaks after dots and slashes where it is long."""
+    return name if len(name) < 16 else name.replace(".", ".<br>").replace("/", "/<br>").replace("_", "_<br>")
+
+
+def styled(figure: go.Figure, height: int, **layout: Any) -> go.Figure:
+    """Gives a figure the layout that all share, and returns it."""
+    figure.update_layout(
+        template="plotly_white",
+        title=None,
+        height=height,
+        font={"family": "system-ui, sans-serif", "size": 12, "color": "#1b1b1b"},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        hoverlabel={"align": "left", "bgcolor": "#1b1b1b", "font": {"color": "white"}},
+        **{"margin": {"l": 64, "r": 20, "t": 36, "b": 48}, **layout},
+    )
+    return figure

@@ -1,0 +1,140 @@
+"""The files of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from made import record, result
+from plans import plan
+
+from sentattn.config.compose import compose
+from sentattn.config.groups import at
+from sentattn.config.saved import read_saved
+from sentattn.sweep.objective import Objective
+from sentattn.sweep.report.analysis import front
+from sentattn.sweep.report.artifacts import CostReader, write_best, write_table
+
+TWO = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
+TABLE_SPACE = {
+    "model.attention.hops": "range(1,31)",
+    "model/pooling": "choice(mean,prune)",
+    "loss.penalty": "interval(0,1)",
+}
+FOUND = {
+    "model.attention.hops": 7,
+    "loss.penalty": 0.0,
+    "model/pooling": "prune",
+    "model.pooling.p": 12,
+    "model.pooling.q": 3,
+}
+
+
+def test_the_file_holds_the_settings_of_the_trial_and_trains_as_any_run_does(tmp_path: Path) -> None:
+    one = plan(overrides=("model=structured", "trainer.max_epochs=3"), seed=5)
+    write_best(one, tmp_path, [record(3, 0.875, values=FOUND)])
+    settings = read_saved(str(tmp_path / "best.yaml"))
+    expected = compose(
+        ["model=structured", "trainer.max_epochs=3", "seed=5", *(f"{key}={value}" for key, value in FOUND.items())]
+    )
+    assert settings == expected
+    assert (settings["test"], settings["seed"]) == (True, 5)
+    assert settings["group"] is None
+    told = yaml.safe_load((tmp_path / "best.yaml").read_text())
+    assert (told["study"], told["trial"], told["reached"]) == ("mine", 3, {"val/accuracy": 0.875})
+    assert (told["found"], told["date"]) == (FOUND, "2026-03-04 05:06")
+
+
+def test_what_started_from_another_run_is_written_out_whole(tmp_path: Path) -> None:
+    base = tmp_path / "base.yaml"
+    base.write_text("overrides: [model=structured, trainer.max_epochs=2, optimizer.lr=0.125]\n")
+    one = plan({"model.attention.hops": "range(1,31)"}, overrides=(f"from={base}",))
+    write_best(one, tmp_path, [record(0, 0.5, values={"model.attention.hops": 9})])
+    settings = read_saved(str(tmp_path / "best.yaml"))
+    assert settings == compose(
+        ["model=structured", "trainer.max_epochs=2", "optimizer.lr=0.125", "model.attention.hops=9"]
+    )
+    assert "# trial: 0" in (tmp_path / "best.yaml").read_text()
+
+
+def test_nothing_is_written_before_a_trial_is_complete(tmp_path: Path) -> None:
+    write_best(plan(), tmp_path, front([record(0)], plan().objectives))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_setting_of_the_front_has_a_file_and_the_most_balanced_one_is_the_best(tmp_path: Path) -> None:
+    one = plan({"model.attention.hops": "range(1,31)"}, objectives=TWO)
+    found = [
+        record(number, reached, values={"model.attention.hops": number + 1})
+        for number, reached in enumerate([(0.9, 5.0), (0.88, 2.0), (0.8, 1.0), (0.79, 6.0)])
+    ]
+    (tmp_path / "pareto").mkdir()
+    (tmp_path / "pareto" / "3.yaml").write_text("of an earlier front")
+    write_best(one, tmp_path, front(found, TWO))
+    assert sorted(file.name for file in (tmp_path / "pareto").iterdir()) == ["0.yaml", "1.yaml", "2.yaml"]
+    assert at(read_saved(str(tmp_path / "best.yaml")), "model.attention.hops") == 2
+    assert at(read_saved(str(tmp_path / "pareto" / "2.yaml")), "model.attention.hops") == 3
+
+
+def test_the_table_has_a_row_per_trial_and_a_column_per_setting(tmp_path: Path) -> None:
+    found = [
+        record(0, 0.8, values={"model.attention.hops": 4, "model/pooling": "mean", "loss.penalty": 0.0}),
+        record(1, None, values={"model.attention.hops": 9}, error="it was killed"),
+        record(2, None, state="pruned", values={"model.attention.hops": 9, "loss.penalty": 1}, retry_of=1),
+    ]
+    result(tmp_path, 0)
+    result(tmp_path, 2, best_epoch=1)
+    write_table(tmp_path / "t.parquet", found, plan(TABLE_SPACE), CostReader(tmp_path))
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert table.to_pydict() == {
+        "number": [0, 1, 2],
+        "state": ["complete", "failed", "pruned"],
+        "model.attention.hops": [4, 9, 9],
+        "model/pooling": ["mean", None, None],
+        "loss.penalty": [0.0, None, 1.0],
+        "val/accuracy": [0.8, None, None],
+        "best_epoch": [3, None, 1],
+        "seconds": [7.5, 10.0, 7.5],
+        "parameters": [1234, None, 1234],
+        "directory": [str(tmp_path / "trials" / str(number)) for number in range(3)],
+        "retried_from": [None, None, 1],
+        "note": ["", "it was killed", ""],
+    }
+    assert [str(table.schema.field(key).type) for key in TABLE_SPACE] == ["int64", "string", "double"]
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_choices_of_several_types_are_strings_and_booleans_stay(tmp_path: Path) -> None:
+    found = [record(0, 0.5, values={"a": 1, "b": True}), record(1, 0.5, values={"a": "many", "b": False})]
+    write_table(tmp_path / "t.parquet", found, plan({}), CostReader(tmp_path))
+    columns = pq.read_table(tmp_path / "t.parquet").to_pydict()
+    assert (columns["a"], columns["b"]) == (["1", "many"], [True, False])
+
+
+def test_seconds_of_a_trial_of_several_trainings_are_those_of_all(tmp_path: Path) -> None:
+    for seed in (9, 10):
+        result(tmp_path, 0, seed=seed)
+    costs = CostReader(tmp_path).costs(record(0, 0.5))
+    assert (costs.seconds, costs.best_epoch, costs.parameters) == (15.0, None, 1234)
+
+
+def test_a_study_without_trials_is_an_empty_table(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.parquet", [], plan(TABLE_SPACE), CostReader(tmp_path))
+    assert pq.read_table(tmp_path / "t.parquet").num_rows == 0
+
+
+def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.parquet"
+    write_table(file, [record(0, 0.5)], plan({}), CostReader(tmp_path))
+
+    def full(table: object, path: Path, **_: object) -> None:
+        path.write_bytes(b"PAR1")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="No space"):
+        write_table(file, [record(0, 0.5), record(1, 0.6)], plan({}), CostReader(tmp_path))
+    assert pq.read_table(file).num_rows == 1
+    assert list(tmp_path.iterdir()) == [file]
