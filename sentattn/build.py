@@ -20,13 +20,15 @@ from sentattn.models.pooling import Pooling
 from sentattn.optimizers import parameter_groups
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytorch_lightning import Trainer
     from pytorch_lightning.callbacks import Callback
     from pytorch_lightning.loggers import Logger
     from torch.optim import Optimizer
 
     from sentattn.data.text_data import TextData
-    from sentattn.loggers import Mirror
+    from sentattn.loggers.guard import Guard
     from sentattn.training.lit_module import LitClassifier
 
 Settings = Mapping[str, Any]
@@ -113,10 +115,25 @@ def build_attention(node: Settings, **offered: Any) -> Attention:
     return attention
 
 
-def build_mirror(node: Settings, **filled: Any) -> Mirror | None:
-    """Returns what shows a run elsewhere, beside its own record, or None."""
-    mirror: Mirror | None = instantiate(node, **filled)
-    return mirror
+def build_logger(
+    settings: Settings, directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
+) -> Guard | None:
+    """Returns the logger of a run, opened, or None where the run directory alone is the record.
+
+    No error of a logger reaches the training: the first one switches it off and costs one line.
+
+    Args:
+        settings: The resolved settings.
+        directory: The run directory.
+        setting: Hash of the settings without the seed.
+        resumed: Whether the run continues after an interruption.
+        study: The study that the run is a trial of.
+    """
+    filled = {"directory": directory, "settings": settings, "setting": setting, "resumed": resumed, "study": study}
+    logger: Guard | None = instantiate(settings["logger"], **filled)
+    if logger is not None:
+        logger.start()
+    return logger
 
 
 def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:

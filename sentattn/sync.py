@@ -7,7 +7,7 @@ usage: python -m sentattn.sync [DIR ...] [output_dir=outputs] [minutes=10]
   minutes     longest time for one run; default 10
 
 Each run goes to the server that it was trained for: logger.host, or else WANDB_BASE_URL, or else W&B's own. A run that
-was interrupted and resumed is uploaded once, as a whole. `wandb login` stores the key that an upload needs.
+was interrupted and resumed is uploaded as one run. `wandb login` stores the key that an upload needs.
 The exit code is 2 if a run could not be uploaded.
 
 Examples:
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sentattn.config import command_line
-from sentattn.errors import RunError
+from sentattn.errors import Fault, RunError
 
 KEYS = {"output_dir": "str", "minutes": "Positive"}
 
@@ -34,25 +34,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    given = command_line.raw_arguments(arguments, KEYS, positional="folders")
-    folders = [Path(folder) for folder in given["folders"]] or [Path(given.get("output_dir", "outputs"))]
+    values = command_line.raw_arguments(arguments, KEYS, positional="folders")
+    folders = [Path(folder) for folder in values["folders"]] or [Path(values.get("output_dir", "outputs"))]
     if missing := [folder for folder in folders if not folder.is_dir()]:
-        raise RunError(*(f"{folder} is no folder; give run directories, or output_dir=FOLDER." for folder in missing))
+        raise RunError(
+            *(
+                Fault(str(folder), "not_found", f"{folder} is no folder; give run directories, or output_dir=FOLDER.")
+                for folder in missing
+            )
+        )
 
-    from sentattn.loggers.uploading import Left, found, upload
+    from sentattn.loggers.upload import NotUploaded, find_runs, upload
 
-    runs = found(folders)
+    runs = find_runs(folders)
     if not runs:
         print(f"No run of W&B in {', '.join(map(str, folders))}: there is nothing to upload.")
         return
-    faults = []
+    failed: dict[tuple[str, str], list[Path]] = {}
     for run in runs:
         try:
-            print(f"{run.directory}: {upload(run, minutes=given.get('minutes', 10.0))}", flush=True)
-        except Left as left:
-            faults.append(f"{run.directory} was not uploaded: {left}.")
-    if faults:
-        raise RunError(*dict.fromkeys(faults))
+            print(f"{run.directory}: {upload(run, minutes=values.get('minutes', 10.0))}", flush=True)
+        except NotUploaded as error:
+            failed.setdefault((error.kind, str(error)), []).append(run.directory)
+    if failed:
+        raise RunError(*(Fault("", kind, _describe(paths, reason)) for (kind, reason), paths in failed.items()))
+
+
+def _describe(paths: Sequence[Path], reason: str) -> str:
+    if len(paths) == 1:
+        return f"{paths[0]} was not uploaded: {reason}."
+    return f"{len(paths)} runs were not uploaded ({paths[0]} and others): {reason}."
 
 
 if __name__ == "__main__":

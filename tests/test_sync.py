@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import wandb
@@ -11,35 +13,38 @@ import yaml
 from wandb_server import Mood, serving
 
 from sentattn import sync
-from sentattn.loggers import WandbMirror, uploading, wandb_mirror
+from sentattn.loggers import upload, wandb_logger
+from sentattn.loggers import wandb as wandb_guard
 
 SETTINGS = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
 KEY = "a" * 40
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.chdir(tmp_path)
+    yield
+    upload.find_connection_error.cache_clear()
 
 
-def trained(directory: Path, *, host: str | None = None, epochs: tuple[int, ...] = (1,), resumed: bool = False) -> Path:
-    """Leaves behind what an offline training does."""
+def log_a_run(
+    directory: Path, *, host: str | None = None, epochs: tuple[int, ...] = (1,), mode: Any = "offline", **extra: Any
+) -> Path:
+    """Leaves behind what a training does."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.yaml").write_text(yaml.safe_dump({**SETTINGS, "logger": {"host": host}}))
-    filled = {"directory": directory, "run_id": directory.name, "settings": SETTINGS, "setting": "x"}
-    one = WandbMirror(mode="offline", resumed=resumed, **filled)
-    one.start()
-    one.restore([{"epoch": epoch, "val/accuracy": epoch / 10} for epoch in range(1, epochs[0])])
+    logger = wandb_logger(directory=directory, host=host, mode=mode, settings=SETTINGS, setting="x", **extra)
+    logger.start()
     for epoch in epochs:
-        one.log_metrics({"train/loss": 1.0, "val/accuracy": epoch / 10, "epoch": epoch - 1})
-    one.finish({"best_epoch": 1})
+        logger.log_metrics({"train/loss": 1.0, "val/accuracy": epoch / 10, "epoch": epoch - 1})
+    logger.finish({"best_epoch": 1})
     return directory
 
 
 def test_each_run_goes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [trained(tmp_path / "outputs" / "demo" / name) for name in ("one", "two")]
+    runs = [log_a_run(tmp_path / "outputs" / "demo" / name) for name in ("one", "two")]
     capsys.readouterr()
     with serving() as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("WANDB_BASE_URL", server.address)
@@ -57,10 +62,10 @@ def test_each_run_goes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.count("uploaded before") == 2
 
 
-def test_a_resumed_run_goes_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_run_goes_as_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
-        run = trained(tmp_path / "run", host=server.address, epochs=(1, 2))
-        trained(run, host=server.address, epochs=(3,), resumed=True)
+        run = log_a_run(tmp_path / "run", host=server.address, epochs=(1, 2))
+        log_a_run(run, host=server.address, epochs=(3,), resumed=True)
         assert sync.main([str(run)]) == 0
         assert [row["epoch"] for row in server.runs["run"].history] == [1, 2, 3]
         assert sync.main([str(run)]) == 0
@@ -68,19 +73,13 @@ def test_a_resumed_run_goes_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFix
     assert not (tmp_path / "wandb").exists()
 
 
-def test_an_upload_that_broke_off_is_made_up_for(
+def test_an_upload_that_broke_off_is_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(wandb_mirror, "FINISH_SECONDS", 1.0)
+    monkeypatch.setattr(wandb_guard, "FINISH_SECONDS", 1.0)
     run = tmp_path / "run"
-    run.mkdir()
     with serving(mood_after_opening="dead") as server:
-        (run / "config.yaml").write_text(yaml.safe_dump({**SETTINGS, "logger": {"host": server.address}}))
-        filled = {"directory": run, "run_id": "run", "settings": SETTINGS, "setting": "x"}
-        one = WandbMirror(mode="online", host=server.address, **filled)
-        one.start()
-        one.log_metrics({"train/loss": 1.0, "epoch": 0})
-        one.finish({"best_epoch": 1})
+        log_a_run(run, host=server.address, mode="online")
         server.mood_after_opening, server.mood = None, "good"
         assert sync.main([str(run)]) == 0
         assert [row["epoch"] for row in server.runs["run"].history] == [1]
@@ -94,12 +93,12 @@ def test_an_upload_that_broke_off_is_made_up_for(
     ("mood", "reason"),
     [("wrong key", "not logged in"), ("nonsense", "invalid character"), ("silent", "does not answer (timed out)")],
 )
-def test_a_server_that_takes_nothing_is_told(
+def test_a_server_that_accepts_nothing_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mood: Mood, reason: str
 ) -> None:
-    monkeypatch.setattr(uploading, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(upload, "ANSWER_SECONDS", 0.5)
     with serving(mood) as server:
-        run = trained(tmp_path / "run", host=server.address)
+        run = log_a_run(tmp_path / "run", host=server.address)
         assert sync.main([str(run)]) == 2
     shown = capsys.readouterr().err
     assert f"error: {run} was not uploaded: " in shown
@@ -107,40 +106,46 @@ def test_a_server_that_takes_nothing_is_told(
     assert len(shown.splitlines()) == 1
 
 
-def test_one_fault_does_not_keep_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_error_does_not_keep_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
-        trained(tmp_path / "outputs" / "good", host=server.address)
-        bad = trained(tmp_path / "outputs" / "bad", host="http://127.0.0.1:9")
-        broken = trained(tmp_path / "outputs" / "broken", host=server.address)
+        log_a_run(tmp_path / "outputs" / "good", host=server.address)
+        bad = log_a_run(tmp_path / "outputs" / "bad", host="http://127.0.0.1:9")
+        broken = log_a_run(tmp_path / "outputs" / "broken", host=server.address)
         next(broken.glob("wandb/offline-run-*/*.wandb")).write_bytes(b"nonsense")
         assert sync.main([]) == 2
         assert list(server.runs) == ["good"]
     shown = capsys.readouterr()
     assert "outputs/good: uploaded to" in shown.out
-    told = shown.err.splitlines()
-    assert len(told) == 2
-    assert f"outputs/{bad.name} was not uploaded: the server http://127.0.0.1:9 does not answer" in told[0]
-    assert f"outputs/{broken.name} was not uploaded: " in told[1]
+    first, second = shown.err.splitlines()
+    assert f"outputs/{bad.name} was not uploaded: the server http://127.0.0.1:9 does not answer" in first
+    assert f"outputs/{broken.name} was not uploaded: " in second
 
 
 def test_a_server_that_falls_silent_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(mood_after_opening="silent") as server:
-        run = trained(tmp_path / "run", host=server.address)
+        run = log_a_run(tmp_path / "run", host=server.address)
         assert sync.main([str(run), "minutes=0.08"]) == 2
-    assert "it was not done after 0.08 minutes; minutes= gives it more" in capsys.readouterr().err
+    assert "minutes= allows more" in capsys.readouterr().err
 
 
-def test_without_a_key_it_says_how_to_get_one(
+def test_without_a_key_one_line_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = trained(tmp_path / "run")
+    for name in "abc":
+        log_a_run(tmp_path / name)
     wandb.teardown()
     monkeypatch.delenv("WANDB_API_KEY")
-    assert sync.main([str(run)]) == 2
-    assert "no key is configured; `wandb login` asks for one and stores it" in capsys.readouterr().err
+    capsys.readouterr()
+    assert sync.main([str(tmp_path)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        f"error: 3 runs were not uploaded ({tmp_path / 'a'} and others): "
+        "no key is configured; `wandb login` asks for one and stores it."
+    ]
 
 
-def test_what_is_no_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sync.main(["nowhere"]) == 2
     assert "nowhere is no folder" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
@@ -150,10 +155,24 @@ def test_what_is_no_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "minutes=0 is not legal" in capsys.readouterr().err
 
 
-def test_a_lost_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = trained(tmp_path / "run")
-    folder = next(path for path in (run / "wandb").glob("offline-run-*") if path.is_dir())
+def test_a_lost_file_is_reported(tmp_path: Path) -> None:
+    run = log_a_run(tmp_path / "run")
+    [local] = upload.find_runs([run])
+    [folder] = local.folders
     shutil.rmtree(folder)
     folder.mkdir()
-    assert sync.main([str(run)]) == 2
-    assert "holds no file of W&B's" in capsys.readouterr().err
+    with pytest.raises(upload.NotUploaded) as caught:
+        upload.upload(local, minutes=1)
+    assert caught.value.kind == "not_found"
+
+
+def test_what_was_uploaded_before_a_part_is_not_sent_again(tmp_path: Path) -> None:
+    """Runs of earlier versions have parts that a later one repeats."""
+    run = log_a_run(tmp_path / "run")
+    [local] = upload.find_runs([run])
+    [newest] = local.folders
+    older = newest.with_name("offline-run-20200101_000000-run")
+    shutil.copytree(newest, older)
+    next(newest.glob("*.wandb")).with_suffix(".wandb.synced").touch()
+    assert local.folders == [older, newest]
+    assert upload.upload(local, minutes=1) == "uploaded before"

@@ -12,6 +12,8 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
 
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
@@ -214,6 +216,21 @@ class FiniteLoss(Callback):
             f"The loss became NaN or infinite in epoch {trainer.current_epoch + 1}, batch {batch_idx + 1}; "
             f"likely cause: {cause}.{where}"
         )
+
+
+class GradientNorm(Callback):
+    """Records the norm of the gradient before it is clipped, `train/gradient_norm`: the mean over the steps."""
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        norm = get_total_norm([p.grad for p in pl_module.parameters() if p.grad is not None])
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        if scaler is not None:
+            if any(group.get("fused") for group in optimizer.param_groups):  # it unscales the gradients itself
+                norm = norm / scaler.get_scale()
+            if not norm.isfinite():  # the step will be left out, and the next ones scaled by less
+                return
+        assert isinstance(pl_module, LitClassifier)
+        pl_module.means.add({"train/gradient_norm": norm}, weight=1)
 
 
 class WarmEMA(WeightAveraging):

@@ -13,10 +13,11 @@ from sentattn.config.request import read_single
 from sentattn.distributed import devices, ranks
 from sentattn.distributed.launch import announce, launch
 from sentattn.errors import Fault, Interruption, Pruned, RunError, UserError
-from sentattn.loggers import Mirror, require_package
+from sentattn.loggers import media, require_package
+from sentattn.loggers.guard import Guard, summarize
 from sentattn.progress import Progress
 from sentattn.training import costs
-from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, WarmEMA
+from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, GradientNorm, WarmEMA
 from sentattn.training.concluding import conclude, judge_all, pruned, tell
 from sentattn.training.forecast.memory import told_when_short
 from sentattn.training.preparing import Prepared, prepare
@@ -25,8 +26,6 @@ from sentattn.training.resume.checkpoints import Checkpoints
 from sentattn.training.resume.interruption import Signals
 from sentattn.training.resume.resuming import about, discard_untrained, require_same, resumable
 from sentattn.training.seeds import train_all
-from sentattn.training.showing import show_judged
-from sentattn.training.watching import watchers
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback
@@ -132,20 +131,21 @@ class _Training:
         result = _about(self.settings, self.prepared, study)
         name, total = result["model"], result["parameters"]["total"]
         print(f"{name}: {total:,} parameters. Run: {self.record.path}")
-        mirror = self._open_mirror(study, resumed=resumed) if ranks.is_rank_zero() else None
+        logger = self._build_logger(study, resumed=resumed) if ranks.is_rank_zero() else None
         recorder = EpochRecorder(self.record.path / run.METRICS, **self.settings["objective"])
         checkpoints = self._checkpoints(recorder)
-        looking = watchers(recorder, self.prepared.data, mirror)
-        callbacks = [FiniteLoss(), *looking, recorder, EpochLines(recorder, self.progress), *onlookers, checkpoints]
+        shown = [*media.callbacks(logger, self.prepared.data), recorder, EpochLines(recorder, self.progress)]
+        callbacks = [FiniteLoss(), GradientNorm(), *shown, *onlookers, checkpoints]
         try:
             with told_when_short():
-                self._fit(callbacks, mirror, checkpoints.last if resumed else None)
+                self._fit(callbacks, logger, checkpoints.last if resumed else None)
                 if ranks.is_rank_zero():
                     with ranks.alone():
                         self.prepared.lit.load_state_dict(checkpoints.best_weights())
                         judged = judge_all(self.settings, self.prepared, self.progress)
                         result |= conclude(self.settings, self.prepared, self.record, recorder, judged)
-                        show_judged(mirror, self.prepared.data, judged, epoch=result["best_epoch"])
+                        probabilities = {split: one.probabilities for split, one in judged.items()}
+                        media.log_evaluation(logger, self.prepared.data, probabilities, epoch=result["best_epoch"])
         except Pruned:
             result |= pruned(recorder)
         except UserError as error:
@@ -153,23 +153,13 @@ class _Training:
             raise
         finally:
             result["seconds"]["total"] = recorder.seconds
-            self._close(mirror, result)
+            self._close(logger, result)
         return result
 
-    def _open_mirror(self, study: str | None, *, resumed: bool) -> Mirror | None:
-        """Opens what shows the run elsewhere; None where the run directory is all."""
-        mirror = build.build_mirror(
-            self.settings["logger"],
-            directory=self.record.path,
-            run_id=self.record.path.name,
-            settings=self.settings,
-            setting=self.prepared.setting,
-            resumed=resumed,
-            study=study,
-        )
-        if mirror is not None:
-            mirror.start()
-        return mirror
+    def _build_logger(self, study: str | None, *, resumed: bool) -> Guard | None:
+        """Opens what the run is logged to; None where the run directory is all."""
+        setting = self.prepared.setting
+        return build.build_logger(self.settings, self.record.path, setting=setting, resumed=resumed, study=study)
 
     def _checkpoints(self, recorder: EpochRecorder) -> Checkpoints:
         return Checkpoints(
@@ -180,20 +170,19 @@ class _Training:
             about=about(self.prepared.setting, self.prepared.data.fingerprint),
         )
 
-    def _fit(self, callbacks: list[Callback], mirror: Mirror | None, last: Path | None) -> None:
+    def _fit(self, callbacks: list[Callback], logger: Guard | None, last: Path | None) -> None:
         """Trains from the beginning, or from a checkpoint on."""
         if self.settings["ema_decay"] is not None:
             callbacks.append(WarmEMA(self.settings["ema_decay"]))
-        trainer = build.build_trainer(self.settings, callbacks=callbacks, logger=mirror)
+        trainer = build.build_trainer(self.settings, callbacks=callbacks, logger=logger)
         trainer.fit(self.prepared.lit, datamodule=self.prepared.data, ckpt_path=last, weights_only=True)
 
-    def _close(self, mirror: Mirror | None, result: dict[str, Any]) -> None:
-        """Writes the result where the run came to an end, and then closes the mirror."""
+    def _close(self, logger: Guard | None, result: dict[str, Any]) -> None:
+        """Writes the result where the run came to an end, and then closes the logger."""
         if result["status"] is not None and ranks.is_rank_zero():
             self.record.write_result(result)
-        if mirror is not None:
-            summary = {"best_epoch": result["best_epoch"], **result["metrics"]}
-            mirror.finish(summary, failed=result["status"] not in ("finished", "pruned"))
+        if logger is not None:
+            logger.finish(summarize(result), failed=result["status"] not in ("finished", "pruned"))
 
 
 def _about(settings: Settings, prepared: Prepared, study: str | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from pytorch_lightning import Callback, LightningModule, Trainer
 
 from sentattn.errors import Pruned
-from sentattn.loggers import WandbMirror
+from sentattn.loggers.wandb import WandbGuard
 
 
 class Searched(Callback):
@@ -22,9 +22,9 @@ class Searched(Callback):
         self._values = values
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if isinstance(trainer.logger, WandbMirror):
-            trainer.logger.configure(self._values)
+        if isinstance(trainer.logger, WandbGuard):
+            trainer.logger.log_config(self._values)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        if isinstance(trainer.logger, WandbMirror):
-            trainer.logger.tag("pruned" if isinstance(exception, Pruned) else "failed")
+        if isinstance(trainer.logger, WandbGuard):
+            trainer.logger.add_tag("pruned" if isinstance(exception, Pruned) else "failed")

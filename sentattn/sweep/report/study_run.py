@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn.loggers import WandbMirror
+from sentattn.loggers.wandb import WandbGuard
 from sentattn.sweep.records import Record
 from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.report.html import Findings, page
@@ -15,20 +15,19 @@ from sentattn.sweep.report.html import Findings, page
 if TYPE_CHECKING:
     from sentattn.sweep.config import Plan
 
-JOB, TRIALS, BEST, REACHED = "study", "trials", "best", "reached"
+TRIALS, BEST, REACHED = "trials", "best", "reached"
 MOST_ROWS = 10_000
-FILLED_BY_CODE = ("_target_", "job_type", "examples", "texts", "table")
 
 
-class StudyRun(WandbMirror):
+class StudyRun(WandbGuard):
     """A study as a run: its x-axis is the number of trials that have ended.
 
-    A study that goes on has the id that it began with. What was shown before is shown again where W&B has not kept it.
+    A study that is continued has the id that it began with; trials that W&B has already are not logged again.
 
     Args:
         plan: The sweep.
         folder: The study's folder; W&B's files go to `wandb/` in it.
-        settings: The resolved settings of a trial: where to, and which tags.
+        settings: The resolved settings of a trial: its logger, and its tags.
         began: When its first trial began.
         past: Trials that have ended before.
     """
@@ -36,50 +35,37 @@ class StudyRun(WandbMirror):
     def __init__(
         self, plan: Plan, folder: Path, settings: Mapping[str, Any], began: datetime, past: Sequence[Record]
     ) -> None:
-        own = {key: value for key, value in settings["logger"].items() if key not in FILLED_BY_CODE}
+        logger = settings["logger"]
         super().__init__(
-            **own,
-            job_type=JOB,
             directory=folder,
-            run_id=f"{plan.study}-{began:%y%m%d%H%M%S}",
-            settings={**settings, "group": plan.study},
-            setting="",
-            resumed=bool(past),
+            mode=logger["mode"],
+            host=logger["host"],
+            axes={BEST: TRIALS, REACHED: TRIALS},
+            project=logger["project"],
+            entity=logger["entity"],
+            id=f"{plan.study}-{began:%y%m%d%H%M%S}",
+            resume="allow" if past else None,
+            name=plan.study,
+            group=plan.study,
+            tags=[settings["model"]["name"], settings["data"]["name"], *settings["tags"]],
+            job_type="study",
+            config=_config(plan),
         )
         self._plan = plan
         self._ended = 0
         self._best: float | None = None
-        self._arguments |= {"name": plan.study, "config": _config(plan)}
         self.start()
-        self._attempt(lambda: self._again(past))
-
-    def row(self, record: Record) -> None:
-        """Shows a trial that has ended."""
-        self._attempt(lambda: self._row(record, shown=0))
-
-    def picture(self, found: Findings) -> None:
-        """Shows importances, contours, the table of trials and the report."""
-        self._attempt(lambda: self._write({TRIALS: self._ended, **pictures(found)}))
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Closes the run."""
-        self.finish(summary)
-
-    def _open(self) -> None:
-        super()._open()
-        assert self._run is not None
-        self._run.define_metric(TRIALS)
-        for group in (BEST, REACHED):
-            self._run.define_metric(f"{group}/*", step_metric=TRIALS)
-
-    def _again(self, past: Sequence[Record]) -> None:
-        shown = 0
-        if self._run is not None:
-            shown = int(dict(self._run.summary).get(TRIALS, 0))
+        logged = self.attempt(lambda logger: int(dict(logger.experiment.summary).get(TRIALS, 0)), 0)
         for record in past:
-            self._row(record, shown=shown)
+            self.row(record, logged=logged)
 
-    def _row(self, record: Record, *, shown: int) -> None:
+    def row(self, record: Record, *, logged: int = 0) -> None:
+        """Logs a trial that has ended, unless it is among the first ones, which W&B has.
+
+        Args:
+            record: The trial.
+            logged: Number of trials that W&B has.
+        """
         self._ended += 1
         row: dict[str, Any] = {TRIALS: self._ended, "trial": record.number, "state": record.state}
         if record.state == "complete" and record.objectives:
@@ -91,8 +77,16 @@ class StudyRun(WandbMirror):
                 self._best = value if self._best is None else pick(self._best, value)
         if self._best is not None:
             row[f"{BEST}/{self._plan.objectives[0].metric}"] = self._best
-        if self._ended > shown:
-            self._write(row)
+        if self._ended > logged:
+            self.attempt(lambda logger: logger.experiment.log(row), None)
+
+    def picture(self, found: Findings) -> None:
+        """Logs importances, contours, the table of trials and the report."""
+        self.attempt(lambda logger: logger.experiment.log({TRIALS: self._ended, **pictures(found)}), None)
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Closes the run."""
+        self.finish(summary)
 
 
 def pictures(found: Findings) -> dict[str, Any]:

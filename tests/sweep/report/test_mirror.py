@@ -141,26 +141,24 @@ def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
     """Two runs are open at once, as those of a sweep's studies are; neither takes the other's place."""
     from types import SimpleNamespace
 
-    from sentattn.build import build_mirror
+    from sentattn.build import build_logger
     from sentattn.errors import Pruned
-    from sentattn.loggers import WandbMirror
+    from sentattn.loggers.wandb import WandbGuard
 
     settings = compose([*OFFLINE, "group=big"])
-    mirrors = {}
+    loggers = {}
     for number in (4, 5):
         directory = tmp_path / "trials" / str(number)
         directory.mkdir(parents=True)
-        filled = {"run_id": directory.name, "settings": settings, "setting": "abc", "resumed": False, "study": "big"}
-        mirror = build_mirror(settings["logger"], directory=directory, **filled)
-        assert isinstance(mirror, WandbMirror)
-        mirror.start()
-        trainer: Any = SimpleNamespace(logger=mirror)
+        logger = build_logger(settings, directory, setting="abc", study="big")
+        assert isinstance(logger, WandbGuard)
+        trainer: Any = SimpleNamespace(logger=logger)
         Searched(VALUES | {"seed": number}).on_fit_start(trainer, None)  # type: ignore[arg-type]
-        mirrors[number] = (mirror, trainer)
-    Searched({}).on_exception(mirrors[4][1], None, Pruned())  # type: ignore[arg-type]
-    Searched({}).on_exception(mirrors[5][1], None, ValueError())  # type: ignore[arg-type]
-    for number, (mirror, _) in mirrors.items():
-        mirror.finish({"best_epoch": 1}, failed=number == 5)
+        loggers[number] = (logger, trainer)
+    Searched({}).on_exception(loggers[4][1], None, Pruned())  # type: ignore[arg-type]
+    Searched({}).on_exception(loggers[5][1], None, ValueError())  # type: ignore[arg-type]
+    for number, (logger, _) in loggers.items():
+        logger.finish({"best_epoch": 1}, failed=number == 5)
     for number, (word, code) in {4: ("pruned", 0), 5: ("failed", 1)}.items():
         found = wandb_reader.read(tmp_path / "trials" / str(number))
         about = found["run"]

@@ -1,0 +1,221 @@
+"""The choices of `logger=`. Each returns a guarded logger that is not open yet.
+
+The arguments without a default are filled in by `build.build_logger`: the run directory, the resolved settings, the
+hash of the settings without the seed, whether the run is resumed, and the study that it is a trial of.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import secrets
+import shutil
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import yaml
+
+from sentattn.config.label import label, slots
+from sentattn.config.types import Whole
+from sentattn.errors import Fault, SettingError
+
+if TYPE_CHECKING:
+    from pytorch_lightning.loggers import Logger
+
+    from sentattn.loggers.guard import Guard
+    from sentattn.loggers.wandb import WandbGuard
+
+EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
+"""The constructors that need a package which is also an extra of ours."""
+AXES = {"train": "epoch", "val": "epoch", "attention": "epoch"}
+"""The x-axis of each group of metrics."""
+
+
+def wandb_logger(
+    *,
+    project: str = "sentattn",
+    entity: str | None = None,
+    mode: Literal["auto", "online", "offline"] = "auto",
+    host: str | None = None,
+    job_type: str = "train",
+    examples: Whole = 4,
+    texts: list[str] | None = None,
+    table: Whole = 100,
+    directory: Path,
+    settings: Mapping[str, Any],
+    setting: str,
+    resumed: bool = False,
+    study: str | None = None,
+) -> WandbGuard:
+    """Returns a logger to Weights & Biases; its files are in `wandb/` of the run directory.
+
+    Args:
+        project: W&B project.
+        entity: W&B user or team; null for the account's own.
+        mode: `auto`, `online` or `offline`; the environment's `WANDB_MODE` overrides `auto`.
+        host: Address of W&B's server; null is `WANDB_BASE_URL` or W&B's own.
+        job_type: What the run is in W&B's tables.
+        examples: Validation rows whose attention is drawn after each epoch.
+        texts: Texts whose attention is drawn after each epoch.
+        table: Validation rows in the table of predictions.
+        directory: The run directory.
+        settings: The resolved settings.
+        setting: Hash of the settings without the seed; runs that differ in their seed alone share a group.
+        resumed: Whether the run continues after an interruption.
+        study: The study that the run is a trial of.
+
+    Raises:
+        SettingError: If the host is not an address.
+    """
+    from sentattn.loggers.wandb import WandbGuard
+
+    if host is not None and urlsplit(host).scheme not in ("http", "https"):
+        raise SettingError(
+            Fault("logger.host", "type", f"logger.host must be an address such as https://HOST, got {host}.")
+        )
+    model, data = settings["model"]["name"], settings["data"]["name"]
+    name, run_id = f"{label(settings)}-{data}-{directory.name}", directory.name
+    if study is not None:  # the directory's name is the trial's number, which is not unique in a project
+        seed_folder = not directory.name.isdigit()
+        name = f"{study}-{directory.parent.name}-{directory.name}" if seed_folder else f"{study}-{directory.name}"
+        run_id, job_type = f"{name}-{secrets.token_hex(3)}", "trial"
+    return WandbGuard(
+        directory=directory,
+        mode=mode,
+        host=host,
+        axes=AXES,
+        examples=examples,
+        texts=texts or (),
+        table=table,
+        project=project,
+        entity=entity,
+        id=run_id,
+        resume="allow" if resumed else None,
+        name=name,
+        group=settings["group"] or f"{data}-{model}-{setting}",
+        tags=list(dict.fromkeys([*label(settings).split(", "), data, *settings["tags"]])),
+        job_type=job_type,
+        config={**settings, **slots(settings), "setting": setting},
+    )
+
+
+def csv_logger(*, directory: Path, resumed: bool = False, **filled: Any) -> Guard:
+    """Returns a logger to a table: `csv/metrics.csv` in the run directory, one line an epoch."""
+    path = directory / "csv" / "metrics.csv"
+
+    def make() -> Logger:
+        from pytorch_lightning.loggers import CSVLogger
+
+        rows = _take_rows(path) if resumed and path.is_file() else []
+        logger = CSVLogger(directory, name="csv", version="", flush_logs_every_n_steps=1)
+        logger.log_hyperparams(_config(**filled))
+        logger.save()
+        for row in rows:
+            logger.log_metrics({name: float(value) for name, value in row.items() if value}, step=int(row["step"]))
+        return logger
+
+    return _guard("CSV", make, directory=directory, location=str(path))
+
+
+def tensorboard_logger(*, directory: Path, resumed: bool = False, **filled: Any) -> Guard:
+    """Returns a logger to TensorBoard: event files in `tensorboard/` of the run directory."""
+
+    def make() -> Logger:
+        from pytorch_lightning.loggers import TensorBoardLogger
+
+        logger = TensorBoardLogger(directory, name="tensorboard", version="", default_hp_metric=False)
+        config = yaml.safe_dump(dict(filled["settings"]), sort_keys=False, allow_unicode=True)
+        logger.experiment.add_text("config", f"```yaml\n{config}```")
+        logger.log_hyperparams(_config(**filled))
+        logger.save()
+        return logger
+
+    location = f"tensorboard --logdir {directory.parent} shows it next to other runs"
+    return _guard("TensorBoard", make, directory=directory, location=location)
+
+
+def mlflow_logger(
+    *,
+    experiment: str = "sentattn",
+    tracking_uri: str | None = None,
+    directory: Path,
+    resumed: bool = False,
+    **filled: Any,
+) -> Guard:
+    """Returns a logger to MLflow.
+
+    Args:
+        experiment: MLflow's experiment.
+        tracking_uri: Address of the tracking server or of a database; null keeps `mlflow.db` in the run directory.
+        directory: The run directory; MLflow's run has its name.
+        resumed: Whether the run continues after an interruption.
+        filled: The settings and what else is logged at the start.
+    """
+    address = tracking_uri or f"sqlite:///{(directory / 'mlflow.db').resolve()}"
+
+    def make() -> Logger:
+        import mlflow  # noqa: F401 - it sets the levels of its loggers when it is imported
+        from pytorch_lightning.loggers import MLFlowLogger
+
+        for name in ("mlflow", "alembic"):  # they report each step of a new database's set-up
+            logging.getLogger(name).setLevel(logging.WARNING)
+        run_id = _mlflow_run_id(address, experiment, directory.name) if resumed else None
+        logger = MLFlowLogger(experiment, run_name=directory.name, tracking_uri=address, run_id=run_id)
+        logger.log_hyperparams(_config(**filled))
+        return logger
+
+    return _guard("MLflow", make, directory=directory, location=address)
+
+
+def no_logger(**filled: Any) -> None:
+    """Returns no logger: the run directory alone is the record."""
+
+
+def require_package(node: Mapping[str, Any]) -> None:
+    """Refuses a logger whose package is not installed, before anything is read or trained.
+
+    Args:
+        node: The `logger` settings.
+
+    Raises:
+        SettingError: With the command that installs it.
+    """
+    package = EXTRAS.get(str(node["_target_"]).rpartition(".")[2])
+    if package is not None and find_spec(package) is None:
+        message = (
+            f"logger={package} needs a package that is not installed: type pip install 'sentattn[{package}]', "
+            "or choose logger=csv."
+        )
+        raise SettingError(Fault("logger", "package", message))
+
+
+def _guard(title: str, make: Any, *, directory: Path, location: str) -> Guard:
+    from sentattn.loggers.guard import Guard  # imports Lightning
+
+    return Guard(title, make, directory=directory, location=location)
+
+
+def _config(*, settings: Mapping[str, Any], setting: str, study: str | None = None) -> dict[str, Any]:
+    return {**settings, "setting": setting} | ({"study": study} if study else {})
+
+
+def _take_rows(path: Path) -> list[dict[str, str]]:
+    """Reads the rows of an interrupted run and removes the folder, which Lightning would empty with a warning."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    shutil.rmtree(path.parent)
+    return rows
+
+
+def _mlflow_run_id(address: str, experiment: str, name: str) -> str | None:
+    """Returns MLflow's id of an interrupted run, or None where it has none of that name."""
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(address)
+    if (found := client.get_experiment_by_name(experiment)) is None:
+        return None
+    runs = client.search_runs([found.experiment_id], f"attributes.run_name = '{name}'")
+    return str(runs[0].info.run_id) if runs else None

@@ -1,0 +1,135 @@
+"""The guard around every logger: its first error switches it off and costs one line, never the training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytorch_lightning.loggers.logger import DummyLogger, Logger
+
+T = TypeVar("T")
+
+
+class Guard(Logger):
+    """Wraps a logger of Lightning's, so that nothing that goes wrong in it reaches the training.
+
+    A row is an epoch: Lightning hands over the metrics of validation and of training separately, and both are logged
+    together, with the epoch, counted from 1, as the step. Whatever is called once the logger is off does nothing.
+
+    Args:
+        title: What the user calls it.
+        make: Opens Lightning's logger. It is called by `start`.
+        directory: The run directory, which has the record of the run whatever becomes of the logger.
+        location: Where the user finds what was logged.
+    """
+
+    def __init__(self, title: str, make: Callable[[], Logger], *, directory: Path, location: str = "") -> None:
+        super().__init__()
+        self.title = title
+        self.directory = directory
+        self._make = make
+        self._location = location
+        self._logger: Logger | None = None
+        self._row: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Opens the logger and prints where the user finds what it logs."""
+        try:
+            self._logger = self._make()
+            print(f"{self.title}: {self._describe_location(self._logger)}")
+        except Exception as error:
+            self._switch_off(error)
+
+    def attempt(self, action: Callable[[Any], T], default: T) -> T:
+        """Returns what `action` returns for Lightning's logger, or `default` where it fails or the logger is off."""
+        if self._logger is not None:
+            try:
+                return action(self._logger)
+            except Exception as error:
+                self._switch_off(error)
+        return default
+
+    @property
+    def experiment(self) -> Any:
+        """The library's own object, such as W&B's run; once the logger is off, one that ignores every call."""
+        return self.attempt(lambda logger: logger.experiment, DummyLogger().experiment)
+
+    @property
+    def name(self) -> str | None:
+        name: str | None = self.attempt(lambda logger: logger.name, None)
+        return name
+
+    @property
+    def version(self) -> int | str | None:
+        version: int | str | None = self.attempt(lambda logger: logger.version, None)
+        return version
+
+    @property
+    def save_dir(self) -> str | None:
+        return str(self.directory)
+
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: the resolved settings are logged when the logger is opened."""
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Collects the metrics of an epoch; Lightning reports those of training last, and they complete the row."""
+        self._row |= metrics
+        if any(name.startswith("train/") for name in metrics):
+            row, self._row = self._row, {}
+            epoch = int(row.pop("epoch")) + 1
+            self.attempt(lambda logger: self._log(logger, row, epoch), None)
+
+    def finalize(self, status: str) -> None:
+        """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""
+
+    def finish(self, summary: Mapping[str, Any], *, failed: bool = False) -> None:
+        """Logs the summary and closes the logger.
+
+        Args:
+            summary: `best_epoch` and values of that epoch or of the whole run, such as those of `summarize`.
+            failed: Whether the training did not come to its end.
+        """
+        self.attempt(lambda logger: self._finish(logger, summary, failed), None)
+        self._logger = None
+
+    def _describe_location(self, logger: Any) -> str:
+        return self._location
+
+    def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
+        logger.log_metrics(row, step=epoch)
+        logger.save()
+
+    def _finish(self, logger: Any, summary: Mapping[str, Any], failed: bool) -> None:
+        # The rows have the metrics of training and validation already.
+        values = {name: value for name, value in summary.items() if not name.startswith(("train/", "val/"))}
+        if (best := summary.get("best_epoch")) is not None:
+            logger.log_metrics(values, step=int(best))
+        logger.finalize("failed" if failed else "success")
+
+    def _advice(self) -> str:
+        """Returns what the user can do about an error later, as a further sentence, or an empty string."""
+        return ""
+
+    def _close(self, logger: Any) -> None:
+        """Releases what the logger holds after an error."""
+
+    def _switch_off(self, error: Exception) -> None:
+        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+        print(
+            f"{self.title}: {reason}; the run continues without it, its own record is in {self.directory}."
+            f"{self._advice()}"
+        )
+        logger, self._logger = self._logger, None
+        with suppress(Exception):  # the first error has been printed
+            self._close(logger)
+
+
+def summarize(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a `result.json` by names such as `val/accuracy`, `seconds/total` and `latency_ms/one`."""
+    summary: dict[str, Any] = {"best_epoch": result.get("best_epoch"), **result.get("metrics", {})}
+    for name in ("seconds", "parameters", "latency_ms", "tokens_per_second", "peak_memory_bytes"):
+        value = result.get(name)
+        summary |= {f"{name}/{key}": x for key, x in value.items()} if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in summary.items() if value is not None}

@@ -1,0 +1,185 @@
+"""Uploads of runs that W&B's server does not have, by W&B's own `wandb sync`."""
+
+from __future__ import annotations
+
+import netrc
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from sentattn import run as record
+from sentattn.errors import RunError
+
+ANSWER_SECONDS = 10.0
+STUDY = "study.db"
+"""The folder of a study has this file instead of a run's settings."""
+
+_ADDRESS = re.compile(r"https?://\S+/runs/\S+")
+_PREFIX = re.compile(r"^(?:wandb:\s*)?(?:ERROR\s*)?(?:\[[^\]]*\]\s*)?")
+
+
+class NotUploaded(Exception):  # noqa: N818 - an outcome of one run, next to those that were uploaded
+    """A run that was not uploaded.
+
+    Args:
+        kind: The kind of fault.
+        reason: The reason in words.
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class LocalRun(NamedTuple):
+    """A run of which W&B keeps files in its directory.
+
+    Attributes:
+        directory: The run directory.
+        host: The server that the run was trained for; None for that of the environment.
+    """
+
+    directory: Path
+    host: str | None
+
+    @property
+    def folders(self) -> list[Path]:
+        """W&B's folders of the run in the order of time: one, and another for each time that it was resumed."""
+        folders = [path for path in (self.directory / "wandb").glob("*run-*-*") if path.is_dir()]
+        return sorted(folders, key=lambda path: path.name.removeprefix("offline-"))
+
+
+def marker(folder: Path) -> Path:
+    """Returns the file that marks a folder of an online run as not uploaded to its end."""
+    return folder / "unsent"
+
+
+def has_key(host: str | None) -> bool:
+    """Returns whether an API key is configured, without asking for one.
+
+    Args:
+        host: Address of W&B's server; None is `WANDB_BASE_URL` or W&B's own.
+    """
+    import wandb
+
+    if os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key:
+        return True
+    try:
+        logins = netrc.netrc(os.environ.get("NETRC"))
+    except (OSError, netrc.NetrcParseError):
+        return False
+    return logins.authenticators(urlsplit(_address(host)).netloc) is not None
+
+
+def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
+    """Returns the runs in folders of which W&B keeps files, each once."""
+    paths = sorted(path.parent for folder in folders for name in (record.CONFIG, STUDY) for path in folder.rglob(name))
+    unique = {path.resolve(): path for path in paths}.values()
+    return [run for path in unique if (run := LocalRun(path, _host(path))).folders]
+
+
+def upload(run: LocalRun, *, minutes: float) -> str:
+    """Uploads what the server does not have of a run.
+
+    Args:
+        run: The run.
+        minutes: Longest time for it.
+
+    Returns:
+        The outcome in words, such as the run's address.
+
+    Raises:
+        NotUploaded: With the reason.
+    """
+    if any(next(folder.glob("run-*.wandb"), None) is None for folder in run.folders):
+        raise NotUploaded("not_found", f"a folder in {run.directory / 'wandb'} has no file of W&B's")
+    folders = _pending(run.folders)
+    if not folders:
+        return "uploaded before"
+    if not has_key(run.host):
+        raise NotUploaded("missing", "no key is configured; `wandb login` asks for one and stores it")
+    environment = _environment(run)
+    if error := find_connection_error(environment["WANDB_BASE_URL"]):  # W&B would try again for days
+        raise NotUploaded("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")
+    command = [sys.executable, "-m", "wandb", "sync", "--include-online", *map(str, folders)]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 * minutes)
+    except subprocess.TimeoutExpired:
+        raise NotUploaded("network", f"it did not end within {minutes:g} minutes; minutes= allows more") from None
+    output = f"{done.stdout}\n{done.stderr}"
+    for folder in folders:
+        if not _is_synced(folder):
+            raise NotUploaded("failed", _reason(output))
+        marker(folder).unlink(missing_ok=True)
+    address = _ADDRESS.findall(output)
+    return f"uploaded to {address[-1]}" if address else "uploaded"
+
+
+def _is_synced(folder: Path) -> bool:
+    """Returns whether W&B has put its mark next to the file that it has uploaded."""
+    return any(folder.glob("run-*.wandb.synced"))
+
+
+def _pending(folders: Sequence[Path]) -> list[Path]:
+    """Returns the folders after the last one that was uploaded."""
+    synced = [place for place, folder in enumerate(folders, start=1) if _is_synced(folder)]
+    later = folders[max(synced, default=0) :]
+    return [folder for folder in later if folder.name.startswith("offline-") or marker(folder).is_file()]
+
+
+def _host(directory: Path) -> str | None:
+    """Returns the address of the server in a run's settings; a study is logged where its trials are."""
+    if (directory / STUDY).is_file():
+        directory = next((path.parent for path in directory.glob(f"trials/*/{record.CONFIG}")), directory)
+    try:
+        logger: Any = record.Run(directory).settings.get("logger")
+    except RunError:
+        return None
+    host = logger.get("host") if isinstance(logger, Mapping) else None
+    return str(host) if host else None
+
+
+def _address(host: str | None) -> str:
+    import wandb
+
+    return host or os.environ.get("WANDB_BASE_URL") or str(wandb.setup().settings.base_url)
+
+
+def _environment(run: LocalRun) -> dict[str, str]:
+    changed = {
+        "WANDB_BASE_URL": _address(run.host),
+        "WANDB_ERROR_REPORTING": "false",
+        "WANDB_MODE": "online",
+        "WANDB_DIR": str(run.directory),  # where it writes its log, which otherwise goes to the working folder
+    }
+    # With these the command would share W&B's process of this program, and print nothing.
+    return {
+        name: value for name, value in os.environ.items() if name not in ("WANDB_SILENT", "WANDB_SERVICE")
+    } | changed
+
+
+@cache
+def find_connection_error(address: str) -> str:
+    """Returns why a server does not answer at all, or an empty string; each server is asked once."""
+    try:
+        with urllib.request.urlopen(address, timeout=ANSWER_SECONDS):  # noqa: S310 - an address of the user's own
+            return ""
+    except urllib.error.HTTPError:
+        return ""  # an answer
+    except (OSError, ValueError) as error:
+        return str(error)
+
+
+def _reason(output: str) -> str:
+    """Returns the error that W&B printed, or else the last thing it printed."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "ERROR" in line or "Error" in line] or lines[-1:]
+    return _PREFIX.sub("", errors[0]).rstrip(".") if errors else "W&B did not say why"

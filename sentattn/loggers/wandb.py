@@ -1,0 +1,156 @@
+"""Weights & Biases behind the guard."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytorch_lightning.loggers import WandbLogger
+
+from sentattn.loggers import upload
+from sentattn.loggers.guard import Guard
+
+if TYPE_CHECKING:
+    import wandb
+
+INIT_SECONDS = 15.0
+FINISH_SECONDS = 60.0
+
+
+class WandbGuard(Guard):
+    """Logs to Weights & Biases.
+
+    Online where a key is configured, else offline at once, without a question and without waiting. W&B's step is the
+    epoch, so a row there is an epoch; the summary has the values of the best epoch. A resumed run continues under its
+    id; offline it writes a further file of the same id, and an upload sends all of them in order.
+
+    Args:
+        directory: The run directory; W&B's files go to `wandb/` in it.
+        mode: `auto`, `online` or `offline`; the environment's `WANDB_MODE` overrides `auto`.
+        host: Address of W&B's server; None is `WANDB_BASE_URL` or W&B's own.
+        axes: The metric that is the x-axis of each group of metrics, by the group's name.
+        examples: Validation rows whose attention is drawn after each epoch.
+        texts: Texts whose attention is drawn after each epoch.
+        table: Validation rows in the table of predictions.
+        run: What `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        mode: Literal["auto", "online", "offline"],
+        host: str | None,
+        axes: Mapping[str, str],
+        examples: int = 0,
+        texts: Sequence[str] = (),
+        table: int = 0,
+        **run: Any,
+    ) -> None:
+        super().__init__("W&B", self._open, directory=directory)
+        self.examples = examples
+        self.texts = tuple(texts)
+        self.table = table
+        self._mode = mode
+        self._host = host
+        self._axes = axes
+        self._init = {"dir": str(directory), "reinit": "create_new", **run}
+
+    def log_media(self, make: Callable[[], Mapping[str, Any]], *, epoch: int, during_epoch: bool = False) -> None:
+        """Logs pictures or tables.
+
+        Args:
+            make: Makes W&B's objects by name; an error in it switches off the logger alone.
+            epoch: The epoch that they show, from 1 on.
+            during_epoch: Whether they are part of the row of an epoch that has not ended.
+        """
+        step = {"step": epoch} if during_epoch else {}
+        self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}, **step), None)
+
+    def log_config(self, values: Mapping[str, Any]) -> None:
+        """Adds values to the top of the run's config, where W&B's panels find them by their names."""
+        self.attempt(lambda logger: logger.experiment.config.update(dict(values), allow_val_change=True), None)
+
+    def add_tag(self, tag: str) -> None:
+        """Adds a tag to the run."""
+        self.attempt(lambda logger: _add_tag(logger.experiment, tag), None)
+
+    def _open(self) -> WandbLogger:
+        # W&B reports its own errors to its makers, and would make every program wait for that at its end.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        os.environ.setdefault("WANDB_SILENT", "true")
+        import wandb
+
+        mode: str = self._mode
+        if mode == "auto":
+            mode = os.environ.get("WANDB_MODE") or ("online" if upload.has_key(self._host) else "offline")
+        try:
+            run = self._init_run(mode)
+        except Exception as error:
+            if mode == "offline":
+                raise
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            print(f"W&B: the server did not accept the run ({reason}); it is logged offline instead.")
+            with suppress(SystemExit):
+                wandb.teardown()  # W&B's process holds the id of the run that it could not open
+            run = self._init_run("offline")
+        for group, axis in self._axes.items():
+            run.define_metric(axis)
+            run.define_metric(f"{group}/*", step_metric=axis)
+        if not run.offline:
+            upload.marker(_folder(run)).touch()
+        # A logger that opens the run itself puts `trainer/global_step` on every x-axis.
+        return WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
+
+    def _init_run(self, mode: Any) -> wandb.Run:
+        import wandb
+
+        settings = wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=INIT_SECONDS,
+            finish_timeout=FINISH_SECONDS,
+            finish_timeout_raises=True,
+        )
+        if self._host:
+            settings.base_url = self._host
+        return wandb.init(mode=mode, settings=settings, **self._init)
+
+    def _describe_location(self, logger: Any) -> str:
+        if not logger.experiment.offline:
+            return str(logger.experiment.url)
+        directory = self.directory
+        shown = directory.relative_to(Path.cwd()) if directory.is_relative_to(Path.cwd()) else directory
+        return f"offline, in {shown / 'wandb'}; upload it later with: python -m sentattn.sync {shown}"
+
+    def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
+        logger.experiment.log({**row, "epoch": epoch}, step=epoch, commit=True)
+
+    def _finish(self, logger: Any, summary: Mapping[str, Any], failed: bool) -> None:
+        run = logger.experiment
+        run.summary.update(dict(summary))
+        try:
+            run.finish(exit_code=int(failed))
+        except TimeoutError:
+            raise TimeoutError(f"the upload did not end within {FINISH_SECONDS:.0f} s") from None
+        upload.marker(_folder(run)).unlink(missing_ok=True)
+
+    def _advice(self) -> str:
+        logger: Any = self._logger
+        online = logger is not None and not logger.experiment.offline
+        return f" Upload the rest later with: python -m sentattn.sync {self.directory}" if online else ""
+
+    def _close(self, logger: Any) -> None:
+        if logger is not None:
+            logger.experiment.finish(exit_code=1)
+
+
+def _folder(run: wandb.Run) -> Path:
+    return Path(run.dir).parent
+
+
+def _add_tag(run: wandb.Run, tag: str) -> None:
+    run.tags = (*(run.tags or ()), tag)

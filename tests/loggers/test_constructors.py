@@ -1,0 +1,132 @@
+"""TensorBoard, CSV and MLflow next to the record: what they have, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tiny import tiny
+
+from sentattn import build
+from sentattn.config.compose import compose
+from sentattn.errors import SettingError
+from sentattn.loggers import constructors, require_package
+from sentattn.loggers.guard import Guard
+from sentattn.training.fitting import fit
+
+SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accuracy": 0.75, "parameters/total": 321}
+
+
+def open_logger(directory: Path, name: str, *extra: str, resumed: bool = False) -> Guard:
+    settings = compose(tiny(f"logger={name}", *extra))
+    logger = build.build_logger(settings, directory, setting="5e77", resumed=resumed)
+    assert isinstance(logger, Guard)
+    return logger
+
+
+def log(logger: Guard, *epochs: int) -> None:
+    """Logs epochs as Lightning does: validation, then training."""
+    for epoch in epochs:
+        logger.log_metrics({"val/accuracy": epoch / 10, "epoch": epoch - 1}, step=99)
+        logger.log_metrics({"train/loss": 1 / epoch, "epoch": epoch - 1}, step=99)
+
+
+def curve(directory: Path, name: str, metric: str = "train/loss") -> list[tuple[int, float]]:
+    """The values of a metric by step, as a logger has them."""
+    if name == "csv":
+        with (directory / "csv" / "metrics.csv").open() as file:
+            return [(int(line["step"]), float(line[metric])) for line in csv.DictReader(file) if line[metric]]
+    if name == "tensorboard":
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        events = EventAccumulator(str(directory / "tensorboard"))
+        events.Reload()
+        return [(one.step, one.value) for one in events.Scalars(metric)]
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{directory / 'mlflow.db'}")
+    [run] = client.search_runs([client.get_experiment_by_name("sentattn").experiment_id])
+    return [(one.step, one.value) for one in client.get_metric_history(run.info.run_id, metric)]
+
+
+def test_csv_of_a_training_has_a_line_an_epoch_and_the_settings(tmp_path: Path) -> None:
+    run = fit(tiny(f"output_dir={tmp_path}", "logger=csv"))
+    with (run.path / "csv" / "metrics.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    for row in map(json.loads, (run.path / "metrics.jsonl").read_text().splitlines()):
+        [line] = [line for line in lines if int(line["step"]) == row["epoch"] and line["val/accuracy"]]
+        metrics = {name: value for name, value in row.items() if "/" in name}
+        assert {name: float(line[name]) for name in metrics} == pytest.approx(metrics)
+    [tested] = [line for line in lines if line["test/accuracy"]]
+    assert int(tested["step"]) == float(tested["best_epoch"]) == run.result["best_epoch"]
+    assert float(tested["test/accuracy"]) == pytest.approx(run.metrics["test/accuracy"])
+    assert float(tested["seconds/total"]) > 0
+    config = yaml.unsafe_load((run.path / "csv" / "hparams.yaml").read_text())
+    assert config["model"]["attention"] == run.settings["model"]["attention"]
+    assert config["setting"] == run.result["setting"]
+
+
+@pytest.mark.parametrize("name", ["csv", "tensorboard", "mlflow"])
+def test_a_resumed_run_has_each_epoch_once_and_the_test_at_the_best_epoch(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = open_logger(tmp_path, name)
+    log(first, 1, 2)
+    first.finish({"best_epoch": None}, failed=True)
+    second = open_logger(tmp_path, name, resumed=True)
+    log(second, 3)
+    second.finish(SUMMARY)
+    assert curve(tmp_path, name) == [(epoch, pytest.approx(1 / epoch)) for epoch in (1, 2, 3)]
+    assert curve(tmp_path, name, "val/accuracy") == [(epoch, pytest.approx(epoch / 10)) for epoch in (1, 2, 3)]
+    assert curve(tmp_path, name, "test/accuracy") == [(2, 0.75)]
+    assert curve(tmp_path, name, "parameters/total") == [(2, 321)]
+    shown = capfd.readouterr()
+    assert len(shown.out.splitlines()) == 2
+    assert "INFO" not in shown.err
+
+
+def test_tensorboard_has_the_settings(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logger = open_logger(tmp_path, "tensorboard")
+    logger.finish(SUMMARY)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    text = events.Tensors("config/text_summary")[0].tensor_proto.string_val[0].decode()
+    written = yaml.safe_load(text.removeprefix("```yaml\n").removesuffix("```"))
+    assert written == compose(tiny("logger=tensorboard"))
+    assert (tmp_path / "tensorboard" / "hparams.yaml").is_file()
+
+
+def test_mlflow_has_the_settings_and_the_experiment(tmp_path: Path) -> None:
+    from mlflow.tracking import MlflowClient
+
+    open_logger(tmp_path, "mlflow", "logger.experiment=mine").finish(SUMMARY)
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    [run] = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
+    assert (run.info.run_name, run.info.status, run.data.params["seed"]) == (tmp_path.name, "FINISHED", "0")
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(constructors, "find_spec", lambda package: None)
+    node: dict[str, Any] = compose([f"logger={name}"])["logger"]
+    with pytest.raises(SettingError) as caught:
+        require_package(node)
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("logger", "package")
+    assert f"pip install 'sentattn[{name}]'" in fault.message
+    require_package(compose(["logger=csv"])["logger"])
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["logger=csv logger.project=x", "logger=tensorboard logger.directory=x", "logger=mlflow logger.mode=offline"],
+)
+def test_settings_without_effect_are_refused(typed: str) -> None:
+    with pytest.raises(SettingError):
+        compose(typed.split())

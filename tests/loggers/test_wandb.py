@@ -1,0 +1,269 @@
+"""W&B next to the record: what an offline run has, and what a server gets of a run and of one that was resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import wandb
+from tiny import tiny
+from wandb_reader import read, records, table
+from wandb_server import serving
+
+import sentattn
+from sentattn.config.compose import compose, setting_hash
+from sentattn.errors import SettingError
+from sentattn.loggers import upload, wandb_logger
+from sentattn.loggers.wandb import WandbGuard
+from sentattn.run import Run
+from sentattn.training.fitting import fit
+
+SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": ["try"]}
+KEY = "a" * 40
+
+
+def logger(directory: Path, **extra: Any) -> WandbGuard:
+    return wandb_logger(**{"directory": directory, "settings": SETTINGS, "setting": "5e77", **extra})
+
+
+def log(logger: WandbGuard, *epochs: int) -> None:
+    """Logs epochs as Lightning does: validation, then training."""
+    for epoch in epochs:
+        logger.log_metrics({"val/accuracy": epoch / 10, "epoch": epoch - 1}, step=7)
+        logger.log_metrics({"train/loss": 1 / epoch, "epoch": epoch - 1}, step=7)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    settings = ["logger=wandb", "tags=[try]", "logger.examples=3", "logger.texts=[Slow but wonderful.]"]
+    return fit(tiny(f"output_dir={tmp_path_factory.mktemp('outputs')}", *settings, "logger.table=7"))
+
+
+@pytest.fixture(scope="module")
+def logged(run: Run) -> dict[str, Any]:
+    return read(run.path)
+
+
+def test_offline_run_has_settings_group_tags_and_job_type(run: Run, logged: dict[str, Any]) -> None:
+    assert logged["config"]["model"]["attention"]["hops"] == run.settings["model"]["attention"]["hops"]
+    assert logged["config"]["seed"] == 0
+    assert logged["config"]["setting"] == run.result["setting"]
+    assert {"structured", "demo", "try"} == set(logged["run"].tags)
+    assert logged["run"].run_group == f"demo-structured-{run.result['setting']}"
+    assert logged["run"].job_type == "train"
+    assert logged["run"].run_id == run.path.name
+    assert logged["run"].display_name == f"structured-demo-{run.path.name}"
+    assert logged["exit_code"] == 0
+
+
+def test_config_has_the_parts_of_the_model_by_name(logged: dict[str, Any]) -> None:
+    parts = {name: logged["config"][name] for name in ("embedding", "encoder", "attention", "pooling")}
+    assert parts == {"embedding": "words", "encoder": "bilstm", "attention": "structured", "pooling": "flatten"}
+
+
+def test_a_row_is_an_epoch_and_has_the_metrics_of_the_record(run: Run, logged: dict[str, Any]) -> None:
+    recorded = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    rows = [row for row in logged["history"] if "val/accuracy" in row]
+    assert [row["epoch"] for row in rows] == [row["_step"] for row in rows] == [1, 2]
+    for row, line in zip(rows, recorded, strict=True):
+        metrics = {name: value for name, value in line.items() if "/" in name}
+        assert {"train/loss", "train/gradient_norm", "train/tokens_per_second", "val/accuracy"} <= metrics.keys()
+        assert {name: row[name] for name in metrics} == pytest.approx(metrics, rel=1e-6)
+
+
+def test_the_epoch_is_the_axis_of_all_metrics_and_the_only_step(run: Run, logged: dict[str, Any]) -> None:
+    [path] = run.path.glob("wandb/offline-run-*/run-*.wandb")
+    metrics = [record.metric for record in records(path) if record.WhichOneof("record_type") == "metric"]
+    axes = {metric.glob_name or metric.name: metric.step_metric for metric in metrics}
+    assert {axes[group] for group in ("train/*", "val/*", "attention/*")} == {"epoch"}
+    assert set(axes.values()) == {"", "epoch"}
+    assert not any("global_step" in name for name in [*axes, *(name for row in logged["history"] for name in row)])
+
+
+def test_summary_has_the_best_epoch_and_the_costs(run: Run, logged: dict[str, Any]) -> None:
+    summary, result = logged["summary"], run.result
+    assert summary["best_epoch"] == result["best_epoch"]
+    for name in ("val/accuracy", "test/accuracy", "train/loss"):
+        assert summary[name] == pytest.approx(run.metrics[name])
+    for name in ("peak_memory_bytes", "tokens_per_second"):
+        assert summary[name] == pytest.approx(result[name])
+    for name in ("seconds/train", "seconds/total", "parameters/total", "latency_ms/one", "latency_ms/batch"):
+        group, _, key = name.partition("/")
+        assert summary[name] == pytest.approx(result[group][key])
+
+
+def test_each_epoch_has_its_heat_maps(run: Run, logged: dict[str, Any]) -> None:
+    rows = [row for row in logged["history"] if "val/accuracy" in row]
+    names = {name.removesuffix(".path") for name in rows[0] if re.fullmatch(r"attention/.*\.path", name)}
+    assert len(names) == 4
+    assert "attention/text_1" in names
+    for row in rows:
+        for name in names:
+            [picture] = run.path.glob(f"wandb/offline-run-*/files/{row[f'{name}.path']}")
+            assert picture.read_bytes().startswith(b"\x89PNG")
+    assert len({row["attention/text_1.sha256"] for row in rows}) == 2  # the weights have changed
+
+
+def test_confusion_matrix_counts_the_recorded_predictions(run: Run, logged: dict[str, Any]) -> None:
+    [row] = [row for row in logged["history"] if "val/confusion_matrix_table.path" in row]
+    assert row["epoch"] == run.result["best_epoch"]
+    recorded = pq.read_table(run.path / "predictions.parquet").to_pylist()
+    names = ("negative", "positive")
+    for split in ("val", "test"):
+        counted = Counter((one["label"], one["predicted"]) for one in recorded if one["split"] == split)
+        cells = table(run.path, row, f"{split}/confusion_matrix_table")
+        assert {(names.index(a), names.index(p)): n for a, p, n in cells if n} == counted
+        panel = logged["config"][f"_wandb.visualize.{split}/confusion_matrix"]
+        assert panel["panel_config"]["panelDefId"] == "wandb/confusion_matrix/v1"
+
+
+def test_table_has_rows_with_what_was_predicted(run: Run, logged: dict[str, Any]) -> None:
+    [row] = [row for row in logged["history"] if "val/predictions.path" in row]
+    cells = table(run.path, row, "val/predictions")
+    assert len(cells) == 7
+    predictions = pq.read_table(run.path / "predictions.parquet").to_pylist()
+    recorded = {one["row"]: one for one in predictions if one["split"] == "val"}
+    classifier = sentattn.load(run.path)
+    for position, text, label, predicted, probability in cells:
+        one = recorded[position]
+        assert label == ("negative", "positive")[one["label"]]
+        assert predicted == ("negative", "positive")[one["predicted"]]
+        assert probability == pytest.approx(max(one["probabilities"]))
+        assert classifier.predict([text])[0].probabilities[predicted] == pytest.approx(probability, abs=1e-5)
+
+
+def test_switched_off_nothing_is_drawn(tmp_path: Path) -> None:
+    off = ["logger.examples=0", "logger.table=0", "test=false"]
+    run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb", "trainer.max_epochs=1", *off))
+    names = {name for row in read(run.path)["history"] for name in row}
+    assert not any(name.startswith(("attention/", "val/predictions", "test/")) for name in names)
+    assert "val/confusion_matrix_table.path" in names
+
+
+def test_the_upload_is_printed_as_our_own_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    offline = logger(tmp_path)
+    offline.start()
+    offline.finish({})
+    shown = capfd.readouterr()
+    assert f"python -m sentattn.sync {tmp_path}" in shown.out
+    assert len(shown.out.splitlines()) == 1
+    assert shown.err == ""
+
+
+def test_seeds_of_a_setting_share_a_group_and_other_settings_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[dict[str, Any]] = []
+    monkeypatch.setattr(wandb, "init", lambda **arguments: opened.append(arguments) or 1 / 0)
+
+    def group(*typed: str) -> str:
+        settings = compose(tiny(*typed))
+        logger(Path("x"), settings=settings, setting=setting_hash(settings)).start()
+        return str(opened[-1]["group"])
+
+    assert group("seed=1") == group("seed=2") == group("seed=3", "logger=wandb", "logger.job_type=trial")
+    assert group("seed=1") != group("seed=1", "model.attention.hops=3")
+    assert group("group=mine") == "mine"
+
+
+def test_job_type_can_be_set_and_tags_name_the_parts_that_differ(tmp_path: Path) -> None:
+    settings = compose(["model/attention=feedforward", "tags=[try]"])
+    offline = logger(tmp_path, job_type="probe", settings=settings)
+    offline.start()
+    offline.finish({})
+    logged = read(tmp_path)
+    assert logged["run"].job_type == "probe"
+    assert set(logged["run"].tags) == {"structured", "attention=feedforward", "demo", "try"}
+    assert logged["run"].display_name.startswith("structured, attention=feedforward-demo-")
+    assert logged["config"]["attention"] == "feedforward"
+
+
+def test_a_resumed_offline_run_is_a_further_file_of_its_id(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "20260101-000000-abcd"
+    directory.mkdir()
+    for epochs, resumed in (((1, 2), False), ((3,), True)):
+        offline = logger(directory, resumed=resumed)
+        offline.start()
+        log(offline, *epochs)
+        offline.finish({"best_epoch": epochs[-1]}, failed=not resumed)
+    assert len(upload.LocalRun(directory, None).folders) == 2
+    logged = read(directory)
+    assert logged["run"].run_id == directory.name
+    assert [(row["_step"], row["epoch"], row["val/accuracy"]) for row in logged["history"]] == [(3, 3, 0.3)]
+    assert logged["exit_code"] == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_a_resumed_online_run_continues_under_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    with serving() as server:
+        for epochs, resumed in (((1, 2), False), ((2, 3), True)):  # the second epoch is trained again after a crash
+            online = logger(tmp_path, mode="online", host=server.address, resumed=resumed, job_type="probe")
+            online.start()
+            log(online, *epochs)
+            online.finish({"best_epoch": epochs[-1]}, failed=not resumed)
+        [run] = server.runs.values()
+    wandb.teardown()
+    assert [(row["_step"], row["epoch"], row["val/accuracy"]) for row in run.history] == [
+        (1, 1, 0.1),
+        (2, 2, 0.2),
+        (3, 3, 0.3),
+    ]
+    assert run.complete
+    assert run.arguments["jobType"] == "probe"
+    assert run.arguments["groupName"] == "demo-mean-5e77"
+    assert set(run.arguments["tags"]) == {"mean", "demo", "try"}
+    assert not list(tmp_path.glob("wandb/*/unsent"))
+
+
+def test_an_online_run_goes_to_the_server_with_its_pictures_and_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    with serving() as server:
+        online = ["logger=wandb", "logger.mode=online", f"logger.host={server.address}", "logger.examples=1"]
+        run = fit(tiny(f"output_dir={tmp_path}", *online))
+        [(name, uploaded)] = server.runs.items()
+        shown = capfd.readouterr()
+        printed = [line for line in shown.out.splitlines() if line.startswith("W&B")]
+        assert printed == [f"W&B: {server.address}/someone/sentattn/runs/{run.path.name}"]
+    wandb.teardown()
+    assert KEY not in shown.out + shown.err
+    assert name == run.path.name
+    assert [row["epoch"] for row in uploaded.history if "val/accuracy" in row] == [1, 2]
+    assert uploaded.complete
+    assert len([file for file in uploaded.files if file.startswith("media/images/attention/")]) == 2
+    tables = {artifact.removeprefix(f"run-{name}-").partition("-")[0] for artifact in server.artifacts}
+    assert tables == {"valconfusion_matrix_table", "testconfusion_matrix_table", "valpredictions"}
+
+
+def test_a_host_is_an_address() -> None:
+    with pytest.raises(SettingError) as caught:
+        logger(Path("x"), host="wandb.example.org")
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("logger.host", "type")]
+
+
+@pytest.mark.parametrize(
+    ("key", "netrc", "host", "expected"),
+    [
+        (None, "", None, False),
+        (KEY, "", None, True),
+        (None, f"machine api.wandb.ai login user password {KEY}\n", None, True),
+        (None, f"machine api.wandb.ai login user password {KEY}\n", "https://wandb.example.org", False),
+        (None, f"machine wandb.example.org login user password {KEY}\n", "https://wandb.example.org", True),
+        (None, "machine example.org login user password x\n", None, False),
+        (None, "nonsense", None, False),
+    ],
+)
+def test_online_only_where_a_key_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, netrc: str, host: str | None, expected: bool
+) -> None:
+    (tmp_path / "netrc").write_text(netrc)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    if key:
+        monkeypatch.setenv("WANDB_API_KEY", key)
+    assert upload.has_key(host) is expected
