@@ -56,7 +56,7 @@ def files(kind: str) -> list[tuple[str, ...]]:
     from sentattn.config.groups import comment, conf_dir
 
     folder = conf_dir().parent / "sweeps" if kind == "sweeps" else conf_dir() / GROUPS[kind]
-    return [(file.stem, comment(file)) for file in sorted(folder.glob("*.yaml"))]
+    return [(file.stem, comment(file)) for file in sorted(folder.glob("[!_]*.yaml"))]
 
 
 def runs(output_dir: Path) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
@@ -62,8 +62,8 @@ class Choices:
         return _groups(self.folders[0])
 
     def names(self, group: str) -> list[str]:
-        """The choices of a group."""
-        return sorted({file.stem for folder in self.folders for file in (folder / group).glob("*.yaml")})
+        """The choices of a group. A file `_NAME.yaml` is no choice: others include it in their defaults."""
+        return sorted({file.stem for folder in self.folders for file in (folder / group).glob("[!_]*.yaml")})
 
     def file(self, group: str, name: str) -> Path:
         """The file of a choice."""
@@ -114,7 +114,7 @@ def _groups(folder: Path) -> tuple[str, ...]:
 
 
 def load(file: Path) -> Mapping[str, Any]:
-    """Returns a YAML file's mapping, references unresolved.
+    """Returns a YAML file's mapping on top of those of the files `_NAME` in its defaults, references unresolved.
 
     Raises:
         SettingError: If it cannot be read.
@@ -126,12 +126,23 @@ def load(file: Path) -> Mapping[str, Any]:
 def _load(file: Path, _: int) -> Mapping[str, Any]:
     """Reads a file once for each time it was changed."""
     try:
-        loaded = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        loaded = OmegaConf.load(file)
+        if isinstance(loaded, DictConfig) and (included := _included(file, loaded)):
+            loaded = OmegaConf.merge(*included, loaded)
+        content = OmegaConf.to_container(loaded, resolve=False)
     except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
         raise SettingError(f"{file} cannot be read: {' '.join(str(error).split())}.") from error
-    if not isinstance(loaded, dict):
+    if not isinstance(content, dict):
         raise SettingError(f"{file} holds no settings: it needs lines `key: value`.")
-    return {str(key): value for key, value in loaded.items()}
+    return {str(key): value for key, value in content.items()}
+
+
+def _included(file: Path, content: DictConfig) -> list[dict[str, Any]]:
+    """Returns the nodes of the files `_NAME` in a file's defaults: of its own folder, or of the package's."""
+    names = [entry for entry in content.get("defaults") or () if isinstance(entry, str) and entry != "_self_"]
+    paths = [folder / f"{name}.yaml" for name in names for folder in (file.parent, conf_dir() / file.parent.name)]
+    group = file.parent.name
+    return [{group: load(path)} for path in paths if path.name.startswith("_") and path.is_file()]
 
 
 def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:

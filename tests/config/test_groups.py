@@ -10,7 +10,7 @@ from sentattn.config.compose import compose
 from sentattn.config.groups import QUIRKS, Choices, at, comment, conf_dir, defaults, load
 from sentattn.errors import SettingError
 
-FILES = sorted(conf_dir().glob("**/*.yaml"))
+FILES = sorted(conf_dir().glob("**/[!_]*.yaml"))
 PARTS = [file for file in FILES if file.parent not in (conf_dir(), conf_dir() / QUIRKS)]
 
 BESIDE_SLOTS = {
@@ -33,6 +33,16 @@ def test_each_choice_composes(file: Path) -> None:
     settings = compose([f"{group}={file.stem}", *needed])
     target = load(file).get("_target_")
     assert target is None or at(settings, group.replace("/", "."))["_target_"] == target
+
+
+def test_what_the_data_sets_share_is_no_choice_of_its_own() -> None:
+    assert Choices.of().names("data") == ["demo", "imdb", "table", "yelp"]
+    assert {name: Choices.of().node("data", name)["batch_size"] for name in ("demo", "table")} == {
+        "demo": 64,
+        "table": 64,
+    }
+    with pytest.raises(SettingError):
+        compose(["data=_base"])
 
 
 @pytest.mark.parametrize("file", sorted((conf_dir() / "experiment").glob("*.yaml")), ids=lambda file: file.stem)
