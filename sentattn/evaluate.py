@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> None:
     from sentattn.config.compose import override
+    from sentattn.data import tables
     from sentattn.run import find, write_atomically
 
     arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
@@ -48,6 +49,7 @@ def _command(arguments: list[str]) -> None:
     record = find(given["run"], trust=given.get("trust", False))
     settings = override(record.settings, rest, only=["data"], trust=record.trust)
     _keep_columns(settings["data"], record.settings["data"], typed=[word.partition("=")[0] for word in rest])
+    tables.check(settings["data"], split=given.get("split", "test"))
 
     from sentattn.training.evaluating import evaluate
 

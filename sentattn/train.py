@@ -72,11 +72,13 @@ def _command(arguments: list[str]) -> None:
 
 def _answer(arguments: list[str]) -> None:
     from sentattn.config.request import read_request
+    from sentattn.data import tables
 
     rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)
     if show:
         command_line.show(request.settings)
+    tables.check(request.settings["data"])
     if request.check:
         from sentattn.training.forecast.estimate import check
 

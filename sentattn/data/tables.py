@@ -6,6 +6,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -171,7 +172,7 @@ def check(data: Mapping[str, Any], *, split: str | None = None) -> None:
             require_table(path, f"data.{name}")
             next(records(path, [data["text"], data["label"]], COLUMNS_HINT), None)
         except DataError as error:
-            faults += error.faults
+            faults += (replace(fault, key=fault.key or f"data.{name}") for fault in error.faults)
     if faults:
         raise DataError(*faults)
 

@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
-from sentattn.data.tables import ENDINGS, records
+from sentattn.data.tables import ENDINGS, check, records
 from sentattn.errors import DataError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -126,3 +128,45 @@ def test_a_damaged_file_is_refused(tmp_path: Path, keep: int) -> None:
         DataError, match=r"table\.parquet cannot be read as parquet \(.*\); was it written to its end\?"
     ):
         list(records(path, ["review"]))
+
+
+def settings(**changed: object) -> dict[str, object]:
+    target = "sentattn.data.datasets.table.Table"
+    return {"_target_": target, "name": "table", "text": "review", "label": "stars", **changed}
+
+
+def faults(data: dict[str, object], split: str | None = None) -> list[tuple[str, str]]:
+    try:
+        check(data, split=split)
+    except DataError as error:
+        return [(fault.key, fault.kind) for fault in error.faults]
+    return []
+
+
+def test_settings_of_a_table_are_checked_with_the_beginning_of_its_files(tmp_path: Path) -> None:
+    files = {ending: str(write(tmp_path / f"reviews{ending}")) for ending in (".csv", ".jsonl", ".parquet")}
+    for file in files.values():
+        assert faults(settings(train=file, test=file)) == []
+        assert faults(settings(train=file, text="text")) == [("data.train", "missing")]
+    csv_file, missing = files[".csv"], str(tmp_path / "none.csv")
+    assert faults(settings()) == faults(settings(test=csv_file)) == [("data.train", "missing")]
+    assert faults(settings(test=csv_file), "test") == faults(settings(train=missing, test=csv_file), "test") == []
+    assert faults(settings(train=missing, val=missing, val_size=3, classes=["bad"], label="review")) == [
+        ("data.classes", "range"),
+        ("data.text", "conflict"),
+        ("data.val_size", "no_effect"),
+        ("data.train", "not_found"),
+        ("data.val", "not_found"),
+    ]
+    assert faults({"_target_": "sentattn.data.datasets.imdb.Imdb", "path": missing}) == []
+
+
+def test_faults_of_a_table_are_reported_without_torch(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from sentattn import train
+assert train.main(["data=table", "data.train={write(tmp_path / "reviews.csv")}", "data.text=revew"]) == 2
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert "Did you mean 'review'?" in done.stderr

@@ -1,4 +1,4 @@
-"""A table of one's own, whole and faulty."""
+"""A table of the user's own, whole and faulty."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
+from refusals import fault_of
 
 from sentattn.data.datasets.base import Row
 from sentattn.data.datasets.table import TableSource
-from sentattn.errors import DataError
 
 ROWS = [("Good, so good!", "good"), ('Sagt "schön";\naber teuer', "ok"), ("", "bad"), ("Bad.", "bad")]
 
@@ -80,6 +80,18 @@ def test_a_test_file_alone_needs_classes(tmp_path: Path) -> None:
     assert not source.ordered
 
 
+STARS = ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
+
+
+def test_plain_numbers_are_labels_of_a_model_of_stars(tmp_path: Path) -> None:
+    file = write(tmp_path / "test.csv", [("a", "5"), ("b", "1.0"), ("c", "4 stars")])
+    assert [row.label for row in table({"test": file}, classes=STARS, ordered=True).read("test")] == [4, 0, 3]
+    write(file, [("a", "5"), ("b", "0")])
+    fault = fault_of(lambda: list(table({"test": file}, classes=STARS, ordered=True).read("test")))
+    assert (fault.key, fault.kind) == ("data.label", "unknown")
+    assert fault.message.endswith("the label '0' is none of the classes of the model: " + ", ".join(STARS) + ".")
+
+
 def test_a_missing_text_is_an_empty_one(tmp_path: Path) -> None:
     for name in ("train.jsonl", "train.parquet"):
         source = table(write(tmp_path / name, [("a", "x"), (None, "y"), ("b", "y")]))
@@ -105,73 +117,65 @@ def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "sentence"),
+    ("rows", "key", "kind", "fragment"),
     [
-        ([("a", "x"), ("b", None), ("c", "y")], "line 3: there is no label in 'label'; write it in, or take the row"),
-        ([("a", " "), ("b", None), ("c", "y")], "line 2: there is no label in 'label' (rows without one: 2)"),
-        ([("a", "x"), (7, "y")], "line 3: 'text' holds a number (7), no text; is it the column of texts?"),
-        ([("a", "x"), (True, "y")], "line 3: 'text' holds a truth value (True), no text"),
-        ([("a", "x"), (["b"], "y")], "line 3: 'text' holds a list, no text"),
-        ([("a", "x"), ("b", ["y"])], "line 3: the label in 'label' is a list; it must be a word or a number."),
-        ([("a", "x"), ("b", {"y": 1})], "line 3: the label in 'label' is an object; it must be a word or a number."),
-        ([("a", "x"), ("b", "x")], "all 2 rows have the label 'x'"),
-        ([("a", f"user {i}") for i in range(50)], "looks like names of single rows"),
-        ([], "holds no row."),
+        ([("a", "x"), ("b", None), ("c", "y")], "data.label", "missing", "line 3: there is no label in 'label'"),
+        ([("a", " "), ("b", None), ("c", "y")], "data.label", "missing", "line 2: there is no label"),
+        ([("a", " "), ("b", None), ("c", "y")], "data.label", "missing", "(rows without one: 2)"),
+        ([("a", "x"), (7, "y")], "data.text", "type", "line 3: 'text' holds a number (7), no text"),
+        ([("a", "x"), (True, "y")], "data.text", "type", "line 3: 'text' holds a truth value (True), no text"),
+        ([("a", "x"), (["b"], "y")], "data.text", "type", "line 3: 'text' holds a list, no text"),
+        ([("a", "x"), ("b", ["y"])], "data.label", "type", "line 3: the label in 'label' is a list"),
+        ([("a", "x"), ("b", {"y": 1})], "data.label", "type", "line 3: the label in 'label' is an object"),
+        ([("a", "x"), ("b", "x")], "data.label", "range", "all 2 rows have the label 'x'"),
+        ([("a", f"user {i}") for i in range(50)], "data.label", "type", "looks like names of single rows"),
+        ([], "", "missing", "holds no row."),
     ],
 )
-def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], sentence: str) -> None:
+def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], key: str, kind: str, fragment: str) -> None:
     path = write(tmp_path / "train.jsonl", rows)
     path.write_text("\n" + path.read_text())
-    with pytest.raises(DataError) as caught:
-        list(table(path).read("train"))
-    assert str(caught.value).startswith(f"{path}")
-    assert sentence in str(caught.value)
+    fault = fault_of(lambda: list(table(path).read("train")))
+    assert (fault.key, fault.kind) == (key, kind)
+    assert fault.message.startswith(f"{path}")
+    assert fragment in fault.message
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "kind", "fragment"),
     [
-        (
-            {"classes": ["bad", "good"]},
-            r"train\.csv, line 3: the label 'ok' is none of the classes of data\.classes: bad, good\.",
-        ),
-        (
-            {"classes": ["bad", "good", "ok", "god"]},
-            r"data\.classes names 'god', which no row of .*train\.csv has\. Did you mean 'good'\?",
-        ),
-        (
-            {"text": "txt"},
-            r"no column 'txt'; it has 'text', 'label'\. Did you mean 'text'\? Name its columns with data\.text=COLUMN",
-        ),
-        ({"text": "review", "label": "stars"}, "no columns 'review' and 'stars'; it has 'text', 'label'"),
+        ({"classes": ["bad", "good"]}, "unknown", "line 3: the label 'ok' is none of the classes of data.classes"),
+        ({"classes": ["bad", "good", "ok", "god"]}, "unknown", "data.classes names 'god', which no row of "),
+        ({"text": "txt"}, "missing", "Did you mean 'text'? Name its columns with data.text=COLUMN"),
+        ({"text": "review", "label": "stars"}, "missing", "no columns 'review' and 'stars'; it has 'text', 'label'"),
     ],
 )
-def test_settings_that_do_not_fit_the_file(tmp_path: Path, settings: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
-        list(table(write(tmp_path / "train.csv"), **settings).read("train"))
+def test_settings_that_do_not_fit_the_file(tmp_path: Path, settings: dict[str, Any], kind: str, fragment: str) -> None:
+    fault = fault_of(lambda: list(table(write(tmp_path / "train.csv"), **settings).read("train")))
+    assert fault.kind == kind
+    assert fragment in fault.message
 
 
 @pytest.mark.parametrize(
-    ("row", "sentence"),
+    ("row", "message"),
     [
         (("Fine.", "great"), "line 3: the label 'great' is none of the classes of data.train: bad, good, ok."),
         (("Fine.", ""), "line 3: there is no label in 'label'; write it in, or take the row out."),
     ],
 )
-def test_labels_that_training_lacks(tmp_path: Path, row: tuple[str, str], sentence: str) -> None:
+def test_labels_that_training_lacks(tmp_path: Path, row: tuple[str, str], message: str) -> None:
     files = {"train": write(tmp_path / "a.csv"), "test": write(tmp_path / "b.csv", [ROWS[0], row])}
-    with pytest.raises(DataError) as caught:
-        list(table(files).read("test"))
-    assert str(caught.value) == f"{files['test']}, {sentence}"
+    assert fault_of(lambda: list(table(files).read("test"))).message == f"{files['test']}, {message}"
 
 
-def test_files_that_are_not_there_are_told_by_their_setting(tmp_path: Path) -> None:
+def test_missing_files_are_reported_with_their_setting(tmp_path: Path) -> None:
     train = write(tmp_path / "train.csv")
-    with pytest.raises(DataError, match=r"^data\.test=.*/trian\.csv: there is no such file\. Did you mean 'train"):
-        table({"train": train, "test": tmp_path / "trian.csv"})
+    fault = fault_of(lambda: table({"train": train, "test": tmp_path / "trian.csv"}))
+    assert (fault.key, fault.kind) == ("data.test", "not_found")
+    assert "Did you mean 'train.csv'?" in fault.message
     (tmp_path / "book.xlsx").touch()
-    with pytest.raises(DataError, match=r"^data\.train=.*book\.xlsx is a spreadsheet"):
-        table(tmp_path / "book.xlsx")
+    fault = fault_of(lambda: table(tmp_path / "book.xlsx"))
+    assert (fault.key, fault.kind) == ("data.train", "unsupported")
 
 
 def test_a_compressed_table(tmp_path: Path) -> None:
