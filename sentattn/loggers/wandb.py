@@ -8,8 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
+from sentattn.errors import Pruned
 from sentattn.loggers import upload
 from sentattn.loggers.guard import Guard
 
@@ -146,6 +148,25 @@ class WandbGuard(Guard):
     def _close(self, logger: Any) -> None:
         if logger is not None:
             logger.experiment.finish(exit_code=1)
+
+
+class TrialCallback(Callback):
+    """Logs the values that a trial of a sweep tries under their own names, and tags one that was pruned or failed.
+
+    Args:
+        values: What the trial tries, by key.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if isinstance(trainer.logger, WandbGuard):
+            trainer.logger.log_config(self._values)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        if isinstance(trainer.logger, WandbGuard):
+            trainer.logger.add_tag("pruned" if isinstance(exception, Pruned) else "failed")
 
 
 def _folder(run: wandb.Run) -> Path:

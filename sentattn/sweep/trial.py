@@ -18,12 +18,12 @@ from sentattn.config.groups import at
 from sentattn.config.request import read_request
 from sentattn.distributed.devices import place
 from sentattn.errors import SettingError, TrainingError, UserError
+from sentattn.loggers.wandb import TrialCallback
 from sentattn.progress import Progress
 from sentattn.run import Run
 from sentattn.sweep.channel import Channel
 from sentattn.sweep.group import together
 from sentattn.sweep.onlooker import Onlooker
-from sentattn.sweep.report.searched import Searched
 from sentattn.training import fitting, quiet
 
 FEW, DEVICES = 8, "trainer.devices"
@@ -89,7 +89,7 @@ def _train(task: Task, channel: Channel | None) -> list[float] | None:
             {**settings, "seed": seed},
             directory=folder / f"seed-{seed}" if repeats > 1 else folder,
             study=task["study"],
-            callbacks=[Onlooker(channel, compared if repeats == 1 else None), Searched(task["values"])],
+            callbacks=[Onlooker(channel, compared if repeats == 1 else None), TrialCallback(task["values"])],
         )
         if record.result["status"] == "pruned":
             return None

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sentattn.sweep.report.callback import ReportCallback
-from sentattn.sweep.report.mirror import StudyMirror
+from sentattn.sweep.report.wandb import StudyLogger
 
 if TYPE_CHECKING:
     from sentattn.sweep.study import SweepStudy
 
 
-def report_callbacks(study: SweepStudy, stack: ExitStack) -> tuple[ReportCallback, StudyMirror]:
+def report_callbacks(study: SweepStudy, stack: ExitStack) -> tuple[ReportCallback, StudyLogger]:
     """Returns what writes and logs the results of a study; both close with the stack, the report first."""
     report = ReportCallback(study)
-    logger = stack.enter_context(StudyMirror(study, report))
+    logger = stack.enter_context(StudyLogger(study, report))
     return stack.enter_context(report), logger

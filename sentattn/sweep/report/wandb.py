@@ -1,0 +1,221 @@
+"""The study's own run on W&B: its best value so far, importances, contours, the table of trials and the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.records import Record
+from sentattn.sweep.report.callback import ReportCallback, record_of
+from sentattn.sweep.report.figures import Charts
+from sentattn.sweep.report.html import Findings, page
+
+if TYPE_CHECKING:
+    import wandb
+
+    from sentattn.loggers.wandb import WandbGuard
+    from sentattn.sweep.config import Plan
+    from sentattn.sweep.study import SweepStudy
+
+WANDB = "sentattn.loggers.wandb_logger"
+TRIALS, BEST, REACHED = "trials", "best", "reached"
+"""The x-axis, which is the number of trials that have ended, and the groups of metrics over it."""
+MAX_ROWS = 10_000
+
+
+class StudyLogger:
+    """Logs a study to W&B, if its trials are logged there.
+
+    Each trial that ends is a row at once; what the report shows follows whenever the report was written anew. A study
+    that is continued has the id that it began with. W&B is called in a thread, so the scheduler waits for its end only,
+    and behind the guard of all loggers, so that no error ends the sweep.
+
+    Args:
+        study: The study.
+        report: Writes the study's report.
+    """
+
+    def __init__(self, study: SweepStudy, report: ReportCallback) -> None:
+        self._study = study
+        self._report = report
+        self._opened = False
+        self._guard: WandbGuard | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="wandb")
+        self._rows = Rows(study.plan)
+        self._logged: Findings | None = None
+
+    def __enter__(self) -> StudyLogger:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._guard is not None:
+            self.tick()
+            self._thread.submit(self._guard.finish, _summary(self._study))
+        self._thread.shutdown()
+
+    def started(self, trial: RunningTrial) -> None:
+        """Opens the run with the first trial, whose settings say where."""
+        if self._opened or trial.study is not self._study:
+            return
+        self._opened = True
+        from sentattn.config.request import read_request
+
+        settings = read_request(list(trial.arguments)).settings
+        if settings["logger"]["_target_"] == WANDB:
+            records = self._study.records()
+            past = [record for record in records if record.state != "running" and record.number != trial.number]
+            self._guard = study_guard(self._study, settings, records, resumed=bool(past))
+            self._thread.submit(self._guard.start)
+            self._submit(lambda run: self._rows.log_past(run, past))
+
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
+        """Does nothing: the trial has a run of its own."""
+
+    def message(self, text: str) -> None:
+        """Does nothing."""
+
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """Logs a trial of this study that has ended."""
+        if trial.study is self._study:
+            record = record_of(trial, outcome)
+            self._submit(lambda run: self._rows.log(run, record))
+
+    def tick(self) -> float | None:
+        """Logs what the report shows, if it was written anew."""
+        findings = self._report.findings
+        if findings is not None and findings is not self._logged:
+            self._logged = findings
+            self._submit(lambda run: run.log({TRIALS: self._rows.count, **media(findings)}))
+        return None
+
+    def _submit(self, action: Callable[[wandb.Run], None]) -> None:
+        """Calls W&B in the thread; an error there switches the logger off and costs one line."""
+        if (guard := self._guard) is not None:
+            self._thread.submit(guard.attempt, lambda logger: action(logger.experiment), None)
+
+
+class Rows:
+    """The rows of a study's run: one for each trial that has ended, with the best value so far.
+
+    Args:
+        plan: The sweep.
+
+    Attributes:
+        count: Number of trials so far.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._best: float | None = None
+        self.count = 0
+
+    def log(self, run: wandb.Run, record: Record) -> None:
+        """Logs a trial."""
+        run.log(self._next(record))
+
+    def log_past(self, run: wandb.Run, records: Sequence[Record]) -> None:
+        """Logs the trials that ended before the run was opened, as far as W&B's server does not have them."""
+        logged = int(dict(run.summary).get(TRIALS, 0))
+        for row in [self._next(record) for record in records][logged:]:
+            run.log(row)
+
+    def _next(self, record: Record) -> dict[str, Any]:
+        self.count += 1
+        row: dict[str, Any] = {TRIALS: self.count, "trial": record.number, "state": record.state}
+        objectives = self._plan.objectives
+        if record.state == "complete" and record.objectives:
+            values = record.objectives
+            row |= {f"{REACHED}/{one.metric}": value for one, value in zip(objectives, values, strict=True)}
+            if len(values) == 1:
+                better = max if objectives[0].mode == "max" else min
+                self._best = values[0] if self._best is None else better(self._best, values[0])
+        if self._best is not None:
+            row[f"{BEST}/{objectives[0].metric}"] = self._best
+        return row
+
+
+def study_guard(
+    study: SweepStudy, settings: Mapping[str, Any], records: Sequence[Record], *, resumed: bool
+) -> WandbGuard:
+    """Returns the logger of a study, not open yet.
+
+    Args:
+        study: The study.
+        settings: The resolved settings of a trial: its logger and its tags.
+        records: The study's trials, the first of which has started.
+        resumed: Whether trials have ended before.
+    """
+    from sentattn.loggers.wandb import WandbGuard  # imports Lightning
+
+    plan, logger = study.plan, settings["logger"]
+    started = next(record.started for record in records if record.started)
+    return WandbGuard(
+        directory=study.folder,
+        mode=logger["mode"],
+        host=logger["host"],
+        axes={BEST: TRIALS, REACHED: TRIALS},
+        project=logger["project"],
+        entity=logger["entity"],
+        id=f"{plan.study}-{started:%y%m%d%H%M%S}",
+        resume="allow" if resumed else None,
+        name=plan.study,
+        group=plan.study,
+        tags=[settings["model"]["name"], settings["data"]["name"], *settings["tags"]],
+        job_type="study",
+        config={
+            "study": plan.study,
+            "space": {key: dimension.written for key, dimension in plan.space.items()},
+            "objectives": [f"{one.metric} ({one.mode})" for one in plan.objectives],
+            "sampler": dict(plan.sampler),
+            "pruner": dict(plan.pruner),
+            "overrides": list(plan.overrides),
+            "repeats": plan.repeats,
+            "seed": plan.seed,
+        },
+    )
+
+
+def media(findings: Findings) -> dict[str, Any]:
+    """Returns W&B's objects for what the report shows, by name."""
+    import wandb
+
+    plan = findings.plan
+    objects: dict[str, Any] = {"table": trial_table(findings), "report": wandb.Html(page(findings), inject=False)}
+    charts = Charts(plan, findings.records, findings.front)
+    for index, importances in enumerate(findings.importances):
+        if importances is None:
+            continue
+        metric = importances.metric
+        for name, shares in (("ped_anova", importances.ped_anova), ("fanova", importances.fanova)):
+            if shares is not None:
+                table = wandb.Table(columns=["setting", "importance"], data=[list(row) for row in shares.items()])
+                title = f"{metric}: {name}"
+                objects[f"importance/{name}/{metric}"] = wandb.plot.bar(table, "setting", "importance", title=title)
+        if figure := charts.contour(index, importances.top(2)):
+            objects[f"contour/{metric}"] = wandb.Plotly(figure)
+    return objects
+
+
+def trial_table(findings: Findings) -> wandb.Table:
+    """Returns the table of trials."""
+    import wandb
+
+    keys, metrics = list(findings.plan.space), [one.metric for one in findings.plan.objectives]
+    table = wandb.Table(columns=["trial", "state", *keys, *metrics, "seconds", "note"], allow_mixed_types=True)
+    for record in findings.records[-MAX_ROWS:]:
+        values = [record.values.get(key) for key in keys]
+        objectives = record.objectives or [None] * len(metrics)
+        seconds = findings.reader.costs(record).seconds
+        table.add_data(record.number, record.state, *values, *objectives, seconds, record.error)
+    return table
+
+
+def _summary(study: SweepStudy) -> dict[str, Any]:
+    states = Counter(record.state for record in study.records())
+    summary: dict[str, Any] = {f"trials/{state}": count for state, count in states.items()}
+    if best := study.best():
+        summary |= {f"best/{key}": value for key, value in best[0].values.items()} | {"best_trial": best[0].number}
+    return summary

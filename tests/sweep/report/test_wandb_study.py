@@ -1,0 +1,192 @@
+"""The study on W&B, offline, read back from W&B's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import wandb_reader
+from made import record
+from test_callback import ended
+from tiny import tiny
+
+from sentattn.config.compose import compose
+from sentattn.sweep.objective import Objective
+from sentattn.sweep.records import Record
+from sentattn.sweep.report import report_callbacks
+from sentattn.sweep.report.artifacts import CostReader
+from sentattn.sweep.report.callback import findings
+from sentattn.sweep.report.wandb import Rows, media, study_guard
+from sentattn.sweep.study import SweepStudy
+
+OFFLINE = ["logger=wandb", "logger.mode=offline", "logger.project=mine"]
+VALUES = {"model.attention.hops": 3, "model/pooling": "mean"}
+
+
+def trials(count: int) -> list[Any]:
+    return [
+        record(number, 0.5 + 0.1 * (number % 3), values={"model.attention.hops": 1 + number}) for number in range(count)
+    ]
+
+
+def plan_of(**changed: Any) -> Any:
+    import plans
+
+    return plans.plan({"model.attention.hops": "range(1,31)"}, study="big", **changed)
+
+
+def run_of(folder: Path, plan: Any, records: Sequence[Record], *, settings: Any = None, media: Any = None) -> None:
+    """Logs trials as a run of a study, and closes it."""
+    study: Any = SimpleNamespace(plan=plan, folder=folder)
+    guard = study_guard(study, settings or compose(OFFLINE), [record(0)], resumed=False)
+    guard.start()
+    rows = Rows(plan)
+    guard.attempt(lambda logger: rows.log_past(logger.experiment, records), None)
+    if media:
+        guard.attempt(lambda logger: logger.experiment.log({"trials": rows.count, **media}), None)
+    guard.finish({"best_trial": 2})
+
+
+def test_a_row_a_trial_with_the_best_so_far(tmp_path: Path) -> None:
+    run_of(tmp_path, plan_of(), [*trials(3), record(3, None)], settings=compose([*OFFLINE, "tags=[night]"]))
+    logged = wandb_reader.read(tmp_path)
+    run = logged["run"]
+    assert (run.display_name, run.run_group, run.job_type, run.project) == ("big", "big", "study", "mine")
+    assert run.run_id == "big-260304050607"
+    assert "night" in run.tags
+    rows = logged["history"]
+    assert [row["trials"] for row in rows] == [1, 2, 3, 4]
+    assert [row.get("reached/val/accuracy") for row in rows] == pytest.approx([0.5, 0.6, 0.7, None])
+    assert [row["best/val/accuracy"] for row in rows] == pytest.approx([0.5, 0.6, 0.7, 0.7])
+    assert [row["state"] for row in rows] == ["complete"] * 3 + ["failed"]
+    assert logged["config"]["space"] == {"model.attention.hops": "range(1,31)"}
+    assert (logged["summary"]["best_trial"], logged["exit_code"]) == (2, 0)
+    [path] = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    metrics = [one.metric for one in wandb_reader.records(path) if one.WhichOneof("record_type") == "metric"]
+    axes = {metric.glob_name: metric.step_metric for metric in metrics if metric.glob_name}
+    assert axes == {"best/*": "trials", "reached/*": "trials"}
+
+
+def test_trials_that_the_server_has_are_not_logged_again() -> None:
+    logged: list[dict[str, Any]] = []
+    run: Any = SimpleNamespace(summary={"trials": 2}, log=logged.append)
+    Rows(plan_of()).log_past(run, trials(3))
+    [row] = logged
+    assert (row["trials"], row["best/val/accuracy"]) == (3, pytest.approx(0.7))
+
+
+def test_importances_contour_table_and_report_are_logged(tmp_path: Path) -> None:
+    import plans
+
+    plan = plans.plan({"model.attention.hops": "range(1,31)", "optimizer.lr": "interval(1e-3,1)"}, study="big")
+    records = [
+        record(n, 0.5 + n / 100, values={"model.attention.hops": 1 + n, "optimizer.lr": 0.1 + 0.05 * n})
+        for n in range(12)
+    ]
+    run_of(tmp_path, plan, records[:1], media=media(findings(plan, tmp_path, records, CostReader(tmp_path))))
+    row = wandb_reader.read(tmp_path)["history"][1]
+    assert (row["trials"], row["table.nrows"]) == (1, 12)
+    assert wandb_reader.table(tmp_path, row, "table")[2][:5] == [2, "complete", 3, pytest.approx(0.2), 0.52]
+    assert row["importance/ped_anova/val/accuracy_table.nrows"] == 2
+    assert row["importance/fanova/val/accuracy_table.nrows"] == 2
+    [contour] = tmp_path.glob(f"wandb/offline-run-*/files/{row['contour/val/accuracy.path']}")
+    assert "optimizer.lr" in contour.read_text()
+    [report] = tmp_path.glob(f"wandb/offline-run-*/files/{row['report.path']}")
+    assert "Best setting: trial 11" in report.read_text()
+
+
+def test_of_several_objectives_each_is_logged() -> None:
+    two = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
+    logged: list[dict[str, Any]] = []
+    run: Any = SimpleNamespace(summary={}, log=logged.append)
+    Rows(plan_of(objectives=two)).log(run, record(0, (0.5, 3.0)))
+    [row] = logged
+    assert (row["reached/val/accuracy"], row["reached/latency_ms.one"]) == (0.5, 3.0)
+    assert not any(name.startswith("best/") for name in row)
+
+
+def run_a_study(folder: Path, *logger: str, values: Sequence[float] = (0.5, 0.75)) -> None:
+    plan = plan_of(overrides=tuple(tiny(*logger)), sampler={"name": "random"})
+    with ExitStack() as stack:
+        study = stack.enter_context(SweepStudy.open(plan, folder))
+        report, study_logger = report_callbacks(study, stack)
+        for value in values:
+            trial, outcome = ended(study, value)
+            study_logger.started(trial)
+            report.ended(trial, outcome)
+            study_logger.ended(trial, outcome)
+            study_logger.tick()
+
+
+def test_a_study_is_logged_where_its_trials_are_logged(tmp_path: Path) -> None:
+    run_a_study(tmp_path, *OFFLINE)
+    assert (tmp_path / "report.html").is_file()
+    logged = wandb_reader.read(tmp_path)
+    assert [row["best/val/accuracy"] for row in logged["history"] if "best/val/accuracy" in row][-1] == 0.75
+    assert logged["history"][-1]["table.nrows"] == 2
+    assert (logged["summary"]["best_trial"], logged["summary"]["trials/complete"]) == (1, 2)
+    assert "best/model.attention.hops" in logged["summary"]
+
+
+def test_a_study_that_is_continued_offline_logs_all_trials_under_its_id(tmp_path: Path) -> None:
+    run_a_study(tmp_path, *OFFLINE)
+    first = wandb_reader.read(tmp_path)["run"].run_id
+    run_a_study(tmp_path, *OFFLINE, values=[0.25])
+    logged = wandb_reader.read(tmp_path)
+    assert logged["run"].run_id == first
+    assert [row["trials"] for row in logged["history"] if "trial" in row] == [1, 2, 3]
+
+
+def test_a_study_whose_trials_are_not_logged_is_not_logged(tmp_path: Path) -> None:
+    run_a_study(tmp_path, "logger=none")
+    assert (tmp_path / "report.html").is_file()
+    assert not (tmp_path / "wandb").exists()
+
+
+@pytest.mark.parametrize("place", ["wandb.init", "sentattn.sweep.report.wandb.media"])
+def test_an_error_in_the_thread_costs_a_line_and_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(place, fail)
+    run_a_study(tmp_path, *OFFLINE)
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "no room" in line]
+    assert line.startswith("W&B: no room; the run continues without it")
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
+    """Two runs are open at once, as those of a sweep's studies are; neither takes the other's place."""
+    from sentattn.build import build_logger
+    from sentattn.errors import Pruned
+    from sentattn.loggers.wandb import TrialCallback, WandbGuard
+
+    settings = compose([*OFFLINE, "group=big"])
+    loggers = {}
+    for number in (4, 5):
+        directory = tmp_path / "trials" / str(number)
+        directory.mkdir(parents=True)
+        logger = build_logger(settings, directory, setting="abc", study="big")
+        assert isinstance(logger, WandbGuard)
+        trainer: Any = SimpleNamespace(logger=logger)
+        TrialCallback(VALUES | {"seed": number}).on_fit_start(trainer, None)  # type: ignore[arg-type]
+        loggers[number] = (logger, trainer)
+    TrialCallback({}).on_exception(loggers[4][1], None, Pruned())  # type: ignore[arg-type]
+    TrialCallback({}).on_exception(loggers[5][1], None, ValueError())  # type: ignore[arg-type]
+    for number, (logger, _) in loggers.items():
+        logger.finish({"best_epoch": 1}, failed=number == 5)
+    for number, (word, code) in {4: ("pruned", 0), 5: ("failed", 1)}.items():
+        logged = wandb_reader.read(tmp_path / "trials" / str(number))
+        run = logged["run"]
+        assert (run.run_group, run.job_type, run.display_name) == ("big", "trial", f"big-{number}")
+        assert run.run_id.startswith(f"big-{number}-")
+        assert {key: logged["config"][key] for key in VALUES} == VALUES
+        assert logged["config"]["seed"] == number
+        assert word in run.tags
+        assert logged["exit_code"] == code
