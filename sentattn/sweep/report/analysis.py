@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from sentattn.sweep.search_space import Dimension
 if TYPE_CHECKING:
     from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
 
-MIN_IMPORTANCE_TRIALS = 4
+MIN_TRIALS = 4
 MAX_FANOVA_TRIALS = 200
 """Trials that fANOVA takes: its time grows faster than their number, 22 s for 1,000."""
 DISAGREEMENT = 0.3
@@ -28,22 +28,29 @@ RANDOM_SAMPLERS = ("random", "qmc", "grid", "brute_force")
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "running": TrialState.RUNNING}
 
 
-def as_study(records: Sequence[Record], space: Mapping[str, Dimension], modes: Sequence[str]) -> optuna.Study:
+def as_study(
+    records: Sequence[Record],
+    space: Mapping[str, Dimension],
+    objectives: Sequence[Objective],
+    index: int | None = None,
+) -> optuna.Study:
     """Returns trials as an Optuna study in memory; the n-th record is trial n.
 
     Trials of an earlier space and interrupted ones are failed trials there, as they take part in no comparison.
     Parameters have the values that the sampler drew: the point 0 of a log range is a small number.
 
     Args:
-        records: The trials; no more objectives than `modes` are taken of each.
+        records: The trials.
         space: Their parameters; others are left out.
-        modes: `max` or `min` for each objective.
+        objectives: Their objectives.
+        index: The only objective that is taken; None for all.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # Optuna warns of few trials, which the cautions report. Blamed on the caller's module from Python 3.12 on.
     warnings.filterwarnings("ignore", category=UserWarning, module=r"optuna\.|sentattn\.sweep\.report\.")
-    directions = [StudyDirection.MAXIMIZE if mode == "max" else StudyDirection.MINIMIZE for mode in modes]
-    study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions)
+    taken = slice(None) if index is None else slice(index, index + 1)
+    directions = [StudyDirection.MAXIMIZE if one.mode == "max" else StudyDirection.MINIMIZE for one in objectives]
+    study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions[taken])
     for number, record in enumerate(records):
         state = STATES.get(record.state, TrialState.FAIL)
         is_complete = state is TrialState.COMPLETE
@@ -54,7 +61,7 @@ def as_study(records: Sequence[Record], space: Mapping[str, Dimension], modes: S
                 number=number,
                 state=state,
                 value=None,
-                values=list(record.objectives or ()) if is_complete else None,
+                values=list((record.objectives or ())[taken]) if is_complete else None,
                 datetime_start=began,
                 datetime_complete=(record.ended or began) if state.is_finished() else None,
                 params={key: space[key].drawn(value) for key, value in values.items()},
@@ -71,7 +78,7 @@ def as_study(records: Sequence[Record], space: Mapping[str, Dimension], modes: S
 def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Record]:
     """Returns the best trial, the first of equals; with several objectives the Pareto front, most balanced first."""
     complete = [one for one in records if one.state == "complete" and one.objectives]
-    best = [complete[t.number] for t in as_study(complete, {}, [o.mode for o in objectives]).best_trials]
+    best = [complete[t.number] for t in as_study(complete, {}, objectives).best_trials]
     if len(objectives) == 1 or not best:
         return best[:1]
     chosen = best[most_balanced([one.objectives or () for one in best], [o.mode for o in objectives])]
@@ -119,15 +126,19 @@ class Importances:
 
 
 def importances(
-    records: Sequence[Record], space: Mapping[str, Dimension], objective: Objective, *, index: int = 0, sampler: str
+    records: Sequence[Record],
+    space: Mapping[str, Dimension],
+    objectives: Sequence[Objective],
+    index: int,
+    sampler: str,
 ) -> Importances | None:
     """Measures how much each setting matters for an objective.
 
     Args:
         records: The trials; complete ones count.
         space: What was searched.
-        objective: The objective.
-        index: Its index among the objectives.
+        objectives: All objectives.
+        index: The objective that is measured.
         sampler: What has drawn the trials.
 
     Returns:
@@ -135,18 +146,14 @@ def importances(
     """
     from optuna.importance import PedAnovaImportanceEvaluator
 
-    complete = [one for one in single_objective(records, index) if one.state == "complete" and one.values]
-    if len(complete) < MIN_IMPORTANCE_TRIALS or len({one.objectives for one in complete}) == 1:
+    complete = [one for one in records if one.state == "complete" and one.objectives and one.values]
+    if len(complete) < MIN_TRIALS or len({one.objectives[index] for one in complete if one.objectives}) == 1:
         return None
-    ped_anova = _shares(as_study(complete, space, [objective.mode]), PedAnovaImportanceEvaluator())
+    ped_anova = _shares(as_study(complete, space, objectives, index), PedAnovaImportanceEvaluator())
     every = -(-len(complete) // MAX_FANOVA_TRIALS)
-    fanova = _fanova(as_study(complete[::every], space, [objective.mode]))
-    return Importances(objective.metric, ped_anova, fanova, disagreement(ped_anova, fanova or {}, sampler))
-
-
-def single_objective(records: Sequence[Record], index: int) -> list[Record]:
-    """Returns the trials with one of their objectives as the only one."""
-    return [replace(one, objectives=(one.objectives[index],)) if one.objectives else one for one in records]
+    fanova = _fanova(as_study(complete[::every], space, objectives, index))
+    caution = disagreement(ped_anova, fanova or {}, sampler)
+    return Importances(objectives[index].metric, ped_anova, fanova, caution)
 
 
 def disagreement(ped_anova: Mapping[str, float], fanova: Mapping[str, float], sampler: str) -> str:

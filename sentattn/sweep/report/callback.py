@@ -52,7 +52,7 @@ class ReportCallback:
         self._due = time.monotonic() + PAUSE
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="report")
         self._writing: Future[None] | None = None
-        self._failed = False
+        self._printed = False
         self.findings: Findings | None = None
 
     def __enter__(self) -> ReportCallback:
@@ -82,10 +82,16 @@ class ReportCallback:
         if trial.study is not self._study:
             return
         self._changed = True
-        if outcome.state == "complete":
+        if outcome.state != "complete":
+            return
+        # Trials end in any order, and of equals the one that started first is the best.
+        new = record_of(trial, outcome)
+        best = front(sorted([*self._front, new], key=lambda one: one.number), self._plan.objectives)
+        if any(one is new for one in best):
+            self._front = best
             try:
-                self._compare(record_of(trial, outcome))
-            except Exception as error:  # the study must not end with it; everything is written again at the end
+                write_best(self._plan, self._study.folder, best)
+            except Exception as error:  # everything is written again at the end
                 self._print_once(error)
 
     def tick(self) -> float | None:
@@ -140,13 +146,6 @@ class ReportCallback:
                 )
             ) from error
 
-    def _compare(self, new: Record) -> None:
-        # Trials end in any order, and of equals the one that started first is the best.
-        best = front(sorted([*self._front, new], key=lambda one: one.number), self._plan.objectives)
-        if any(one is new for one in best):
-            self._front = best
-            write_best(self._plan, self._study.folder, best)
-
     def _write_all(self, records: Sequence[Record]) -> None:
         began = time.monotonic()
         folder = self._study.folder
@@ -164,8 +163,8 @@ class ReportCallback:
                 self._print_once(error)
 
     def _print_once(self, error: Exception) -> None:
-        if not self._failed:
-            self._failed = True
+        if not self._printed:
+            self._printed = True
             reason = " ".join(str(error).split()) or type(error).__name__
             print(f"{self._study.folder}: the report is written at the end of the sweep only ({reason}).")
 
@@ -197,8 +196,8 @@ def findings(plan: Plan, folder: Path, records: Sequence[Record], reader: CostRe
     """
     best = front(records, plan.objectives)
     measured = [
-        importances(records, plan.space, objective, index=index, sampler=plan.sampler["name"])
-        for index, objective in enumerate(plan.objectives)
+        importances(records, plan.space, plan.objectives, index, plan.sampler["name"])
+        for index in range(len(plan.objectives))
     ]
     confirmed = confirm.read(folder)
     if confirmed and not (best and confirmed["trial"] == best[0].number):

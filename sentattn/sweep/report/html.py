@@ -102,7 +102,7 @@ def _charts(findings: Findings) -> str:
                 *(one.caution for one in measured if one.caution),
                 shares + NO_FANOVA * without_forest,
             ),
-            _section("Slices", charts.slices(), "Darker points are later trials.", columns=True),
+            _section("Slices", charts.slices(), "Darker points are later trials; orange is the best.", columns=True),
             _section(
                 "Contour",
                 contours,

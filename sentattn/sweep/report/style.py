@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,9 @@ from sentattn.sweep.search_space import Dimension
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-MAX_LABEL, MAX_LOG_TICKS = 28, 6
+    from sentattn.sweep.records import Record
+
+MAX_LOG_TICKS = 6
 BLUE, ORANGE, GREY, RED = "#2a6fb0", "#e67300", "#8a8d93", "#c0392b"
 SCALE = ["#cfdceb", "#9fc1de", "#5f9cce", "#2a6fb0", "#0b3c6f"]
 """Colours from low to high; the lowest is still visible on white."""
@@ -40,18 +42,22 @@ def short_names(keys: Iterable[str]) -> list[str]:
     return [last if parts.count(last) == 1 else key for key, last in lasts.items()]
 
 
-def label(value: object) -> str:
-    """Returns the label of a choice."""
-    text = given(value)
-    return safe(text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}\u2026")
-
-
 def with_labels(dimension: Dimension) -> Dimension:
-    """Returns a dimension whose choices are their labels."""
+    """Returns a dimension whose choices are text that is safe to show."""
     if not isinstance(dimension.distribution, CategoricalDistribution):
         return dimension
-    labels = list(dict.fromkeys(label(value) for value in dimension.distribution.choices))
-    return replace(dimension, distribution=CategoricalDistribution(labels))
+    return replace(dimension, distribution=CategoricalDistribution([_label(v) for v in dimension.distribution.choices]))
+
+
+def with_labels_of(space: Mapping[str, Dimension], record: Record) -> Record:
+    """Returns a trial with the same text in place of its choices."""
+    choices = {key for key, one in space.items() if isinstance(one.distribution, CategoricalDistribution)}
+    values = {key: _label(value) if key in choices else value for key, value in record.values.items()}
+    return replace(record, values=values)
+
+
+def _label(value: object) -> str:
+    return safe(given(value))
 
 
 def set_axis(axis: Any, dimension: Dimension) -> None:
@@ -85,25 +91,28 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [value for value in fine if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)] or [low, high]
 
 
-def tick(text: str, dimension: Dimension | None, *, missing: bool) -> str:
-    """Returns a tick of the parallel coordinates, where Optuna writes None for "not set" and the drawn value for 0."""
-    if missing and text in ("None", "None (value)"):
+def tick(text: str, dimension: Dimension, *, partial: bool) -> str:
+    """Returns a tick of the parallel coordinates as people read it.
+
+    Args:
+        text: Optuna's tick: None for "not set", the drawn value for the point 0 of a log range.
+        dimension: The setting.
+        partial: Whether some trials did not set it.
+    """
+    if partial and text in ("None", "None (value)"):
         return "not set" if text == "None" else "None"
-    if dimension is None or not dimension.zero:
+    if not dimension.zero:
         return text
-    value, zero = float(text), dimension.drawn(0)
-    assert isinstance(zero, float)
-    if math.isclose(value, zero, rel_tol=1e-2):
+    if text == f"{dimension.drawn(0):.3g}":
         return "0"
-    return text if value >= dimension.floor * 0.99 else ""
+    return text if float(text) >= dimension.floor * 0.99 else ""
 
 
 def darker(colour: str) -> str:
-    """Returns a darker colour of Optuna's scale, whose lightest are invisible on white."""
+    """Returns a darker `rgb(...)` of Optuna's scale, whose lightest are invisible on white."""
     import plotly.colors
 
-    rgb = plotly.colors.hex_to_rgb(colour) if colour.startswith("#") else plotly.colors.unlabel_rgb(colour)
-    return "rgb({:.0f},{:.0f},{:.0f})".format(*(0.82 * part for part in rgb))
+    return "rgb({:.0f},{:.0f},{:.0f})".format(*(0.82 * part for part in plotly.colors.unlabel_rgb(colour)))
 
 
 def wrapped(name: str) -> str:
@@ -111,8 +120,8 @@ def wrapped(name: str) -> str:
     return name if len(name) < 16 else name.replace(".", ".<br>").replace("/", "/<br>").replace("_", "_<br>")
 
 
-def styled(figure: go.Figure, height: int, **layout: Any) -> go.Figure:
-    """Gives a figure the layout that all share, and returns it."""
+def styled(figure: go.Figure, height: int, top: int = 36) -> go.Figure:
+    """Gives a figure the layout that all share, with room for a legend at the top, and returns it."""
     figure.update_layout(
         template="plotly_white",
         title=None,
@@ -120,6 +129,6 @@ def styled(figure: go.Figure, height: int, **layout: Any) -> go.Figure:
         font={"family": "system-ui, sans-serif", "size": 12, "color": "#1b1b1b"},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         hoverlabel={"align": "left", "bgcolor": "#1b1b1b", "font": {"color": "white"}},
-        **{"margin": {"l": 64, "r": 20, "t": 36, "b": 48}, **layout},
+        margin={"l": 70, "r": 20, "t": top, "b": 52},
     )
     return figure

@@ -38,12 +38,8 @@ def random_trials(count: int, sign: float = 1.0) -> list[Record]:
 
 @pytest.mark.parametrize("mode", ["max", "min"])
 def test_the_only_setting_that_matters_comes_first_by_both(mode: Literal["max", "min"]) -> None:
-    found = importances(
-        random_trials(60, 1.0 if mode == "max" else -1.0),
-        plan(SPACE).space,
-        Objective("val/accuracy", mode),
-        sampler="random",
-    )
+    trials = random_trials(60, 1.0 if mode == "max" else -1.0)
+    found = importances(trials, plan(SPACE).space, [Objective("val/accuracy", mode)], 0, "random")
     assert found is not None
     assert found.fanova is not None
     assert next(iter(found.ped_anova)) == next(iter(found.fanova)) == "optimizer.lr"
@@ -58,11 +54,11 @@ def test_the_only_setting_that_matters_comes_first_by_both(mode: Literal["max", 
 
 def test_few_or_equal_trials_have_none() -> None:
     space = plan(SPACE).space
-    assert importances(random_trials(3), space, ACCURACY, sampler="tpe") is None
+    assert importances(random_trials(3), space, [ACCURACY], 0, "tpe") is None
     same = [record(one.number, 0.5, values=one.values) for one in random_trials(20)]
-    assert importances(same, space, ACCURACY, sampler="tpe") is None
+    assert importances(same, space, [ACCURACY], 0, "tpe") is None
     failed = [record(one.number, None, values=one.values) for one in random_trials(20)]
-    assert importances(failed, space, ACCURACY, sampler="tpe") is None
+    assert importances(failed, space, [ACCURACY], 0, "tpe") is None
 
 
 def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +68,7 @@ def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPat
         raise ImportError("scikit-learn")
 
     monkeypatch.setattr(optuna.importance, "FanovaImportanceEvaluator", missing)
-    found = importances(random_trials(20), plan(SPACE).space, ACCURACY, sampler="tpe")
+    found = importances(random_trials(20), plan(SPACE).space, [ACCURACY], 0, "tpe")
     assert found is not None
     assert found.fanova is None
     assert found.top(2) == list(found.ped_anova)[:2]
@@ -83,7 +79,7 @@ def test_of_many_trials_a_forest_looks_at_an_even_sample(monkeypatch: pytest.Mon
     monkeypatch.setattr(analysis, "MAX_FANOVA_TRIALS", 10)
     monkeypatch.setattr(analysis, "_fanova", lambda study: seen.extend(trial.value for trial in study.trials))
     found = random_trials(35)
-    importances(found, plan(SPACE).space, ACCURACY, sampler="tpe")
+    importances(found, plan(SPACE).space, [ACCURACY], 0, "tpe")
     assert seen == [one.objectives[0] for one in found[::4] if one.objectives]
 
 
@@ -144,7 +140,7 @@ def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
     found = [
         record(n, 0.5 if s in ("complete", "outside") else None, state=s, values=values) for n, s in enumerate(states)
     ]
-    study = as_study(found, plan(SPACE).space, ["max"])
+    study = as_study(found, plan(SPACE).space, [ACCURACY])
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "RUNNING", "FAIL", "FAIL", "FAIL"]
     assert [set(trial.params) for trial in study.trials] == [{"loss.penalty"}, *[set()] * 5]
     assert study.best_trial.number == 0
