@@ -6,7 +6,7 @@ usage: python -m sentattn.list [models] [data] [experiments] [sweeps] [runs] [ou
   data         data sets, for data=NAME
   experiments  a source's settings, for experiment=NAME
   sweeps       sweep files, for sweep=NAME
-  runs         finished and failed runs with their figures
+  runs         finished and failed runs with their accuracy
   output_dir   folder whose runs are listed; default outputs
 
 Examples:
@@ -18,16 +18,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentattn.config import command_line
-from sentattn.errors import SettingError, suggestion
+import yaml
 
-FIGURES = ("val/accuracy", "test/accuracy")
+from sentattn.config import command_line
+from sentattn.errors import Fault, SettingError, suggestion
+
+METRICS = ("val/accuracy", "test/accuracy")
 GROUPS = {"models": "model", "data": "data", "experiments": "experiment", "sweeps": "sweep"}
 KINDS = (*GROUPS, "runs")
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The fast one, where PyYAML was built with it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,56 +41,78 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    given = command_line.raw_arguments(arguments, {"output_dir": "str"}, "kinds")
-    wanted = given["kinds"] or KINDS
-    if unknown := [kind for kind in wanted if kind not in KINDS]:
-        there = f"There are {', '.join(KINDS)}."
-        raise SettingError(*(f"{kind!r} cannot be listed.{suggestion(kind, KINDS)} {there}" for kind in unknown))
-    output_dir = Path(given.get("output_dir", "outputs"))
-    print("\n\n".join(_section(kind, output_dir) for kind in dict.fromkeys(wanted)))
+    options = command_line.raw_arguments(arguments, {"output_dir": "str"}, "kinds")
+    kinds = options["kinds"] or KINDS
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        legal = f"There are {', '.join(KINDS)}."
+        messages = [f"{kind!r} cannot be listed.{suggestion(kind, KINDS)} {legal}" for kind in unknown]
+        raise SettingError(*(Fault("kinds", "unknown", message) for message in messages))
+    output_dir = Path(options.get("output_dir", "outputs"))
+    print("\n\n".join("\n".join(_section(kind, output_dir)) for kind in dict.fromkeys(kinds)))
 
 
-def _section(kind: str, output_dir: Path) -> str:
-    heading = f"{kind} ({output_dir})" if kind == "runs" else f"{kind} ({GROUPS[kind]}=NAME)"
-    rows = runs(output_dir) if kind == "runs" else files(kind)
-    return "\n".join([heading, *(_aligned(rows) or ["  none yet"])])
+def _section(kind: str, output_dir: Path) -> list[str]:
+    if kind == "runs":
+        return [f"runs ({output_dir}), with validation and test accuracy", *(runs(output_dir) or ["  none yet"])]
+    return [f"{kind} ({GROUPS[kind]}=NAME)", *(files(kind) or ["  none yet"])]
 
 
-def files(kind: str) -> list[tuple[str, ...]]:
-    """Returns the name and the first comment of each YAML file of a kind."""
+def files(kind: str) -> list[str]:
+    """Returns the name and the first comment of each YAML file of a kind, as the lines of a table."""
     from sentattn.config.groups import comment, conf_dir
 
     folder = conf_dir().parent / "sweeps" if kind == "sweeps" else conf_dir() / GROUPS[kind]
-    return [(file.stem, comment(file)) for file in sorted(folder.glob("[!_]*.yaml"))]
+    rows = [(file.stem, comment(file)) for file in sorted(folder.glob("[!_]*.yaml"))]
+    return _table(rows, align="<<")
 
 
-def runs(output_dir: Path) -> list[tuple[str, ...]]:
-    """Returns path, model, data, seed, figures and status of each run under a folder, with a header."""
-    found = [_run(file) for file in sorted(output_dir.glob("**/result.json"))]
-    return [("run", "model", "data", "seed", *FIGURES, "status"), *found] if found else []
+def runs(output_dir: Path) -> list[str]:
+    """Returns accuracy, seed, status, data and label of each run under a folder, and below each line the run's path."""
+    from sentattn.tables import WIDTH
+
+    found = sorted(output_dir.glob("**/result.json"))
+    results = [_result(file) for file in found]
+    if not results:
+        return []
+    heading, *cells = _table([("val", "test", "seed", "status", "data"), *map(_cells, results)], align=">>><<")
+    start = max(map(len, cells)) + 2
+    lines = [f"{heading.ljust(start)}model"]
+    for file, result, text in zip(found, results, cells, strict=True):
+        labels = textwrap.wrap(_label(file.parent, result), WIDTH - start)
+        lines += [f"{text.ljust(start)}{labels[0]}", *(" " * start + more for more in labels[1:]), f"    {file.parent}"]
+    return lines
 
 
-def _run(file: Path) -> tuple[str, ...]:
+def _result(file: Path) -> dict[str, Any]:
     try:
         result = json.loads(file.read_text(encoding="utf-8"))
-        metrics = result.get("metrics") or {}
-        model, data, seed, status = (str(result.get(key, "-")) for key in ("model", "data", "seed", "status"))
-        return str(file.parent), model, data, seed, *(_figure(metrics.get(name)) for name in FIGURES), status
-    except (OSError, ValueError, AttributeError):
-        return str(file.parent), *["-"] * 5, "result.json cannot be read"
+    except (OSError, ValueError):
+        result = None
+    return result if isinstance(result, dict) else {"status": "unreadable"}
 
 
-def _figure(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, int | float) else "-"
+def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
+    metrics = result.get("metrics")
+    values = [metrics.get(name) if isinstance(metrics, dict) else None for name in METRICS]
+    numbers = (f"{value:.4f}" if isinstance(value, int | float) else "-" for value in values)
+    return (*numbers, *(str(result.get(key, "-")) for key in ("seed", "status", "data")))
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [f"  {_padded(row, widths)}".rstrip() for row in rows]
+def _label(folder: Path, result: Mapping[str, Any]) -> str:
+    from sentattn.config.label import label
+
+    try:
+        with (folder / "config.yaml").open("rb") as file:
+            settings = yaml.load(file, LOADER)  # noqa: S506 - a safe one
+        return label(settings)
+    except (OSError, ValueError, AttributeError, yaml.YAMLError):
+        return str(result.get("model", "-"))
 
 
-def _padded(row: Iterable[str], widths: Iterable[int]) -> str:
-    return "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+def _table(rows: Sequence[Sequence[str]], align: str) -> list[str]:
+    from sentattn.tables import WIDTH, table_lines
+
+    return [f"  {line}" for line in table_lines(rows, align=align, width=WIDTH - 2)]
 
 
 if __name__ == "__main__":

@@ -85,9 +85,11 @@ def _answer(arguments: list[str]) -> None:
         check(request.settings, seeds=request.seeds)
     else:
         from sentattn.training.fitting import train
+        from sentattn.training.leaderboard import leaderboard
         from sentattn.training.seeds import train_all
 
-        train_all(request, train)
+        for line in leaderboard(train_all(request, train)[-1]):
+            print(line)
 
 
 if __name__ == "__main__":

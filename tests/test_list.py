@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir
 from sentattn.list import main
 
@@ -17,25 +19,42 @@ def write(folder: Path, **result: object) -> None:
 def test_models_and_data_with_what_their_files_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "data"]) == 0
     out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    names, text = {line[2:].split(" ")[0] for line in out.splitlines()}, " ".join(out.split())
     for group in ("model", "data"):
         for file in (conf_dir() / group).glob("[!_]*.yaml"):
             first = file.read_text(encoding="utf-8").removeprefix("# @package _global_\n").splitlines()[0].lstrip("# ")
-            assert any(line.split()[:1] == [file.stem] and first in line for line in out.splitlines())
+            assert file.stem in names
+            assert f"{file.stem} {first}" in text
 
 
-def test_runs_with_figures_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_with_label_metrics_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finished = {"val/accuracy": 0.87654, "test/accuracy": 0.5, "val/f1": 0.1}
     write(tmp_path / "demo" / "a", status="finished", model="mean", data="demo", seed=3, metrics=finished)
     write(tmp_path / "demo" / "b", status="failed", model="structured", data="demo", seed=0, metrics={})
+    settings = compose(["model/attention=max", "model/encoder=transformer", "model/pooling=mean"])
+    (tmp_path / "demo" / "b" / "config.yaml").write_text(yaml.safe_dump(settings))
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "result.json").write_text("{")
     assert main(["runs", f"output_dir={tmp_path}"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[1] == ["run", "model", "data", "seed", "val/accuracy", "test/accuracy", "status"]
-    assert lines[2][:6] == [str(tmp_path / "c"), "-", "-", "-", "-", "-"]
-    assert lines[2][6:] == ["result.json", "cannot", "be", "read"]
-    assert lines[3] == [str(tmp_path / "demo" / "a"), "mean", "demo", "3", "0.8765", "0.5000", "finished"]
-    assert lines[4] == [str(tmp_path / "demo" / "b"), "structured", "demo", "0", "-", "-", "failed"]
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "     val    test  seed  status      data  model",
+        "       -       -     -  unreadable  -     -",
+        f"    {tmp_path / 'c'}",
+        "  0.8765  0.5000     3  finished    demo  mean",
+        f"    {tmp_path / 'demo' / 'a'}",
+        "       -       -     0  failed      demo  structured, encoder=transformer,",
+        "                                          attention=max, pooling=mean",
+        f"    {tmp_path / 'demo' / 'b'}",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "3", '{"metrics": 3}', '{"metrics": {"val/accuracy": "x"}}'])
+def test_damaged_results_are_listed(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "result.json").write_text(text)
+    (tmp_path / "config.yaml").write_text("model: [")
+    assert main(["runs", f"output_dir={tmp_path}"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["-", "-", "-"]
 
 
 def test_everything_is_listed_by_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +62,7 @@ def test_everything_is_listed_by_default(tmp_path: Path, capsys: pytest.CaptureF
     out = capsys.readouterr().out
     for kind in ("models", "data", "experiments", "sweeps", "runs"):
         assert f"{kind} (" in out
-    assert out.endswith(f"runs ({tmp_path})\n  none yet\n")
+    assert out.endswith(f"runs ({tmp_path}), with validation and test accuracy\n  none yet\n")
 
 
 def test_faults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, defaults
+from sentattn.config.targets import current
 
 SLOTS = ("embedding", "encoder", "attention", "pooling")
 """The parts of a variant that can be exchanged."""
@@ -36,7 +37,7 @@ def slots(settings: Mapping[str, Any]) -> dict[str, str]:
     Args:
         settings: The resolved settings of a run; only `settings["model"]` is looked at.
     """
-    model = settings["model"]
+    model = current(settings["model"])
     chosen = Choices.of().chosen({"model": model})
     nodes = {slot: model[slot] for slot in SLOTS if isinstance(model.get(slot), Mapping)}
     return {

@@ -11,7 +11,6 @@ from sentattn.progress import Progress
 from sentattn.training import costs
 from sentattn.training.callbacks import SPEED
 from sentattn.training.judging import Judged, judge
-from sentattn.training.neighbours import print_neighbours
 
 if TYPE_CHECKING:
     from sentattn.training.callbacks import EpochRecorder
@@ -77,6 +76,4 @@ def tell(record: run.Run, result: Mapping[str, Any]) -> None:
     print(" " * 20 + "".join(f"{split:>9}" for split in splits))
     for name in (name.removeprefix("val/") for name in metrics if name.startswith("val/")):
         print(f"  {name:<18}" + "".join(f"{metrics[f'{split}/{name}']:9.4f}" for split in splits))
-    if result["study"] is None:  # a trial's neighbours are looked at by its study
-        print_neighbours(record, result)
     print(f'read a text with it: python -m sentattn.predict run={record.path} text="..."')
