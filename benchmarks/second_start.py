@@ -10,7 +10,7 @@ import time
 
 from sentattn.build import build_data
 from sentattn.config.compose import compose
-from sentattn.data.text_data import TextData
+from sentattn.data.datamodule import TextData
 
 
 def main(arguments: list[str]) -> None:

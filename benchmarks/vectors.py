@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torchtext.vocab
 
-from sentattn.data.vectors.reading import read_vectors
+from sentattn.data.vectors import read_vectors
 
 WIDTH, VOCABULARY = 300, 10_000
 SIZES = (40_000, 400_000)

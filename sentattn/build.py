@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
     from torch.optim import Optimizer
 
-    from sentattn.data.text_data import TextData
+    from sentattn.data.datamodule import TextData
     from sentattn.loggers.guard import Guard
     from sentattn.training.lit_module import LitClassifier
 
@@ -68,10 +68,11 @@ def find(target: str, base: type | None = None) -> Any:
 
 def build_data(settings: Settings) -> TextData:
     """Returns the data module; nothing is read yet."""
-    from sentattn.data.text_data import TextData
+    from sentattn.data.datamodule import TextData
 
     data: TextData = instantiate(settings["data"], TextData)
     data.seed = settings["seed"]
+    data.rank, data.world_size = ranks.rank(), ranks.world()
     return data
 
 

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from sentattn.errors import RunError
 
 if TYPE_CHECKING:
-    from sentattn.data.split import Split
+    from sentattn.data.corpus import Split
     from sentattn.inference import Classifier
     from sentattn.insight.prediction import Prediction
 

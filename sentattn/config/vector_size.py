@@ -10,7 +10,7 @@ from sentattn.config.arguments import LAST, Faults, Typed
 from sentattn.config.groups import Choices, at
 from sentattn.config.placing import laid
 from sentattn.config.settable import annotation
-from sentattn.data.vectors.files import width
+from sentattn.data.vector_file import width
 from sentattn.errors import DataError
 
 VECTORS, SIZE = "data.vectors", "model.embedding.size"

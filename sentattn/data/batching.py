@@ -1,4 +1,4 @@
-"""Rows to batches: their tokens as padded tensors."""
+"""Batches: the tokens of some rows as padded tensors, and the loader that yields them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from sentattn.data.clipping import Clip, clipped, kept_positions
 from sentattn.data.corpus import Corpus
-from sentattn.data.text import PAD_ID
+from sentattn.data.text import PAD_ID, Clip, clipped, kept_positions
 
 FLAT_ROWS = 1000
 """Rows that are padded together on their way to one flat array."""
@@ -24,7 +23,7 @@ class Batch(NamedTuple):
     """Some rows of a split.
 
     Attributes:
-        tokens_BL: Ids, int64; `<pad>` behind the end of a row.
+        tokens_BL: Ids, int64; `<pad>` after the end of a row.
         mask_BL: True at real tokens.
         labels_B: Classes, int64.
         rows_B: Indices of the rows within their split, int64.
@@ -44,10 +43,10 @@ class TokenRows(Dataset[Batch]):
         rows: Those of the split.
         ids: Id of each word type.
         max_length: Most tokens of a row that are read; None reads all.
-        clip: What is kept of a longer row.
+        clip: Which tokens of a longer row are read.
 
     Attributes:
-        lengths: How many tokens of each row are read.
+        lengths: Number of tokens of each row that are read.
     """
 
     def __init__(
@@ -100,13 +99,13 @@ def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
 
 
 class FromBatch(Sampler[list[int]]):
-    """An order of batches whose passes can begin in its middle.
+    """An order of batches that can start in the middle of an epoch.
 
     Args:
-        order: Gives the rows of each batch; where it has `set_epoch`, another order each epoch.
+        order: Yields the rows of each batch; with `set_epoch`, another order each epoch.
 
     Attributes:
-        first: How many batches are left out.
+        first: Number of batches that are skipped.
     """
 
     def __init__(self, order: Sampler[list[int]]) -> None:
@@ -114,7 +113,7 @@ class FromBatch(Sampler[list[int]]):
         self.first = 0
 
     def __len__(self) -> int:
-        return len(self.order)  # type: ignore[arg-type]  # every order here knows its length
+        return len(self.order)  # type: ignore[arg-type]  # every order here has a length
 
     def __iter__(self) -> Iterator[list[int]]:
         return itertools.islice(self.order, self.first, None)
@@ -126,18 +125,18 @@ class FromBatch(Sampler[list[int]]):
 
 
 class BatchLoader(DataLoader[Batch]):
-    """Loads batches, and can go on in the middle of an epoch. Lightning asks for its state and gives it back.
+    """Loads batches and can resume in the middle of an epoch; Lightning saves and restores its state.
 
     Args:
         rows: The rows of a split.
-        order: Gives the rows of each batch.
-        num_workers: Processes that make batches; 0 makes them in this one.
+        order: Yields the rows of each batch.
+        num_workers: Processes that build batches; 0 builds them in this one.
     """
 
     def __init__(self, rows: TokenRows, order: Sampler[list[int]], num_workers: int) -> None:
         self._order = FromBatch(order)
-        self._given = 0
-        # A batch is the loader's item, and so the order its sampler: that is what Lightning tells the epoch.
+        self._yielded = 0
+        # An item of the loader is a whole batch, so the order is its sampler, whose epoch Lightning sets.
         super().__init__(
             rows,
             sampler=self._order,
@@ -146,24 +145,24 @@ class BatchLoader(DataLoader[Batch]):
             num_workers=num_workers,
             persistent_workers=num_workers > 0,
             pin_memory=torch.cuda.is_available(),
-            generator=torch.Generator(),  # otherwise a pass takes a number from that of the training
+            generator=torch.Generator(),  # otherwise each pass draws a number from the generator of the training
         )
 
-    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]  # a generator, so that the epoch is known first
-        """Yields the batches of an epoch, the first time after `load_state_dict` those that were left."""
-        self._given = self._order.first
-        batches = super().__iter__()  # worker processes ask for the order more than once, but no later than here
+    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]  # a generator, so that the epoch is set first
+        """Yields the batches of an epoch; the first time after `load_state_dict`, the remaining ones."""
+        self._yielded = self._order.first
+        batches = super().__iter__()  # workers read the order more than once, but no later than here
         self._order.first = 0
         for batch in batches:
-            self._given += 1
+            self._yielded += 1
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        """Returns how many batches of the epoch have been given."""
-        return {"batches": self._given}
+        """Returns how many batches of the epoch were yielded."""
+        return {"batches": self._yielded}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Begins the next pass behind the batches that were given."""
+        """Starts the next pass after the batches that were yielded."""
         self._order.first = state["batches"]
 
 

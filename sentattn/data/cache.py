@@ -1,4 +1,4 @@
-"""The cache of corpora: each is built once, by one process, and appears whole or not at all."""
+"""Cache of corpora: each is built once, by one process, and moved into place when it is complete."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sentattn.data import spacy_words
-from sentattn.data.building import Progress, build
+from sentattn.data import spacy_tokenizer
 from sentattn.data.corpus import FORMAT, Corpus, DamagedCorpusError
+from sentattn.data.corpus_builder import Progress, build
 from sentattn.data.datasets.base import Source
 from sentattn.data.text import LINE_BREAK, TOKEN, Rules
-from sentattn.errors import DataError
+from sentattn.errors import DataError, Fault
 
 PATIENCE = 0.5
-"""Seconds after which waiting for another process is told."""
+"""Seconds after which waiting for another process is reported."""
 
 
 def cache_folder(cache_dir: str | None) -> Path:
-    """Returns where corpora are kept: the folder given, or `$SENTATTN_CACHE`, or `sentattn` in the user's cache."""
+    """Returns the folder of all corpora: `cache_dir`, `$SENTATTN_CACHE`, or `sentattn` in the user's cache."""
     if folder := cache_dir or os.environ.get("SENTATTN_CACHE"):
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sentattn"
@@ -41,19 +41,19 @@ def open_corpus(
     limit: int | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> tuple[Corpus, list[str]]:
-    """Opens the corpus of a source, which is built first where it is not in the cache.
+    """Opens the corpus of a source; builds it first if it is not in the cache.
 
     Args:
-        source: What is read.
+        source: Labelled texts.
         cache: The folder of all corpora.
         name: The first part of the corpus's folder name.
-        rules: Whose rules say what a word is.
-        lowercase: Whether words are told apart in lower case only.
+        rules: Tokenization rules.
+        lowercase: Whether words are lowercased.
         limit: Most rows of each split, or None.
-        progress: Is told how far the work is.
+        progress: Called with the progress of the work.
 
     Returns:
-        The corpus, and what the user should know of how it came about.
+        The corpus, and notes for the user on how it was built.
 
     Raises:
         DataError: If the data is missing or damaged, or the cache cannot be written.
@@ -69,25 +69,29 @@ def open_corpus(
         with locked(folder.with_name(f"{folder.name}.lock"), progress):
             return _open_or_build(source, folder, rules, lowercase, limit, progress)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise DataError(
-            f"The cache folder {cache} cannot be used ({reason}); name another with data.cache_dir=FOLDER."
-        ) from error
+        raise unusable_cache(cache, error) from error
+
+
+def unusable_cache(cache: Path, error: OSError) -> DataError:
+    """Returns the error for a cache folder that cannot be read or written."""
+    reason = error.strerror or str(error)
+    message = f"The cache folder {cache} cannot be used ({reason}); set another with data.cache_dir=FOLDER."
+    return DataError(Fault("data.cache_dir", "unwritable", message))
 
 
 def _open_or_build(
     source: Source, folder: Path, rules: Rules, lowercase: bool, limit: int | None, progress: Progress
 ) -> tuple[Corpus, list[str]]:
-    """Does what the holder of the lock does: another process may have built the corpus meanwhile."""
-    notes = [f"The tokenized corpus is kept in {folder}."]
+    """Opens or builds a corpus while holding its lock; another process may have built it meanwhile."""
+    notes = [f"The tokenized corpus is cached in {folder}."]
     if folder.exists():
         try:
             return Corpus(folder), []
         except DamagedCorpusError as damage:
-            notes = [f"The tokenized corpus in {folder} was damaged ({damage}) and was built again."]
+            notes = [f"The tokenized corpus in {folder} was damaged ({damage}) and has been rebuilt."]
     prefix = f".{folder.name}."
     for left in folder.parent.glob(f"{prefix}*"):
-        shutil.rmtree(left)  # by a process that was killed: whoever builds holds the lock
+        shutil.rmtree(left)  # of a process that was killed; a living one would hold the lock
     fresh = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     try:
         build(source, fresh, rules=rules, lowercase=lowercase, limit=limit, progress=progress)
@@ -101,11 +105,11 @@ def _open_or_build(
 
 @contextmanager
 def locked(file: Path, progress: Progress) -> Iterator[None]:
-    """Holds the lock of a file that one process makes for all.
+    """Holds the lock of a file that one process writes for all.
 
     Args:
         file: The lock file.
-        progress: Is told when another process has to be waited for.
+        progress: Called when another process holds the lock.
     """
     lock = FileLock(file)
     try:
@@ -120,7 +124,7 @@ def locked(file: Path, progress: Progress) -> Iterator[None]:
 
 
 def _key(source: Source, rules: Rules, lowercase: bool, limit: int | None) -> str:
-    """Returns a hash of all that the content of a corpus depends on."""
-    words = TOKEN if rules == "words" else f"spaCy {spacy_words.version()}"
-    parts = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, words, lowercase, limit]
+    """Returns a hash of everything that determines the content of a corpus."""
+    tokens = TOKEN if rules == "words" else f"spaCy {spacy_tokenizer.version()}"
+    parts = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, limit]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

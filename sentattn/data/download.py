@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.data.archives import sha256
-from sentattn.data.building import Progress
 from sentattn.data.cache import locked
+from sentattn.data.corpus_builder import Progress
 from sentattn.errors import DataError, Fault, suggestion
 
 if TYPE_CHECKING:

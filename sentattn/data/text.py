@@ -1,4 +1,4 @@
-"""Texts to tokens and ids, with the characters that each token stands for."""
+"""Tokenizer: text to tokens and ids, with the character span of each token."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
-from sentattn.data import spacy_words
-from sentattn.data.clipping import Clip, kept_positions
-from sentattn.data.spacy_words import Span
-from sentattn.errors import DataError
+from sentattn.data import spacy_tokenizer
+from sentattn.data.spacy_tokenizer import Span
+from sentattn.errors import DataError, Fault
 
-# Said outright, so that `tokenizers` does not warn of every fork. A forked child has none of the
-# parent's threads and would wait for them, so it works without.
+# Set explicitly, so that `tokenizers` does not warn at every fork. A forked process has none of its parent's
+# threads and would wait for them, so it runs without.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
@@ -42,8 +41,10 @@ TOKEN = "|".join(
 )
 
 Item = TypeVar("Item")
+Clip: TypeAlias = Literal["head", "tail", "both"]
+"""Which tokens of a long text are read: its first, its last, or half of each."""
 Rules: TypeAlias = Literal["words", "spacy"]
-"""Whose rules say what a word is: those of `TOKEN`, or spaCy's for English."""
+"""Tokenization rules: the pattern `TOKEN`, or spaCy's English rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class Encoded:
 
     Attributes:
         ids: One id a token, int32; empty for a text without a token.
-        tokens: The tokens as they are written in the text.
-        spans: Where each token stands in the text: start and end, in characters.
+        tokens: The tokens as written in the text.
+        spans: Start and end of each token in the text, in characters.
     """
 
     ids: NDArray[np.int32]
@@ -68,8 +69,8 @@ class Tokenizer:
         words: The vocabulary; the first word has the id 2, after `<pad>` and `<unk>`.
         lowercase: Whether words are looked up in lower case.
         max_length: Most tokens of a text that are read; None reads all.
-        clip: What is kept of a longer text.
-        rules: Whose rules say what a word is.
+        clip: Which tokens of a longer text are read.
+        rules: Tokenization rules.
     """
 
     def __init__(
@@ -94,21 +95,27 @@ class Tokenizer:
             DataError: If the file is missing or holds something else.
         """
         try:
-            read = tokenizers.Tokenizer.from_file(str(path))
+            library_tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower
-            raise DataError(f"{path} cannot be read as a tokenizer: {error}.") from error
-        if [read.id_to_token(number) for number in range(len(SPECIALS))] != list(SPECIALS):
-            raise DataError(f"{path} is no tokenizer of sentattn: its first ids are not {PAD} and {UNKNOWN}.")
+            raise DataError(Fault(str(path), "unreadable", f"{path} is not a readable tokenizer: {error}.")) from error
+        if [library_tokenizer.id_to_token(number) for number in range(len(SPECIALS))] != list(SPECIALS):
+            raise DataError(
+                Fault(
+                    str(path),
+                    "unreadable",
+                    f"{path} is not a tokenizer of sentattn: ids 0 and 1 are not {PAD} and {UNKNOWN}.",
+                )
+            )
         tokenizer = cls.__new__(cls)
-        tokenizer._set(read, max_length, clip, rules)
+        tokenizer._set(library_tokenizer, max_length, clip, rules)
         return tokenizer
 
-    def _set(self, read: tokenizers.Tokenizer, max_length: int | None, clip: Clip, rules: Rules) -> None:
-        self._backend = read
+    def _set(self, backend: tokenizers.Tokenizer, max_length: int | None, clip: Clip, rules: Rules) -> None:
+        self._backend = backend
         self._rules = rules
         self._max_length = max_length
         self._clip = clip
-        vocabulary = read.get_vocab()
+        vocabulary = backend.get_vocab()
         self.words = sorted(vocabulary.keys() - set(SPECIALS), key=vocabulary.__getitem__)
 
     def __len__(self) -> int:
@@ -118,7 +125,7 @@ class Tokenizer:
     def save(self, path: Path) -> None:
         """Writes a file that `tokenizers.Tokenizer.from_file` reads too; it does not clip.
 
-        With spaCy's rules that tokenizer expects spaCy's words, one a line.
+        With spaCy's rules, that tokenizer expects one word a line.
         """
         self._backend.save(str(path))
 
@@ -139,10 +146,10 @@ class Tokenizer:
             if self._rules == "words":
                 encodings = self._backend.encode_batch(texts, add_special_tokens=False)
                 return [(encoding.ids, encoding.offsets) for encoding in encodings]
-            spans = [spacy_words.spans(text) for text in texts]
-            lines = [spacy_words.joined(text, own) for text, own in zip(texts, spans, strict=True)]
+            spans = [spacy_tokenizer.spans(text) for text in texts]
+            lines = [spacy_tokenizer.joined(text, its_spans) for text, its_spans in zip(texts, spans, strict=True)]
             encodings = self._backend.encode_batch(lines, add_special_tokens=False)
-            return [(encoding.ids, own) for encoding, own in zip(encodings, spans, strict=True)]
+            return [(encoding.ids, its_spans) for encoding, its_spans in zip(encodings, spans, strict=True)]
         except (TypeError, UnicodeEncodeError):
             for text in texts:
                 require_unicode(text)
@@ -157,38 +164,39 @@ class Tokenizer:
 
 
 def require_unicode(text: str) -> None:
-    """Refuses a text that holds half a character, as bytes that are not UTF-8 become on a command line.
+    """Refuses a text with a lone surrogate, which bytes that are not UTF-8 become on a command line.
 
     Raises:
-        DataError: With the text.
+        DataError: If the text is not valid Unicode.
     """
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{text!r} is not valid Unicode at character {error.start + 1}; give it in UTF-8.") from error
+        message = f"{text!r} is not valid Unicode at character {error.start + 1}; encode it as UTF-8."
+        raise DataError(Fault("text", "unreadable", message)) from error
 
 
 def backend(ids: Mapping[str, int], *, lowercase: bool, rules: Rules = "words") -> tokenizers.Tokenizer:
-    """Returns the library's tokenizer over a vocabulary; with spaCy's rules it reads spaCy's words, one a line.
+    """Returns the library's tokenizer over a vocabulary; with spaCy's rules, it expects one word a line.
 
-    The specials are words like others, not its "added tokens": those it would find in a review that
-    holds the text `<pad>`.
+    The special tokens are ordinary words here, not the library's "added tokens", which would match a review that
+    contains the text `<pad>`.
     """
     built = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=UNKNOWN))
-    own = rules == "words"
-    steps: list[normalizers.Normalizer] = [normalizers.Replace(Regex(LINE_BREAK), " ")] if own else []
+    by_pattern = rules == "words"
+    steps: list[normalizers.Normalizer] = [normalizers.Replace(Regex(LINE_BREAK), " ")] if by_pattern else []
     if lowercase:
         steps.append(normalizers.Lowercase())
     built.normalizer = normalizers.Sequence(steps)
-    built.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN) if own else "\n", "removed", invert=own)
+    built.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN) if by_pattern else "\n", "removed", invert=by_pattern)
     return built
 
 
 def word_types(texts: Iterable[list[str]], *, lowercase: bool, rules: Rules = "words") -> list[str]:
     """Returns all different words of chunks of texts, sorted."""
     counter = backend({}, lowercase=lowercase, rules=rules)
-    everything = trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=0, show_progress=False, special_tokens=[])
-    counter.train_from_iterator(texts, everything)
+    trainer = trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=0, show_progress=False, special_tokens=[])
+    counter.train_from_iterator(texts, trainer)
     return sorted(counter.get_vocab())
 
 
@@ -197,3 +205,32 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
+
+
+def clipped(lengths: NDArray[np.int64], max_length: int | None) -> NDArray[np.int64]:
+    """Returns the number of tokens that are read of each text."""
+    return lengths if max_length is None else np.minimum(lengths, max_length)
+
+
+def kept_positions(
+    lengths_B: NDArray[np.int64], max_length: int | None, clip: Clip
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns the positions of the tokens that are read, (B, L), and the mask of the real ones.
+
+    `both` keeps the first half of `max_length` (the larger one where it is odd) and the last half.
+    Positions of padding are 0.
+
+    Args:
+        lengths_B: Numbers of tokens of whole texts.
+        max_length: Most tokens that are read; None reads all.
+        clip: Which tokens of a longer text are read.
+    """
+    kept_B = clipped(lengths_B, max_length)
+    position_L = np.arange(kept_B.max(initial=0))
+    mask_BL = position_L < kept_B[:, None]
+    skipped_B = lengths_B - kept_B
+    if clip == "head" or not skipped_B.any():
+        return np.where(mask_BL, position_L, 0), mask_BL
+    head = 0 if clip == "tail" else ((max_length or 0) + 1) // 2
+    position_BL = position_L + skipped_B[:, None] * (position_L >= head)
+    return np.where(mask_BL, position_BL, 0), mask_BL

@@ -1,4 +1,4 @@
-"""Which words a model knows: the frequent ones of its training rows."""
+"""Vocabulary: the frequent words of the training rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sentattn.data.corpus import Corpus
 from sentattn.data.text import SPECIALS, UNKNOWN_ID
-from sentattn.errors import DataError
+from sentattn.errors import DataError, Fault
 
 COUNTED_ROWS = 20_000
 """Rows whose tokens are counted at once: few enough to need little memory, many enough for large vocabularies."""
@@ -18,7 +18,7 @@ COUNTED_ROWS = 20_000
 def count_types(
     tokens: NDArray[np.int32], offsets: NDArray[np.int64], rows: NDArray[np.int64], num_types: int
 ) -> NDArray[np.int64]:
-    """Returns how often each word type stands in some rows, whole texts, before any clipping.
+    """Returns how often each word type occurs in some rows, counted over whole texts.
 
     Args:
         tokens: Types of all rows, one after another.
@@ -26,18 +26,18 @@ def count_types(
         rows: The rows to count.
         num_types: Number of types.
     """
-    wanted = np.zeros(len(offsets) - 1, dtype=bool)
-    wanted[rows] = True
+    is_counted = np.zeros(len(offsets) - 1, dtype=bool)
+    is_counted[rows] = True
     counts = np.zeros(num_types, dtype=np.int64)
-    for first in range(0, len(wanted), COUNTED_ROWS):
+    for first in range(0, len(is_counted), COUNTED_ROWS):
         bounds = offsets[first : first + COUNTED_ROWS + 1]
-        kept = np.repeat(wanted[first : first + COUNTED_ROWS], np.diff(bounds))
+        kept = np.repeat(is_counted[first : first + COUNTED_ROWS], np.diff(bounds))
         counts += np.bincount(tokens[bounds[0] : bounds[-1]][kept], minlength=num_types)
     return counts
 
 
 def frequent_types(counts: NDArray[np.int64], *, min_count: int, vocab_size: int) -> NDArray[np.int64]:
-    """Returns the types that become the vocabulary, by falling count, then by type.
+    """Returns the types of the vocabulary, by descending count, then by type.
 
     Raises:
         DataError: If no word is frequent enough.
@@ -45,15 +45,16 @@ def frequent_types(counts: NDArray[np.int64], *, min_count: int, vocab_size: int
     order = np.argsort(-counts, kind="stable")
     kept = order[: np.count_nonzero(counts >= min_count)][:vocab_size]
     if not len(kept):
-        raise DataError(
-            f"data.min_count={min_count} leaves no word: the most frequent one stands {counts.max(initial=0):,} times "
+        message = (
+            f"data.min_count={min_count} leaves no word: the most frequent word occurs {counts.max(initial=0):,} times "
             "in the training rows. Type a smaller number."
         )
+        raise DataError(Fault("data.min_count", "range", message))
     return kept
 
 
 def frequent_words(corpus: Corpus, rows: NDArray[np.int64], *, min_count: int, vocab_size: int) -> list[str]:
-    """Returns the vocabulary of some rows of a corpus, by falling count.
+    """Returns the vocabulary of some rows of a corpus, by descending count.
 
     Raises:
         DataError: If no word is frequent enough.
@@ -63,6 +64,6 @@ def frequent_words(corpus: Corpus, rows: NDArray[np.int64], *, min_count: int, v
 
 
 def lookup_table(types: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
-    """Returns the id of each type: its place in the vocabulary after the specials, or that of `<unk>`."""
+    """Returns the id of each type: its position in the vocabulary after the specials, or that of `<unk>`."""
     ids = {word: number for number, word in enumerate(words, start=len(SPECIALS))}
     return np.fromiter((ids.get(word, UNKNOWN_ID) for word in types), dtype=np.int64, count=len(types))

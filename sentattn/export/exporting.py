@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentattn import __version__
-from sentattn.data import spacy_words
+from sentattn.data import spacy_tokenizer
 from sentattn.export.comparison import Compared, compare
 from sentattn.export.folder import MARK, appearing, require_replaceable
 from sentattn.export.graph import write_graph
@@ -78,7 +78,7 @@ def _described(classifier: Classifier, compared: Compared) -> dict[str, Any]:
         "clip": text["clip"],
         "lowercase": text["lowercase"],
         "tokenizer": rules,
-        "spacy": spacy_words.version() if rules == "spacy" else None,
+        "spacy": spacy_tokenizer.version() if rules == "spacy" else None,
         "compared": {"largest_difference": compared.difference, "shapes": compared.shapes},
     }
 

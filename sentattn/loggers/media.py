@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pytorch_lightning import LightningModule, Trainer
 
-    from sentattn.data.split import Split
-    from sentattn.data.text_data import TextData
+    from sentattn.data.corpus import Split
+    from sentattn.data.datamodule import TextData
 
 LONGEST = 2000
 """Most characters of a text in a table."""

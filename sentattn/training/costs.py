@@ -14,7 +14,7 @@ from torch import nn
 from sentattn.data.batching import Batch
 
 if TYPE_CHECKING:
-    from sentattn.data.text_data import TextData
+    from sentattn.data.datamodule import TextData
 
 WARM_UP, REPEATS = 3, 15
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentattn import build
-from sentattn.data.text_data import TextData
+from sentattn.data.datamodule import TextData
 from sentattn.errors import DataError
 from sentattn.progress import Progress
 from sentattn.run import Run

@@ -16,7 +16,7 @@ from sentattn.progress import Progress
 from sentattn.training import machine, quiet
 
 if TYPE_CHECKING:
-    from sentattn.data.text_data import TextData
+    from sentattn.data.datamodule import TextData
     from sentattn.training.lit_module import LitClassifier
 
 Settings = Mapping[str, Any]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from sentattn.data.batch_order import LengthBatches, ShuffledBatches
 from sentattn.data.batching import BatchLoader, TokenRows, pad
 from sentattn.data.corpus import Corpus
-from sentattn.data.ordering import LengthBatches, ShuffledBatches
 
 
 def test_a_batch_holds_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> None:

@@ -64,7 +64,7 @@ def test_a_second_start_reads_nothing(tmp_path: Path) -> None:
     _, first = open_corpus(source, tmp_path, name="given")
     corpus, second = open_corpus(source, tmp_path, name="given")
     assert source.reads == 1
-    assert first == [f"The tokenized corpus is kept in {corpora(tmp_path)[0]}."]
+    assert [str(corpora(tmp_path)[0]) in note for note in first] == [True]
     assert second == []
     assert corpus.text(1) == "bad film"
 

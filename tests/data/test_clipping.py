@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data.clipping import Clip, clipped, kept_positions
+from sentattn.data.text import Clip, clipped, kept_positions
 
 
 @pytest.mark.parametrize(

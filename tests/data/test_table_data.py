@@ -66,7 +66,7 @@ def test_rows_without_a_text_are_left_out_and_counted(table_of: Callable[..., Ta
     path.write_text(path.read_text() + ",bad\n  ,good\n")
     data = table_of(train=str(path), test=write(tmp_path / "test.csv", "other"))
     assert len(data.split("train")) + len(data.split("val")) == 60
-    assert "Dropped rows without a word or sign to read: 2." in data.report
+    assert "Dropped rows without a token: 2." in data.report
 
 
 def test_a_second_start_does_not_read_the_table(

@@ -111,7 +111,7 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path, content: str | None) 
 def test_a_tokenizer_with_other_specials_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
     tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a")).save(str(file))
-    with pytest.raises(DataError, match="no tokenizer of sentattn"):
+    with pytest.raises(DataError, match="not a tokenizer of sentattn"):
         Tokenizer.load(file)
 
 

@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data import clipping, spacy_words
+from sentattn.data import spacy_tokenizer
+from sentattn.data import text as text_module
 from sentattn.export.predict import english, kept_positions, spacy_spans
 
 
 @given(st.integers(1, 50), st.none() | st.integers(1, 20), st.sampled_from(["head", "tail", "both"]))
 def test_the_same_tokens_are_kept(count: int, max_length: int | None, clip: Literal["head", "tail", "both"]) -> None:
-    positions, _ = clipping.kept_positions(np.array([count]), max_length, clip)
+    positions, _ = text_module.kept_positions(np.array([count]), max_length, clip)
     assert kept_positions(count, max_length, clip) == positions[0].tolist()
 
 
 @given(st.text(max_size=40) | st.sampled_from(["It's  <BR/>not\n\n4.99$!", "don't <br /> \t go"]))
 def test_spacys_words_stand_at_the_same_places(text: str) -> None:
-    assert spacy_spans(text, "3.8") == spacy_words.spans(text)
+    assert spacy_spans(text, "3.8") == spacy_tokenizer.spans(text)
 
 
 def test_without_spacy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_a_penalty_on_one_hop_is_told_of(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_class_without_training_rows_cannot_be_balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentattn.data.text_data.TextData.class_counts", {"negative": 9, "positive": 0})
+    monkeypatch.setattr("sentattn.data.datamodule.TextData.class_counts", {"negative": 9, "positive": 0})
     with pytest.raises(SettingError, match="there are none of positive"):
         fit(tiny(f"output_dir={tmp_path}", "loss.class_weights=balanced"))
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from sentattn.data.building import Progress
+from sentattn.data.corpus_builder import Progress
+from sentattn.data.datamodule import TextData
 from sentattn.data.datasets.base import Row, Source
 from sentattn.data.datasets.demo_templates import TEST, TRAIN, VAL, Templates
 from sentattn.data.datasets.demo_words import (
@@ -31,7 +32,6 @@ from sentattn.data.datasets.demo_words import (
     Domain,
     Topic,
 )
-from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, Fault, suggestion
 
 TEMPLATES = {"train": TRAIN, "val": VAL, "test": TEST}

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.archives import neighbour, reading, sha256, tar_files
-from sentattn.data.building import Progress
 from sentattn.data.cache import cache_folder
+from sentattn.data.corpus_builder import Progress
+from sentattn.data.datamodule import TextData
 from sentattn.data.datasets.base import Row, Source
 from sentattn.data.download import fetch
-from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, Fault
 
 ARCHIVE = "aclImdb_v1.tar.gz"

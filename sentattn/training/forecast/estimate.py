@@ -23,7 +23,7 @@ from sentattn.training.preparing import Prepared, prepare
 from sentattn.training.resume.interruption import Signals
 
 if TYPE_CHECKING:
-    from sentattn.data.text_data import TextData
+    from sentattn.data.datamodule import TextData
 
 Settings = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""spaCy's English tokenizer, as the Gluon tutorial uses it: texts to words, before any vocabulary."""
+"""spaCy's English tokenizer, which the Gluon tutorial uses: text to word spans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 if TYPE_CHECKING:
     from spacy.tokenizer import Tokenizer
@@ -18,10 +18,9 @@ LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
 def spans(text: str) -> list[Span]:
-    """Returns where the words of a text stand, in characters.
+    """Returns the start and end of each word of a text, in characters.
 
-    Line breaks of HTML count as white space, and white space, which spaCy makes tokens of where there is
-    more than one blank, is no word.
+    HTML line breaks count as white space, and spaCy's white space tokens are dropped.
 
     Raises:
         SettingError: If spaCy is not installed.
@@ -40,9 +39,8 @@ def version() -> str:
     try:
         return metadata.version("spacy")
     except metadata.PackageNotFoundError as error:
-        raise SettingError(
-            'data.tokenizer=spacy needs spaCy: type pip install "sentattn[spacy]", or data.tokenizer=words.'
-        ) from error
+        message = 'data.tokenizer=spacy needs spaCy: type pip install "sentattn[spacy]", or use data.tokenizer=words.'
+        raise SettingError(Fault("data.tokenizer", "package", message)) from error
 
 
 @functools.cache
@@ -59,5 +57,5 @@ def english() -> Tokenizer:
 
 
 def joined(text: str, words: list[Span]) -> str:
-    """Returns the words at some places of a text, one a line."""
+    """Returns the words at some spans of a text, one a line."""
     return "\n".join(text[start:end] for start, end in words)

@@ -14,13 +14,13 @@ from given_rows import Given
 from pytorch_lightning import LightningModule, Trainer
 
 from sentattn.data.batching import Batch
-from sentattn.data.building import Progress
+from sentattn.data.corpus_builder import Progress
+from sentattn.data.datamodule import TextData
 from sentattn.data.datasets.base import Row, Source
 from sentattn.data.datasets.demo import Demo, DemoSource
 from sentattn.data.datasets.imdb import Imdb, ImdbSource
 from sentattn.data.datasets.yelp import Yelp, YelpSource
 from sentattn.data.download import REGISTRY
-from sentattn.data.text_data import TextData
 from sentattn.errors import DataError, SettingError
 
 ROWS = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.data.datasets.demo import Demo
-from sentattn.data.spacy_words import spans
+from sentattn.data.spacy_tokenizer import spans
 from sentattn.data.text import Tokenizer
 from sentattn.errors import SettingError
 

@@ -1,7 +1,8 @@
-"""Which rows share a batch, and in which order the batches come."""
+"""Order of the batches and of the rows in them, also for several ranks."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
@@ -18,11 +19,11 @@ class ShuffledBatches(Sampler[list[int]]):
     """Every row once an epoch, in an order that depends on seed and epoch alone.
 
     Args:
-        lengths: How many tokens each row has.
+        lengths: Number of tokens of each row.
         batch_size: Rows of a batch; the last one may be smaller.
         seed: Seed of the order.
-        by_length: Whether rows of like length share a batch: random windows of 100 batches are
-            sorted and cut, and the batches shuffled. Otherwise all is random.
+        by_length: Whether rows of similar length share a batch: random windows of 100 batches are
+            sorted and cut, and the batches shuffled. Otherwise the order is random.
     """
 
     def __init__(self, lengths: NDArray[np.int64], *, batch_size: int, seed: int, by_length: bool) -> None:
@@ -55,10 +56,10 @@ class ShuffledBatches(Sampler[list[int]]):
 
 
 class LengthBatches(Sampler[list[int]]):
-    """Every row once, the longest first: the least padding, and what does not fit into memory fails at once.
+    """Every row once, the longest first: the least padding, and a batch that exceeds the memory fails at once.
 
     Args:
-        lengths: How many tokens each row has.
+        lengths: Number of tokens of each row.
         batch_size: Rows of a batch; the last one may be smaller.
     """
 
@@ -75,7 +76,7 @@ class LengthBatches(Sampler[list[int]]):
 
 
 class FixedBuckets(Sampler[list[int]]):
-    """Every row once an epoch, in batches from buckets of fixed lengths, short rows in larger batches.
+    """Every row once an epoch, in batches from buckets of fixed lengths; short rows come in larger batches.
 
     As the Gluon tutorial on structured self-attention does (GluonNLP's `FixedBucketSampler` with constant width): the
     longest rows of the buckets, their keys, are max, max - width, ... with width = max((1 + max - min) //
@@ -83,7 +84,7 @@ class FixedBuckets(Sampler[list[int]]):
     max(int(max / key x bucket_ratio x batch_size), batch_size) rows. A bucket without a row is left out.
 
     Args:
-        lengths: How many tokens each row has, 1 or more.
+        lengths: Number of tokens of each row, 1 or more.
         batch_size: Fewest rows of a batch; the last one of a bucket may be smaller.
         num_buckets: Most buckets.
         bucket_ratio: How far batches of short rows grow: at 1 all batches hold about as many tokens.
@@ -135,7 +136,7 @@ class FixedBuckets(Sampler[list[int]]):
 
 
 TrainingOrder: TypeAlias = ShuffledBatches | FixedBuckets
-"""Gives the batches of an epoch; Lightning tells it the epoch."""
+"""Yields the batches of an epoch; Lightning sets the epoch."""
 
 
 def training_order(
@@ -147,3 +148,67 @@ def training_order(
             lengths, batch_size=batch_size, num_buckets=num_buckets, bucket_ratio=bucket_ratio, seed=seed
         )
     return ShuffledBatches(lengths, batch_size=batch_size, seed=seed, by_length=batching == "sorted")
+
+
+class RowsOfRank(Sampler[list[int]]):
+    """The rows of each batch that one rank trains on; together, the ranks train on the batches of a single process.
+
+    Every rank has the same number of batches. If a batch has fewer rows than there are ranks, some ranks have none.
+
+    Args:
+        order: Yields the rows of each batch, the same on every rank.
+        rank: Number of the rank, from 0.
+        world_size: Number of ranks.
+    """
+
+    def __init__(self, order: TrainingOrder, *, rank: int, world_size: int) -> None:
+        self._order = order
+        self._rank = rank
+        self._world_size = world_size
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of the next pass; Lightning calls it."""
+        self._order.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # Neighbours in a batch have similar lengths, so taking turns gives all ranks about as many tokens.
+        return (batch[self._rank :: self._world_size] for batch in self._order)
+
+
+class BatchesOfRank(Sampler[list[int]]):
+    """The batches that one rank evaluates; each whole batch belongs to one rank.
+
+    Args:
+        order: Yields the rows of each batch, the same on every rank.
+        rank: Number of the rank, from 0.
+        world_size: Number of ranks.
+    """
+
+    def __init__(self, order: LengthBatches, *, rank: int, world_size: int) -> None:
+        self._order = order
+        self._rank = rank
+        self._world_size = world_size
+
+    def __len__(self) -> int:
+        return len(range(self._rank, len(self._order), self._world_size))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return itertools.islice(self._order, self._rank, None, self._world_size)
+
+
+def evaluation_order(
+    lengths: NDArray[np.int64], *, batch_size: int, rank: int = 0, world_size: int = 1
+) -> BatchesOfRank:
+    """Returns the batches that a rank evaluates; they are smaller where there would be fewer batches than ranks.
+
+    Args:
+        lengths: Number of tokens of each row.
+        batch_size: Most rows of a batch.
+        rank: Number of the rank, from 0.
+        world_size: Number of ranks.
+    """
+    batches = LengthBatches(lengths, batch_size=max(1, min(batch_size, len(lengths) // world_size)))
+    return BatchesOfRank(batches, rank=rank, world_size=world_size)

@@ -1,10 +1,9 @@
-"""From a source's rows to a corpus on disk, in two passes over the texts: find all words, then number them."""
+"""Builds a corpus on disk from the rows of a source, in two passes over the texts: find all words, then encode them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -14,15 +13,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sentattn.data import spacy_words
+from sentattn.data import spacy_tokenizer
 from sentattn.data.corpus import GROUPS, TEXTS, TOKENS, WORDS, seal
 from sentattn.data.datasets.base import Row, Source
-from sentattn.data.splitting import spread
+from sentattn.data.splits import spread
 from sentattn.data.text import CHUNK, Rules, backend, word_types
-from sentattn.errors import DataError
+from sentattn.errors import DataError, Fault
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Is told the stage, how much of it is done, and how much there is (None: not known)."""
+"""Called with the stage, the number of items done, and their total (None: unknown)."""
 
 ID_DIGITS = 16
 
@@ -33,12 +32,12 @@ def build(
     """Reads a source and writes its corpus into an empty folder.
 
     Args:
-        source: What is read.
-        folder: Where the files go.
-        rules: Whose rules say what a word is.
-        lowercase: Whether words are told apart in lower case only.
+        source: Labelled texts.
+        folder: Folder for the files.
+        rules: Tokenization rules.
+        lowercase: Whether words are lowercased.
         limit: Most rows of each split, or None.
-        progress: Is told how far the work is.
+        progress: Called with the progress of the work.
 
     Raises:
         DataError: If the data is missing or damaged, or no row holds a word.
@@ -48,7 +47,7 @@ def build(
     with (folder / TEXTS).open("wb") as file:
         for split in source.splits:
             before = len(columns)
-            rows = _told(source.read(split), f"Reading {split}", progress)
+            rows = _with_progress(source.read(split), f"Reading {split}", progress)
             for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
                 file.write(columns.add(position, row))
             splits[split] = (before, len(columns))
@@ -63,7 +62,7 @@ def build(
 
 
 class _Columns:
-    """What is stored of the rows beside texts and tokens, some 50 bytes a row."""
+    """The stored columns of the rows except texts and tokens, about 50 bytes a row."""
 
     def __init__(self) -> None:
         self.text_offsets = array("q", [0])
@@ -79,7 +78,7 @@ class _Columns:
         return len(self._labels)
 
     def add(self, position: int, row: Row) -> bytes:
-        """Takes a row up and returns its text in UTF-8."""
+        """Appends a row and returns its text in UTF-8."""
         text = row.text.encode()
         self.text_offsets.append(self.text_offsets[-1] + len(text))
         self._labels.append(row.label)
@@ -106,12 +105,12 @@ class _Columns:
 
 
 def _split_by_spacy(folder: Path, offsets: array[int], file: Path, progress: Progress) -> array[int]:
-    """Writes all texts' words, one a line, and returns where each text's are: spaCy is too slow for two passes."""
+    """Writes the words of all texts, one a line, and returns their offsets: spaCy is too slow for two passes."""
     split_offsets = array("q", [0])
     with file.open("wb") as stream:
         for texts in _stored_texts(folder / TEXTS, offsets, "Splitting into words", progress):
             for text in texts:
-                stream.write(spacy_words.joined(text, spacy_words.spans(text)).encode())
+                stream.write(spacy_tokenizer.joined(text, spacy_tokenizer.spans(text)).encode())
                 split_offsets.append(stream.tell())
     return split_offsets
 
@@ -119,24 +118,24 @@ def _split_by_spacy(folder: Path, offsets: array[int], file: Path, progress: Pro
 def _store_tokens(
     folder: Path, texts: Path, offsets: array[int], rules: Rules, lowercase: bool, progress: Progress
 ) -> None:
-    """Writes the words and every row's tokens."""
+    """Writes the word types and the tokens of every row."""
     chunks = _stored_texts(texts, offsets, "Finding words", progress)
     words = word_types(chunks, rules=rules, lowercase=lowercase)
     if not words:
-        raise DataError("No row of the data holds a word or a sign to read.")
-    numbering = backend({word: number for number, word in enumerate(words)}, rules=rules, lowercase=lowercase)
+        raise DataError(Fault("data", "missing", "No row of the data contains a token."))
+    encoder = backend({word: number for number, word in enumerate(words)}, rules=rules, lowercase=lowercase)
     token_offsets = array("q", [0])
     with (folder / TOKENS).open("wb") as file:
         for chunk in _stored_texts(texts, offsets, "Tokenizing", progress):
-            for one in numbering.encode_batch_fast(chunk, add_special_tokens=False):
-                array("i", one.ids).tofile(file)
-                token_offsets.append(token_offsets[-1] + len(one))
+            for encoding in encoder.encode_batch_fast(chunk, add_special_tokens=False):
+                array("i", encoding.ids).tofile(file)
+                token_offsets.append(token_offsets[-1] + len(encoding))
     np.save(folder / "token_offsets.npy", np.asarray(token_offsets))
     _write_json(folder / WORDS, words)
 
 
 def _stored_texts(file: Path, offsets: array[int], stage: str, progress: Progress) -> Iterator[list[str]]:
-    """Yields the texts in chunks, from the file: a large corpus need not fit into memory."""
+    """Yields the texts in chunks from the file, since a large corpus may not fit into memory."""
     with file.open("rb") as stream:
         for first in range(0, len(offsets) - 1, CHUNK):
             bounds = offsets[first : first + CHUNK + 1]
@@ -144,7 +143,7 @@ def _stored_texts(file: Path, offsets: array[int], stage: str, progress: Progres
             progress(stage, first + len(bounds) - 1, len(offsets) - 1)
 
 
-def _told(rows: Iterable[Row], stage: str, progress: Progress) -> Iterator[Row]:
+def _with_progress(rows: Iterable[Row], stage: str, progress: Progress) -> Iterator[Row]:
     for done, row in enumerate(rows, start=1):
         yield row
         if done % CHUNK == 0:
@@ -152,19 +151,20 @@ def _told(rows: Iterable[Row], stage: str, progress: Progress) -> Iterator[Row]:
 
 
 def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[int, Row]]:
-    """Yields `limit` rows with their positions, each class in its share, evenly spread.
+    """Yields `limit` rows with their positions, stratified by class and evenly spread.
 
-    Which ones these are is known only when all labels are; until then all rows wait in a file.
+    The choice depends on all labels, so all rows are written to a temporary file first.
     """
     labels, starts = array("q"), array("q")
     with tempfile.TemporaryFile(dir=folder) as file:
         for row in rows:
             labels.append(row.label)
             starts.append(file.tell())
-            pickle.dump(row, file)
+            file.write(json.dumps([row.text, row.label, row.group, row.rationale]).encode() + b"\n")
         for position in spread(np.asarray(labels), limit):
             file.seek(starts[position])
-            yield int(position), pickle.load(file)  # noqa: S301 - it was written above
+            text, label, group, rationale = json.loads(file.readline())
+            yield int(position), Row(text, label, group=group, rationale=rationale)
 
 
 def _write_json(file: Path, content: list[str]) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from given_rows import Given
 
-from sentattn.data.building import build
 from sentattn.data.corpus import Corpus
+from sentattn.data.corpus_builder import build
 from sentattn.data.datasets.base import Row
 from sentattn.errors import DataError
 
@@ -111,7 +111,7 @@ def test_case_is_kept_where_asked(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_word_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="No row of the data holds a word"):
+    with pytest.raises(DataError, match="No row of the data contains a token"):
         build_words(Given({"train": [Row("  ", 0), Row("", 1)]}), tmp_path)
 
 

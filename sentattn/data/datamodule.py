@@ -1,4 +1,4 @@
-"""What the data of every training has: rows of a corpus, split and batched, with the training rows' vocabulary."""
+"""Base class of the data modules: rows of a corpus, split and batched, with the vocabulary of the training rows."""
 
 from __future__ import annotations
 
@@ -12,59 +12,60 @@ from pytorch_lightning import LightningDataModule
 
 from sentattn.config.types import Count, NonNegative, Whole, checked
 from sentattn.data import report
+from sentattn.data.batch_order import LengthBatches, RowsOfRank, TrainingOrder, evaluation_order, training_order
 from sentattn.data.batching import BatchLoader, TokenRows
-from sentattn.data.building import Progress
 from sentattn.data.cache import cache_folder, open_corpus
-from sentattn.data.choosing import choose
+from sentattn.data.corpus import Split
+from sentattn.data.corpus_builder import Progress
 from sentattn.data.datasets.base import Source
-from sentattn.data.ordering import LengthBatches, TrainingOrder, training_order
-from sentattn.data.sharing import measuring_share, require_enough, training_share
-from sentattn.data.split import Split
-from sentattn.data.text import Rules, Tokenizer
-from sentattn.data.vectors.reading import WordVectors, read_vectors
+from sentattn.data.splits import select
+from sentattn.data.text import Clip, Rules, Tokenizer
+from sentattn.data.vectors import WordVectors, read_vectors
 from sentattn.data.vocabulary import frequent_words, lookup_table
-from sentattn.errors import DataError
+from sentattn.errors import DataError, Fault
 
-Thing = TypeVar("Thing")
+PerSplit = TypeVar("PerSplit", Split, TokenRows)
 
 
 class TextData(LightningDataModule, ABC):
-    """Labelled texts as batches. A subclass says where they come from.
+    """Labelled texts as batches. A subclass defines their source.
 
     Args:
         name: Name of the data set, in paths and tables.
-        limit: Most rows of each of the source's splits, for a quick look; null reads all.
-        drop_duplicates: Whether training rows that repeat a text, or stand in a later split, are left out.
-        vocab_size: Most words that the model knows, beside `<pad>` and `<unk>`.
-        min_count: How often a word must stand in the training rows to be known.
-        tokenizer: Whose rules say what a word is: our own (`words`), or spaCy's for English (`spacy`, an extra).
-        lowercase: Whether words are looked up in lower case.
+        limit: Most rows of each split of the source, for a quick look; null reads all.
+        drop_duplicates: Whether training rows are dropped whose text is repeated or occurs in a later split.
+        vocab_size: Most words of the vocabulary, besides `<pad>` and `<unk>`.
+        min_count: Fewest occurrences of a word in the training rows.
+        tokenizer: Tokenization rules: built in (`words`), or spaCy's for English (`spacy`, an extra).
+        lowercase: Whether words are lowercased.
         max_length: Most tokens of a text that are read; null reads all.
-        clip: What is kept of a longer text: its head, its tail or half of each.
+        clip: Which tokens of a longer text are read: its head, its tail or half of each.
         batch_size: Texts a batch, over all devices.
-        batching: Which texts share a training batch: those of like length (`sorted`), those of a bucket of lengths,
-            short ones in larger batches (`fixed`), or any (`random`).
+        batching: Which texts share a training batch: texts of similar length (`sorted`), of one bucket of lengths,
+            with larger batches of short texts (`fixed`), or any (`random`).
         num_buckets: Most buckets of `fixed`.
-        bucket_ratio: How far batches of short texts grow with `fixed`; at 1 all hold about as many tokens.
-        vectors: Pretrained vectors that the words start from: a name such as `glove.6B.300d`, or a file; null for none.
-        cache_dir: Where tokenized corpora and downloads are kept; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
-        mirror: A server's address or a folder with the files that would be downloaded; null is their official address.
-        num_workers: Processes that make batches; 0 makes them in the training process, which is fast enough.
+        bucket_ratio: How much larger batches of short texts are with `fixed`; at 1 all have about as many tokens.
+        vectors: Pretrained word vectors: a name such as `glove.6B.300d`, or a file; null for none.
+        cache_dir: Folder of tokenized corpora and downloads; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
+        mirror: Address of a server, or a folder, with copies of the downloads; null is their official address.
+        num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.
 
     Attributes:
-        classes: Number of classes, where it is known before anything is read.
+        classes: Number of classes, if it is known before the data is read.
         labels: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         seed: Seed of the order of the training rows.
         train_size: Number of training rows; None takes all.
-        val_size: Number or share of training rows set aside for validation; a source with validation rows has none.
-        split_seed: Seed of which rows train and which validate.
-        test_size: Number or share of rows to test on; None takes the source's test rows, or a tenth of all.
-        test_seed: Seed of which rows these are; None takes the last.
-        tokenizer: Texts to ids, with the vocabulary of the training rows. From `prepare` on, like all below.
+        val_size: Number or share of training rows used for validation; None for a source with validation rows.
+        split_seed: Seed of the selection of training and validation rows.
+        test_size: Number or share of test rows; None uses the source's test rows, or a tenth of all rows.
+        test_seed: Seed of the selection of test rows; None uses the last rows.
+        rank: Rank of this process among those that train together.
+        world_size: Number of these processes.
+        tokenizer: The tokenizer with the vocabulary of the training rows. Set by `prepare`, like all below.
         fingerprint: Hash over texts and labels of all splits.
-        word_vectors: The vectors that the words start from, or None.
-        report: What the user should know of the data, in sentences.
+        word_vectors: The pretrained vectors, or None.
+        report: Messages on the data for the user.
     """
 
     classes: ClassVar[int | None] = None
@@ -84,6 +85,8 @@ class TextData(LightningDataModule, ABC):
     split_seed: int = 0
     test_size: float | None = None
     test_seed: int | None = None
+    rank: int = 0
+    world_size: int = 1
 
     @checked
     def __init__(
@@ -116,7 +119,7 @@ class TextData(LightningDataModule, ABC):
         self.rules: Rules = tokenizer
         self.lowercase = lowercase
         self.max_length = max_length
-        self.clip = clip
+        self.clip: Clip = clip
         self.batch_size = batch_size
         self.batching = batching
         self.num_buckets = num_buckets
@@ -130,23 +133,23 @@ class TextData(LightningDataModule, ABC):
 
     @abstractmethod
     def source(self, progress: Progress) -> Source:
-        """Returns where the texts come from, once they are on this machine.
+        """Returns the source of the texts; downloads it if needed.
 
         Args:
-            progress: Is told how far a download is.
+            progress: Called with the progress of a download.
 
         Raises:
             DataError: If they are missing and cannot be downloaded.
         """
 
     def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
-        """Says before `prepare` that a model with these classes is tested on a split: other rows may stay unread."""
+        """Announces, before `prepare`, that only this split is read, to test a model with these classes."""
 
     def prepare(self, progress: Progress | None = None, *, words: Sequence[str] | None = None) -> None:
-        """Reads, tokenizes and stores what the cache does not hold; chooses splits and vocabulary. Once is enough.
+        """Reads and tokenizes data that is not cached; selects splits and vocabulary. A second call does nothing.
 
         Args:
-            progress: Is told how far the work is.
+            progress: Called with the progress of the work.
             words: Vocabulary of a trained model, by id, instead of that of the training rows.
 
         Raises:
@@ -166,7 +169,7 @@ class TextData(LightningDataModule, ABC):
             progress=progress,
         )
         self.labels, self.ordered = corpus.classes, corpus.ordered
-        chosen = choose(
+        selection = select(
             corpus,
             drop_duplicates=self.drop_duplicates,
             train_size=self.train_size,
@@ -176,20 +179,22 @@ class TextData(LightningDataModule, ABC):
             test_seed=self.test_seed,
         )
         if words is None:
-            words = frequent_words(corpus, chosen.rows["train"], min_count=self.min_count, vocab_size=self.vocab_size)
+            words = frequent_words(
+                corpus, selection.rows["train"], min_count=self.min_count, vocab_size=self.vocab_size
+            )
             self.word_vectors = read_vectors(self.vectors, words, cache=cache, mirror=self.mirror, progress=progress)
         ids = lookup_table(corpus.words, words)
         self.tokenizer = Tokenizer(
             words, rules=self.rules, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip
         )
-        self.fingerprint = chosen.fingerprint(corpus)
-        for split, rows in chosen.rows.items():
+        self.fingerprint = selection.fingerprint(corpus)
+        for split, rows in selection.rows.items():
             self._rows[split] = TokenRows(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
             self._splits[split] = Split(corpus, rows, self.max_length)
-        self.report = [*notes, report.sizes(self.name, chosen.rows, self.labels), *chosen.notes]
-        if "train" in chosen.rows:
-            require_enough(len(chosen.rows["val"]))
-            self.report += report.words(words, self.word_vectors, corpus, chosen.rows, ids)
+        self.report = [*notes, report.sizes(self.name, selection.rows, self.labels), *selection.notes]
+        if "train" in selection.rows:
+            self._require_rows_per_rank(len(selection.rows["val"]))
+            self.report += report.words(words, self.word_vectors, corpus, selection.rows, ids)
             self.report += report.buckets(self._training_order())
 
     def setup(self, stage: str) -> None:
@@ -202,7 +207,7 @@ class TextData(LightningDataModule, ABC):
         Raises:
             DataError: If the data has no such split.
         """
-        return self._of(self._splits, name)
+        return self._per_split(self._splits, name)
 
     @property
     def class_counts(self) -> dict[str, int]:
@@ -211,33 +216,44 @@ class TextData(LightningDataModule, ABC):
         return dict(zip(self.labels, counts.tolist(), strict=True))
 
     def batches(self, split: str) -> BatchLoader:
-        """Returns the batches of a split, each row once, the longest rows first."""
-        rows = self._of(self._rows, split)
+        """Returns the batches of a split, each row once, longest rows first."""
+        rows = self._per_split(self._rows, split)
         return BatchLoader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size), self.num_workers)
 
     def train_dataloader(self) -> BatchLoader:
-        """Returns this rank's rows of the training batches, in another order each epoch, which `seed` alone decides."""
-        rows = self._of(self._rows, "train")
-        return BatchLoader(rows, training_share(self._training_order()), self.num_workers)
+        """Returns this rank's rows of the training batches, in an order that depends on `seed` and epoch."""
+        rows = self._per_split(self._rows, "train")
+        order = RowsOfRank(self._training_order(), rank=self.rank, world_size=self.world_size)
+        return BatchLoader(rows, order, self.num_workers)
 
     def val_dataloader(self) -> BatchLoader:
         """Returns this rank's validation batches."""
-        rows = self._of(self._rows, "val")
-        return BatchLoader(rows, measuring_share(rows.lengths, batch_size=self.batch_size), self.num_workers)
+        rows = self._per_split(self._rows, "val")
+        order = evaluation_order(rows.lengths, batch_size=self.batch_size, rank=self.rank, world_size=self.world_size)
+        return BatchLoader(rows, order, self.num_workers)
 
     def test_dataloader(self) -> BatchLoader:
         """Returns the test batches."""
         return self.batches("test")
 
     def token_ids(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ids of a split's rows one after another, and where each row starts, with the end of the last."""
-        return self._of(self._rows, split).flat()
+        """Returns the concatenated ids of a split's rows, and their offsets (one more than rows)."""
+        return self._per_split(self._rows, split).flat()
 
-    def _of(self, things: dict[str, Thing], split: str) -> Thing:
+    def _per_split(self, items: dict[str, PerSplit], split: str) -> PerSplit:
         self.prepare()
-        if split not in things:
-            raise DataError(f"{self.name} has no split {split!r}; it has {', '.join(things)}.")
-        return things[split]
+        if split not in items:
+            message = f"{self.name} has no split {split!r}; it has {', '.join(items)}."
+            raise DataError(Fault(split, "missing", message))
+        return items[split]
+
+    def _require_rows_per_rank(self, rows: int) -> None:
+        if rows < self.world_size:
+            message = (
+                f"{self.world_size} devices cannot share {rows} validation row{'s' if rows > 1 else ''}: "
+                f"type trainer.devices={rows}, or provide more rows."
+            )
+            raise DataError(Fault("trainer.devices", "conflict", message))
 
     def _training_order(self) -> TrainingOrder:
         return training_order(

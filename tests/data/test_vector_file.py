@@ -10,7 +10,7 @@ import pytest
 from torchtext.vocab import GloVe, pretrained_aliases
 
 from sentattn.data.download import REGISTRY
-from sentattn.data.vectors.files import ARCHIVES, NAMES, VectorFile, width
+from sentattn.data.vector_file import ARCHIVES, NAMES, VectorFile, width
 from sentattn.errors import DataError
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
@@ -58,25 +58,23 @@ def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
     assert words(zipped(tmp_path / "glove.6B.50d.zip", both)) == ["the", "cat"]
     several = zipped(tmp_path / "glove.6B.zip", both)
     assert words(several / "glove.6B.100d.txt") == ["dog"]
-    with pytest.raises(
-        DataError, match=r"holds several files .*: name one, such as data\.vectors=.*glove\.6B\.50d\.txt"
-    ):
+    with pytest.raises(DataError, match=r"name one, such as data\.vectors=.*glove\.6B\.50d\.txt"):
         words(several)
     with pytest.raises(DataError, match=r"has no glove\.6B\.10d\.txt\. Did you mean 'glove\.6B\.\d+d\.txt'\?"):
         words(several / "glove.6B.10d.txt")
-    with pytest.raises(DataError, match="holds no file"):
+    with pytest.raises(DataError, match="contains no file"):
         words(zipped(tmp_path / "none.zip", {}))
 
 
 def test_what_is_not_there_brings_the_closest(tmp_path: Path) -> None:
     (tmp_path / "reviews.vec").write_text(TEXT)
-    with pytest.raises(DataError, match=r"there is no such file.*Did you mean 'reviews\.vec'\?"):
+    with pytest.raises(DataError, match=r"Did you mean 'reviews\.vec'\?"):
         VectorFile.named(str(tmp_path / "review.vec"))
-    with pytest.raises(DataError, match=r"no vectors have this name\. Did you mean 'glove\.6B\.300d'\?"):
+    with pytest.raises(DataError, match=r"Did you mean 'glove\.6B\.300d'\?"):
         width("glove6B.300d")
     with pytest.raises(DataError, match=r"The names are glove\.6B\.50d, .*, glove\.twitter\.27B\.200d\."):
         width("fasttext")
-    with pytest.raises(DataError, match=r"is a folder; name a file in it\. It has reviews\.vec\."):
+    with pytest.raises(DataError, match=r"is a folder.*reviews\.vec"):
         VectorFile.named(str(tmp_path))
 
 

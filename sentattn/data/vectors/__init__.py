@@ -1,1 +1,0 @@
-"""Pretrained vectors: files of them, read line by line, to the rows of a vocabulary."""
