@@ -13,7 +13,7 @@ from runs_alike import assert_alike
 from tiny import tiny
 
 from sentattn import run
-from sentattn.data import text_data
+from sentattn.data import datamodule
 from sentattn.errors import Interruption
 from sentattn.run import Run
 from sentattn.training.fitting import fit, train
