@@ -81,7 +81,7 @@ def test_sigterm_while_training_and_judging_leaves_a_run_that_goes_on(
 
 
 def test_sigterm_while_reading_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sends(monkeypatch, text_data, "open_corpus")
+    sends(monkeypatch, datamodule, "open_corpus")
     said, left = interrupted(tmp_path)
     assert left is None
     assert str(said) == "ended by SIGTERM; nothing was trained yet: type the same command again."
