@@ -35,7 +35,8 @@ def log_a_run(
     """Leaves behind what a training does."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.yaml").write_text(yaml.safe_dump({**SETTINGS, "logger": {"host": host}}))
-    logger = wandb_logger(directory=directory, host=host, mode=mode, settings=SETTINGS, setting="x", **extra)
+    filled: dict[str, Any] = {"settings": SETTINGS, "setting": "x", "resumed": False, "study": None}
+    logger = wandb_logger(directory=directory, host=host, mode=mode, **{**filled, **extra})
     logger.start()
     for epoch in epochs:
         logger.log_metrics({"train/loss": 1.0, "val/accuracy": epoch / 10, "epoch": epoch - 1})

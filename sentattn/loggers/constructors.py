@@ -47,8 +47,8 @@ def wandb_logger(
     directory: Path,
     settings: Mapping[str, Any],
     setting: str,
-    resumed: bool = False,
-    study: str | None = None,
+    resumed: bool,
+    study: str | None,
 ) -> WandbGuard:
     """Returns a logger to Weights & Biases; its files are in `wandb/` of the run directory.
 
@@ -102,7 +102,7 @@ def wandb_logger(
     )
 
 
-def csv_logger(*, directory: Path, resumed: bool = False, **filled: Any) -> Guard:
+def csv_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guard:
     """Returns a logger to a table: `csv/metrics.csv` in the run directory, one line an epoch."""
     path = directory / "csv" / "metrics.csv"
 
@@ -120,7 +120,7 @@ def csv_logger(*, directory: Path, resumed: bool = False, **filled: Any) -> Guar
     return _guard("CSV", make, directory=directory, location=str(path))
 
 
-def tensorboard_logger(*, directory: Path, resumed: bool = False, **filled: Any) -> Guard:
+def tensorboard_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guard:
     """Returns a logger to TensorBoard: event files in `tensorboard/` of the run directory."""
 
     def make() -> Logger:
@@ -142,7 +142,7 @@ def mlflow_logger(
     experiment: str = "sentattn",
     tracking_uri: str | None = None,
     directory: Path,
-    resumed: bool = False,
+    resumed: bool,
     **filled: Any,
 ) -> Guard:
     """Returns a logger to MLflow.
@@ -198,7 +198,7 @@ def _guard(title: str, make: Any, *, directory: Path, location: str) -> Guard:
     return Guard(title, make, directory=directory, location=location)
 
 
-def _config(*, settings: Mapping[str, Any], setting: str, study: str | None = None) -> dict[str, Any]:
+def _config(*, settings: Mapping[str, Any], setting: str, study: str | None) -> dict[str, Any]:
     return {**settings, "setting": setting} | ({"study": study} if study else {})
 
 

@@ -28,7 +28,8 @@ KEY = "a" * 40
 
 
 def logger(directory: Path, **extra: Any) -> WandbGuard:
-    return wandb_logger(**{"directory": directory, "settings": SETTINGS, "setting": "5e77", **extra})
+    filled = {"directory": directory, "settings": SETTINGS, "setting": "5e77", "resumed": False, "study": None}
+    return wandb_logger(**{**filled, **extra})
 
 
 def log(logger: WandbGuard, *epochs: int) -> None:

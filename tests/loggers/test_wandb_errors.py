@@ -23,6 +23,7 @@ from sentattn.training.fitting import fit
 
 KEY = "a" * 40
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
+FILLED: dict[str, Any] = {"settings": SETTINGS, "setting": "5e77", "resumed": False, "study": None}
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +37,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         wandb.teardown()
 
 
-def log_a_run(directory: Path, host: str | None = None, mode: str = "online") -> WandbGuard:
+def log_a_run(directory: Path, host: str | None = None, mode: Any = "online") -> WandbGuard:
     """Opens a run, logs an epoch and closes it."""
-    arguments: dict[str, Any] = {"mode": mode, "host": host, "settings": SETTINGS, "setting": "5e77"}
-    logger = wandb_logger(directory=directory, **arguments)
+    logger = wandb_logger(directory=directory, mode=mode, host=host, **FILLED)
     logger.start()
     logger.log_metrics({"train/loss": 0.5, "epoch": 0})
     logger.finish({"best_epoch": 1})
@@ -107,7 +107,8 @@ from pathlib import Path
 from sentattn.loggers import wandb, wandb_logger
 wandb.INIT_SECONDS, wandb.FINISH_SECONDS = 60.0, 1.0
 settings = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
-logger = wandb_logger(directory=Path(sys.argv[1]), host=sys.argv[2], mode="online", settings=settings, setting="5e77")
+filled = {"settings": settings, "setting": "5e77", "resumed": False, "study": None}
+logger = wandb_logger(directory=Path(sys.argv[1]), host=sys.argv[2], mode="online", **filled)
 logger.start()
 logger.log_metrics({"train/loss": 0.5, "epoch": 0})
 logger.finish({"best_epoch": 1})
@@ -120,7 +121,7 @@ logger.finish({"best_epoch": 1})
 
 
 def test_a_process_of_wandb_that_is_killed_costs_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    logger = wandb_logger(directory=tmp_path, mode="offline", settings=SETTINGS, setting="5e77")
+    logger = wandb_logger(directory=tmp_path, mode="offline", **FILLED)
     logger.start()
     for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
         for pid in child.read_text().split():
