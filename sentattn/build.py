@@ -148,7 +148,7 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
     from pytorch_lightning.callbacks import Checkpoint
     from pytorch_lightning.strategies import DDPStrategy
 
-    from sentattn.training.resume.checkpoint_file import FileInPlace
+    from sentattn.training.checkpoint import FileInPlace
 
     node = dict(settings["trainer"])
     if ranks.several():

@@ -4,7 +4,7 @@ usage: python -m sentattn.evaluate run=DIR [split=test] [output=FILE.json] [data
 
   run      run directory, or `latest`; it may also stand without a key
   split    test (default) or val
-  output   file for the figures, as JSON
+  output   file for the metrics, as JSON
   data     other data with the same labels; data.* are its settings. Of a table, data.test=FILE is enough: columns
            that are not named are those of the run's own table
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.config import command_line
-from sentattn.errors import RunError
+from sentattn.errors import Fault, RunError
 
 COLUMNS = ("text", "label")
 KEYS = {"run": "str", "split": 'Literal["val", "test"]', "output": "str", "trust": "bool"}
@@ -51,29 +51,32 @@ def _command(arguments: list[str]) -> None:
     _keep_columns(settings["data"], record.settings["data"], typed=[word.partition("=")[0] for word in rest])
     tables.check(settings["data"], split=given.get("split", "test"))
 
-    from sentattn.training.evaluating import evaluate
+    from sentattn.training.evaluate import evaluate_run
 
-    judged = evaluate(record, settings, given.get("split", "test"))
-    _show(judged.metrics, f"{record.path} on {settings['data']['name']}")
+    evaluation = evaluate_run(record, settings, given.get("split", "test"))
+    _print_metrics(evaluation.metrics, f"{record.path} on {settings['data']['name']}")
     if "output" in given:
         try:
-            write_atomically(Path(given["output"]), json.dumps(judged.metrics, indent=2) + "\n")
+            write_atomically(Path(given["output"]), json.dumps(evaluation.metrics, indent=2) + "\n")
         except OSError as error:
-            raise RunError(f"output={given['output']} cannot be written: {error.strerror}.") from error
+            message = f"output={given['output']} cannot be written: {error.strerror}."
+            raise RunError(Fault("output", "unwritable", message)) from error
 
 
-def _keep_columns(data: dict[str, Any], own: Mapping[str, Any], *, typed: Sequence[str]) -> None:
+def _keep_columns(data: dict[str, Any], trained: Mapping[str, Any], *, typed: Sequence[str]) -> None:
     """Gives a table the columns of the run's own table, save for those that were named."""
     for key in COLUMNS:
-        if key in data and key in own and f"data.{key}" not in typed:
-            data[key] = own[key]
+        if key in data and key in trained and f"data.{key}" not in typed:
+            data[key] = trained[key]
 
 
-def _show(metrics: Mapping[str, float], title: str) -> None:
+def _print_metrics(metrics: Mapping[str, float], title: str) -> None:
+    from sentattn.metrics import format_value
+
     width = max(map(len, metrics))
     print(title)
     for name, value in metrics.items():
-        print(f"  {name:<{width}}  {value:.4f}")
+        print(f"  {name:<{width}}  {format_value(value)}")
 
 
 if __name__ == "__main__":

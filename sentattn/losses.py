@@ -1,4 +1,4 @@
-"""The loss: cross entropy, weighted by class where asked for, and the penalty that keeps hops apart."""
+"""The loss: cross entropy, optionally weighted by class, and the penalty that keeps hops apart."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sentattn.config.types import Fraction, NonNegative, Positive, checked, given
-from sentattn.distributed import ranks
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
+
+Reduce = Callable[[Tensor], Tensor]
+"""Sums a tensor over the processes that share a batch, with a gradient."""
 
 
 class LossParts(NamedTuple):
-    """The loss of a batch and what it is made of, by name."""
+    """The loss of a batch and its terms by name."""
 
     loss: Tensor
     parts: dict[str, Tensor]
@@ -28,7 +30,7 @@ class ClassifierLoss(nn.Module):
         class_counts: Number of training rows of each class, by name and in the order of the classes.
         penalty: Coefficient of the penalty on the attention's rows.
         penalty_form: See `PENALTIES`; a coefficient has no meaning without its form.
-        class_weights: What a row counts by its class: `none`, the same for all; `balanced`,
+        class_weights: The weight of a row by its class: `none`, the same for all; `balanced`,
             (N / (C N_c))^power for a class with N_c of the N training rows; or a number a class.
         class_weight_power: The power in `balanced`: 1 gives all classes the same share in the loss, 0 all rows.
         class_weight_reduction: What the rows' sum is divided by: the sum of their weights (`weighted`,
@@ -71,40 +73,43 @@ class ClassifierLoss(nn.Module):
         parts = {"cross_entropy": self._cross_entropy(logits_BC.float(), labels_B)}
         if self.penalty:
             parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
-        return self._put_together(parts)
+        return self._combine(parts)
 
-    def of_no_rows(self, nothing: Tensor) -> LossParts:
-        """Returns what a rank without a row of a batch adds to the loss of all ranks.
+    def of_no_rows(self, zero: Tensor) -> LossParts:
+        """Returns what a process without a row of a batch adds to the loss of all processes.
 
         Args:
-            nothing: A zero that depends on all parameters, so that each has a gradient.
+            zero: A zero that depends on all parameters, so that each has a gradient.
         """
-        return self._put_together(
-            dict.fromkeys(["cross_entropy", "penalty"] if self.penalty else ["cross_entropy"], nothing)
-        )
+        return self._combine(dict.fromkeys(["cross_entropy", "penalty"] if self.penalty else ["cross_entropy"], zero))
 
-    def over_ranks(self, local: LossParts, labels_B: Tensor) -> tuple[LossParts, Tensor]:
-        """Returns the loss of a batch that several ranks share, and how many rows it has.
+    def over_processes(self, local: LossParts, labels_B: Tensor, reduce: Reduce) -> tuple[LossParts, Tensor]:
+        """Returns the loss of a batch that several processes share, and its number of rows.
 
         Args:
-            local: The loss of this rank's rows.
+            local: The loss of this process's rows.
             labels_B: Their labels.
+            reduce: Sums over the processes.
         """
-        rows = torch.tensor(float(len(labels_B)), device=labels_B.device)
-        weight = self.weights_C[labels_B].sum().float() if self.by_weight and self.weights_C is not None else rows
-        weights = {"cross_entropy": weight, "penalty": rows}
+        weights = self.weights_of(labels_B)
         sums = [part.float() * weights[name] for name, part in local.parts.items()]
-        *sums, weight, rows = ranks.summed(torch.stack([*sums, weight, rows])).unbind()
+        *sums, weight, rows = reduce(torch.stack([*sums, *weights.values()])).unbind()
         weights = {"cross_entropy": weight.detach(), "penalty": rows.detach()}
         parts = {name: total / weights[name] for name, total in zip(local.parts, sums, strict=True)}
-        return self._put_together(parts), rows.detach()
+        return self._combine(parts), rows.detach()
 
-    def _put_together(self, parts: dict[str, Tensor]) -> LossParts:
+    def weights_of(self, labels_B: Tensor) -> dict[str, Tensor]:
+        """Returns what each term of the loss of a batch was divided by."""
+        rows = torch.tensor(float(len(labels_B)), device=labels_B.device)
+        weight = self.weights_C[labels_B].sum().float() if self.by_weight and self.weights_C is not None else rows
+        return {"cross_entropy": weight, "penalty": rows}
+
+    def _combine(self, parts: dict[str, Tensor]) -> LossParts:
         loss = parts["cross_entropy"]
         return LossParts(loss + self.penalty * parts["penalty"] if self.penalty else loss, parts)
 
     def _cross_entropy(self, logits_BC: Tensor, labels_B: Tensor) -> Tensor:
-        """Returns the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as asked for.
+        """Returns the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as configured.
 
         s is the smoothing: a class's share of a smoothed label weighs what that class weighs, as in PyTorch.
         """
@@ -124,30 +129,33 @@ def _weights(weights: str | list[float], power: float, counts: Mapping[str, int]
     weights_C = _balanced(power, counts) if isinstance(weights, str) else _listed(weights, counts)
     if not bool((weights_C.isfinite() & (weights_C > 0)).all()):
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(counts, weights_C.tolist(), strict=True))
-        raise SettingError(
-            f"The class weights come to {shown}, and each has to be a number above 0 in 32 bits: "
+        message = (
+            f"loss.class_weights must be finite numbers > 0 in 32 bits, got {shown}: "
             "type a smaller loss.class_weight_power, or other loss.class_weights."
         )
+        raise SettingError(Fault("loss.class_weights", "range", message))
     return weights_C
 
 
 def _balanced(power: float, counts: Mapping[str, int]) -> Tensor:
     """Returns (N / (C N_c))^power for each class, (C)."""
     if missing := [name for name, count in counts.items() if not count]:
-        raise SettingError(
+        message = (
             "loss.class_weights=balanced needs training rows of every class, and there are none of "
             f"{', '.join(missing)}: give more rows, or type loss.class_weights=none or a number for each class."
         )
+        raise SettingError(Fault("loss.class_weights", "missing", message))
     counts_C = torch.tensor(list(counts.values()), dtype=torch.float64)
     return (counts_C.mean() / counts_C).pow(power).float()
 
 
 def _listed(weights: list[float], counts: Mapping[str, int]) -> Tensor:
     if len(weights) != len(counts):
-        raise SettingError(
+        message = (
             f"loss.class_weights={given(weights)} does not fit the {len(counts)} classes {', '.join(counts)}: "
             "type one number for each, in this order."
         )
+        raise SettingError(Fault("loss.class_weights", "conflict", message))
     return torch.tensor(weights, dtype=torch.float32)
 
 
@@ -163,14 +171,14 @@ def squared(overlap_BRR: Tensor) -> Tensor:
 
 
 def norm(overlap_BRR: Tensor) -> Tensor:
-    """Square root of the sum of G^2: what the Gluon tutorial's code works out."""
+    """Square root of the sum of G^2: what the Gluon tutorial's code computes."""
     # Unlike a square root of the sum it has a finite gradient at G = 0, where a hop reads one token.
     norms_B: Tensor = torch.linalg.matrix_norm(overlap_BRR)
     return norms_B
 
 
 def mean(overlap_BRR: Tensor) -> Tensor:
-    """Sum of G^2 / R^2: what the authors' released code works out."""
+    """Sum of G^2 / R^2: what the authors' released code computes."""
     return overlap_BRR.square().mean(dim=(1, 2))
 
 

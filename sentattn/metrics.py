@@ -1,7 +1,8 @@
-"""What is measured: logits and labels to figures, by name."""
+"""Metrics of a classifier, from logits and labels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,18 +16,19 @@ from torchmetrics.classification import (
 )
 from torchmetrics.regression import MeanAbsoluteError
 
-from sentattn.distributed import ranks
-
-OVER_RANKS: dict[str, Any] = {"distributed_available_fn": ranks.several}
-"""How a metric of torchmetrics knows whether other processes have rows of the same figure."""
 ORDERED_ONLY = ("mean_absolute_error", "quadratic_kappa")
-"""Figures that mean something only where classes are steps of a scale."""
+"""Metrics that mean something only where classes are steps of a scale."""
+
+
+def format_value(value: float) -> str:
+    """Returns a metric in at most 9 characters, so that columns stay apart whatever a diverged training computes."""
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:.2e}"
 
 
 class ClassifierMetrics(nn.Module):
     """Accuracy, macro and weighted F1, log loss and calibration error; for steps of a scale also the distance.
 
-    - `accuracy`: share of the rows predicted right.
+    - `accuracy`: share of the rows that are predicted correctly.
     - `f1_macro`, `f1_weighted`: F1 averaged over classes, evenly and by their rows.
     - `log_loss`: mean of -log p(label), natural logarithm.
     - `calibration_error`: expected difference between confidence and accuracy over 15 bins (Guo et al. 2017).
@@ -36,27 +38,29 @@ class ClassifierMetrics(nn.Module):
     Args:
         classes: Number of classes C.
         ordered: Whether the classes are steps of a scale.
+        is_distributed: Returns whether other processes measure rows of the same split, so that states are summed.
     """
 
-    def __init__(self, *, classes: int, ordered: bool) -> None:
+    def __init__(self, *, classes: int, ordered: bool, is_distributed: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
+        over_processes: dict[str, Any] = {"distributed_available_fn": is_distributed}
         self.predicted = MetricCollection(
             {
-                "accuracy": MulticlassAccuracy(classes, average="micro", **OVER_RANKS),
-                "f1_macro": MulticlassF1Score(classes, average="macro", **OVER_RANKS),
-                "f1_weighted": MulticlassF1Score(classes, average="weighted", **OVER_RANKS),
+                "accuracy": MulticlassAccuracy(classes, average="micro", **over_processes),
+                "f1_macro": MulticlassF1Score(classes, average="macro", **over_processes),
+                "f1_weighted": MulticlassF1Score(classes, average="weighted", **over_processes),
             }
         )
         if ordered:
             self.predicted.add_metrics(
-                {"quadratic_kappa": MulticlassCohenKappa(classes, weights="quadratic", **OVER_RANKS)}
+                {"quadratic_kappa": MulticlassCohenKappa(classes, weights="quadratic", **over_processes)}
             )
-        self.calibration_error = MulticlassCalibrationError(classes, n_bins=15, **OVER_RANKS)
-        self.log_loss = MeanMetric(**OVER_RANKS)
-        self.distance = MeanAbsoluteError(**OVER_RANKS) if ordered else None
+        self.calibration_error = MulticlassCalibrationError(classes, n_bins=15, **over_processes)
+        self.log_loss = MeanMetric(**over_processes)
+        self.distance = MeanAbsoluteError(**over_processes) if ordered else None
 
     def update(self, logits_BC: Tensor, labels_B: Tensor) -> None:
-        """Takes a batch in."""
+        """Adds a batch."""
         logits_BC = logits_BC.float()
         predicted_B = logits_BC.argmax(dim=-1)
         self.predicted.update(predicted_B, labels_B)
@@ -66,18 +70,18 @@ class ClassifierMetrics(nn.Module):
             self.distance.update(predicted_B.float(), labels_B.float())
 
     def compute(self) -> dict[str, Tensor]:
-        """Returns each figure over all that was taken in, on all ranks that measure together."""
-        figures: dict[str, Tensor] = {
+        """Returns each metric over all rows since the last reset, on all processes."""
+        metrics: dict[str, Tensor] = {
             **self.predicted.compute(),
             "log_loss": self.log_loss.compute(),
             "calibration_error": self.calibration_error.compute(),
         }
         if self.distance is not None:
-            figures["mean_absolute_error"] = self.distance.compute()
-        return figures
+            metrics["mean_absolute_error"] = self.distance.compute()
+        return metrics
 
     def reset(self) -> None:
-        """Forgets all that was taken in."""
+        """Forgets all rows."""
         self.predicted.reset()
         self.calibration_error.reset()
         self.log_loss.reset()

@@ -1,4 +1,4 @@
-"""Which parameters an optimizer changes, and which of them it lets decay."""
+"""Parameter groups: which parameters an optimizer updates, and to which of them weight decay applies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parameter_groups(model: TextClassifier, weight_decay_on: WeightDecayOn) -> l
 
     Args:
         model: The model.
-        weight_decay_on: `all` parameters, or the weights of `attention_and_head`, without their biases.
+        weight_decay_on: `all` parameters, or the weights of `attention_and_head`, without biases.
     """
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if weight_decay_on == "all":

@@ -1,4 +1,4 @@
-"""A run directory: the record of a training, and the way back to its model."""
+"""A run directory: the settings, metrics and model of a training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from filelock import FileLock, Timeout
 
-from sentattn.errors import RunError
+from sentattn.errors import Fault, RunError
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
-MODEL, CHECKPOINTS, LOCK = "model", "checkpoints", ".lock"
-LAST = "last.ckpt"
-"""The newest checkpoint, under `checkpoints/`."""
+MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
+OUTPUTS, SWEEPS = Path("outputs"), "sweeps"
 
 
 class Run:
@@ -59,9 +58,9 @@ class Run:
         try:
             settings = yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-            raise RunError(f"{self.path / CONFIG} cannot be read: {error}") from error
+            raise _unreadable(self.path / CONFIG, error) from error
         if not isinstance(settings, dict):
-            raise RunError(f"{self.path / CONFIG} holds no settings.")
+            raise RunError(Fault(CONFIG, "damaged", f"{self.path / CONFIG} holds no settings."))
         return settings
 
     @property
@@ -74,14 +73,28 @@ class Run:
         try:
             result: dict[str, Any] = json.loads((self.path / RESULT).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise RunError(f"{self.path} has no {RESULT}: the run was interrupted before its end.") from error
+            message = f"{self.path} has no {RESULT}: the run was interrupted before its end."
+            raise RunError(Fault(RESULT, "interrupted", message)) from error
         except (OSError, ValueError) as error:
-            raise RunError(f"{self.path / RESULT} cannot be read: {error}") from error
+            raise _unreadable(self.path / RESULT, error) from error
         return result
 
     @property
+    def is_trial(self) -> bool:
+        """Whether it is a trial of a sweep; False where it has no result that can be read."""
+        try:
+            return self.result.get("study") is not None
+        except (RunError, AttributeError):
+            return False
+
+    @property
+    def last_checkpoint(self) -> Path:
+        """The file from which it can be resumed, if it was interrupted."""
+        return self.path / CHECKPOINTS / LAST
+
+    @property
     def metrics(self) -> dict[str, float]:
-        """The figures of the best epoch, such as `metrics["val/accuracy"]`."""
+        """The metrics of the best epoch, such as `metrics["val/accuracy"]`."""
         metrics: dict[str, float] = self.result["metrics"]
         return metrics
 
@@ -100,9 +113,9 @@ class Run:
         """Predicts texts: labels, probabilities, tokens and attention.
 
         Args:
-            texts: What to read.
-            batch_size: Texts read at once; with pairs, one at a time.
-            pairs: Whether token-to-token weights are wanted too, where the model has them.
+            texts: The texts.
+            batch_size: Texts in a batch; with pairs it is 1.
+            pairs: Whether to return token-to-token weights too, where the model has them.
 
         Raises:
             DataError: If a text holds no word.
@@ -113,14 +126,14 @@ class Run:
         return self.classifier.predict(texts, batch_size=batch_size, pairs=pairs)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Writes `result.json` at once or not at all."""
+        """Writes `result.json` atomically."""
         write_atomically(self.path / RESULT, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
 
-    def write_predictions(self, scored: Mapping[str, tuple[Split, Any]]) -> None:
+    def write_predictions(self, predictions: Mapping[str, tuple[Split, Any]]) -> None:
         """Writes `predictions.parquet`.
 
         Args:
-            scored: For each split its rows and their probabilities, a float array (rows, C).
+            predictions: For each split its rows and their probabilities, a float array (rows, C).
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -138,7 +151,7 @@ class Run:
                     "probabilities": pa.array(probabilities.tolist(), pa.list_(pa.float32())),
                 }
             )
-            for name, (split, probabilities) in scored.items()
+            for name, (split, probabilities) in predictions.items()
         ]
         pq.write_table(pa.concat_tables(tables), self.path / PREDICTIONS, compression="zstd")
 
@@ -155,32 +168,44 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
     """
     path = Path(path)
     if not path.is_dir():
-        raise RunError(
-            f"{path} is no folder; give a run directory such as outputs/demo/structured/20260101-120000-1a2b."
-        )
+        message = f"{path} is no folder; give a run directory such as outputs/demo/structured/20260101-120000-1a2b."
+        raise RunError(Fault("run", "not_found", message))
     if not (path / CONFIG).is_file():
-        raise RunError(
-            f"{path} is no run directory: it has no {CONFIG}. `python -m sentattn.list runs` shows the runs."
-        )
+        message = f"{path} is no run directory: it has no {CONFIG}. `python -m sentattn.list runs` shows the runs."
+        raise RunError(Fault("run", "not_found", message))
     return Run(path, trust=trust)
 
 
 def find(path: str, *, trust: bool = False) -> Run:
-    """Opens a run directory, or with `latest` the newest finished run under `outputs/`.
+    """Opens a run directory, or with `latest` the newest finished run under `outputs/` that is no trial of a sweep.
 
     Raises:
         RunError: If there is none.
     """
     if path != "latest":
         return load(path, trust=trust)
-    finished = [result for result in Path("outputs").glob(f"**/{RESULT}") if (result.parent / MODEL).is_dir()]
-    if not finished:
-        raise RunError("run=latest: outputs/ holds no finished run yet; train one with `python -m sentattn.train`.")
-    return load(max(finished, key=lambda result: result.stat().st_mtime).parent, trust=trust)
+    results = [result for result in OUTPUTS.glob(f"**/{RESULT}") if (result.parent / MODEL).is_dir()]
+    for result in sorted(results, key=lambda result: result.stat().st_mtime, reverse=True):
+        if OUTPUTS / SWEEPS not in result.parents and not Run(result.parent).is_trial:
+            return load(result.parent, trust=trust)
+    trials = " but the trials of sweeps, which are named by their path" if results else ""
+    message = f"run=latest: outputs/ holds no finished run yet{trials}; train one with `python -m sentattn.train`."
+    raise RunError(Fault("run", "not_found", message))
+
+
+def advice(run: Run | None) -> str:
+    """Returns what to type after an interruption.
+
+    Args:
+        run: The run that was interrupted; None where there is none yet.
+    """
+    if run is None or not run.last_checkpoint.is_file():
+        return "nothing was trained yet: type the same command again."
+    return f"continue with: python -m sentattn.train resume={run.path}"
 
 
 def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
-    """Makes the directory of a new run and writes its settings.
+    """Creates the directory of a new run and writes its settings.
 
     Args:
         settings: The resolved settings.
@@ -203,30 +228,24 @@ def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
     return Run(path, trust=True)  # its classes are those of this process
 
 
-def advice(run: Run | None) -> str:
-    """Returns what to type after an interruption."""
-    if run is None or not (run.path / CHECKPOINTS / LAST).is_file():
-        return "nothing was trained yet: type the same command again."
-    return f"go on with: python -m sentattn.train resume={run.path}"
-
-
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Holds a run directory while it is trained, so that no other process goes on with it.
+    """Locks a run directory while it is trained, so that no other process resumes it.
 
     Raises:
         RunError: If another process holds it.
     """
-    held = FileLock(path / LOCK)
+    file_lock = FileLock(path / LOCK)
     try:
-        held.acquire(timeout=0)
+        file_lock.acquire(timeout=0)
     except Timeout as error:
-        raise RunError(f"{path} is being trained by another process; wait for its end.") from error
+        message = f"{path} is being trained by another process; wait for its end."
+        raise RunError(Fault("resume", "busy", message)) from error
     try:
         yield
     finally:
         (path / LOCK).unlink(missing_ok=True)
-        held.release()
+        file_lock.release()
 
 
 def require_writable(folder: str) -> None:
@@ -244,12 +263,17 @@ def require_writable(folder: str) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes a file at once or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    """Writes a file completely or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _unreadable(file: Path, error: Exception) -> RunError:
+    return RunError(Fault(file.name, "unreadable", f"{file} cannot be read: {error}"))
 
 
 def _unwritable(folder: str, error: OSError) -> RunError:
     reason = error.strerror or str(error)
-    return RunError(f"output_dir={folder} cannot be written ({reason}); name another folder with output_dir=FOLDER.")
+    message = f"output_dir={folder} cannot be written ({reason}); name another folder with output_dir=FOLDER."
+    return RunError(Fault("output_dir", "unwritable", message))

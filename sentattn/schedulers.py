@@ -1,4 +1,4 @@
-"""Learning rate schedules by name, sized in shares of the training so that they fit any number of epochs."""
+"""Learning rate schedules, sized as shares of the training so that they fit any number of epochs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR, StepLR
 
 from sentattn.config.types import Count, Fraction, Positive, checked
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 
 class Steps(NamedTuple):
@@ -106,7 +106,8 @@ class Cosine:
         rise = int(self.warmup_fraction * steps.total)
         rates = {group["lr"] for group in optimizer.param_groups}
         if len(rates) > 1:
-            raise SettingError(f"scheduler=cosine needs one learning rate for all parameters, not {sorted(rates)}.")
+            message = f"scheduler=cosine needs one learning rate for all parameters, got {sorted(rates)}."
+            raise SettingError(Fault("scheduler", "conflict", message))
         fall = CosineAnnealingLR(optimizer, T_max=max(1, steps.total - rise), eta_min=self.final_fraction * rates.pop())
         if not rise:
             return _by_step(fall)

@@ -15,13 +15,13 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   optimizer.lr=0.005       optimizer=adamw and scheduler=cosine exchange what learns, and how fast when
   trainer.max_epochs=8     like any other argument of Lightning's Trainer
   seed=0                   of the weights and of the order of the rows
-  ema_decay=0.998          the weights judged are an average over steps; null takes those of the last step
+  ema_decay=0.998          the weights evaluated are an average over steps; null takes those of the last step
   logger=wandb             csv, tensorboard or mlflow; none leaves the run directory alone
   output_dir=outputs       where the run is written
 
-  seeds                    seeds=3 trains three runs, with the seeds from `seed` on, and tells their mean
+  seeds                    seeds=3 trains three runs, with the seeds from `seed` on, and prints their mean
   from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
-  resume                   resume=DIR goes on with an interrupted run to the same end; resume=auto finds it
+  resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
   trust                    trust=true lets these load classes of your own, which can run any code
   check                    check=true stops before the training: shapes, parameters, memory and time to expect
   checkpoint_minutes=5     between two checkpoints inside an epoch; 0 writes one after each step
@@ -49,8 +49,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from sentattn.config import command_line
+
+WIDTH = 80
+"""Columns of a terminal, if nobody has changed them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,15 +66,15 @@ def _command(arguments: list[str]) -> None:
     from sentattn.distributed.devices import place
 
     if place() is None:
-        _answer(arguments)
+        _run(arguments)
         return
     from sentattn.distributed.ranks import connected
 
     with connected():
-        _answer(arguments)
+        _run(arguments)
 
 
-def _answer(arguments: list[str]) -> None:
+def _run(arguments: list[str]) -> None:
     from sentattn.config.request import read_request
     from sentattn.data import tables
 
@@ -84,12 +88,22 @@ def _answer(arguments: list[str]) -> None:
 
         check(request.settings, seeds=request.seeds)
     else:
-        from sentattn.training.fitting import train
+        from sentattn.distributed import ranks
+        from sentattn.training.fit import train
         from sentattn.training.leaderboard import leaderboard
         from sentattn.training.seeds import train_all
 
-        for line in leaderboard(train_all(request, train)[-1]):
-            print(line)
+        run = train_all(request, train)[-1]
+        if ranks.is_rank_zero():
+            for line in leaderboard(run):
+                print(line)
+            print(f"read a text with it:\n{predict_command(run.path)}")
+
+
+def predict_command(path: Path) -> str:
+    """Returns the command that predicts with a run, in lines of at most 80 columns where the path allows it."""
+    command, text = f"  python -m sentattn.predict run={path}", 'text="..."'
+    return f"{command} {text}" if len(command) + len(text) < WIDTH else f"{command} \\\n    {text}"
 
 
 if __name__ == "__main__":

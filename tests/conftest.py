@@ -52,6 +52,6 @@ def _small_numbers() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run of `structured` on a few rows of the demo corpus."""
-    from sentattn.training.fitting import fit
+    from sentattn.training.fit import fit
 
     return fit(tiny(f"output_dir={tmp_path_factory.mktemp('outputs')}"))

@@ -12,19 +12,19 @@ from tiny import tiny
 import sentattn
 from sentattn import evaluate
 from sentattn.run import Run
-from sentattn.training.fitting import fit
+from sentattn.training.fit import fit
 
 
 @pytest.mark.parametrize("split", ["test", "val"])
-def test_the_same_data_gives_the_same_figures(tiny_run: Run, tmp_path: Path, split: str) -> None:
-    output = tmp_path / "figures.json"
+def test_the_same_data_gives_the_same_metrics(tiny_run: Run, tmp_path: Path, split: str) -> None:
+    output = tmp_path / "metrics.json"
     assert evaluate.main([str(tiny_run.path), f"split={split}", f"output={output}"]) == 0
-    figures = json.loads(output.read_text())
+    metrics = json.loads(output.read_text())
     expected = {name: value for name, value in tiny_run.metrics.items() if name.startswith(f"{split}/")}
-    assert figures == pytest.approx(expected, abs=1e-5)
+    assert metrics == pytest.approx(expected, abs=1e-5)
 
 
-def test_figures_are_shown_by_name(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_shown_by_name(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main([f"run={tiny_run.path}"]) == 0
     assert f"test/accuracy           {tiny_run.metrics['test/accuracy']:.4f}" in capsys.readouterr().out
 
@@ -52,7 +52,7 @@ def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
     many_neg, many_pos = reviews(tmp_path / "a", neg=40, pos=10), reviews(tmp_path / "b", neg=4, pos=16)
     weighted = ["loss.class_weights=balanced", "loss.label_smoothing=0", "trainer.max_epochs=1", "data.val_size=10"]
     run = fit(tiny(*weighted, "data=imdb", f"data.path={many_neg}", f"output_dir={tmp_path / 'out'}"))
-    output = tmp_path / "figures.json"
+    output = tmp_path / "metrics.json"
     assert evaluate.main([str(run.path), f"data.path={many_pos}", f"output={output}"]) == 0
 
     def loss(rows: list[tuple[str, int]], weights: tuple[float, float]) -> float:

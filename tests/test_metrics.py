@@ -1,4 +1,4 @@
-"""Figures against numbers worked out by NumPy from their definitions."""
+"""Metrics against numbers worked out by NumPy from their definitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOGITS = RNG.normal(size=(400, 4))
 LABELS = np.where(RNG.random(400) < 0.5, LOGITS.argmax(1), RNG.integers(0, 4, 400))
 
 
-def figures(*, ordered: bool, batches: int = 3) -> dict[str, float]:
+def compute(*, ordered: bool, batches: int = 3) -> dict[str, float]:
     metrics = ClassifierMetrics(classes=4, ordered=ordered)
     for rows in np.array_split(np.arange(400), batches):
         metrics.update(torch.from_numpy(LOGITS[rows]), torch.from_numpy(LABELS[rows]))
@@ -32,7 +32,7 @@ def f1s() -> np.ndarray:
 
 
 def test_accuracy_and_f1() -> None:
-    found = figures(ordered=False)
+    found = compute(ordered=False)
     assert found["accuracy"] == pytest.approx(np.mean(LOGITS.argmax(1) == LABELS))
     assert found["f1_macro"] == pytest.approx(f1s().mean(), abs=1e-6)
     assert found["f1_weighted"] == pytest.approx(np.sum(f1s() * np.bincount(LABELS)) / 400, abs=1e-6)
@@ -41,19 +41,19 @@ def test_accuracy_and_f1() -> None:
 
 def test_log_loss_is_over_rows_whatever_the_batches() -> None:
     expected = -np.log(probabilities()[np.arange(400), LABELS]).mean()
-    assert figures(ordered=False, batches=3)["log_loss"] == pytest.approx(expected, rel=1e-5)
-    assert figures(ordered=False, batches=7)["log_loss"] == pytest.approx(expected, rel=1e-5)
+    assert compute(ordered=False, batches=3)["log_loss"] == pytest.approx(expected, rel=1e-5)
+    assert compute(ordered=False, batches=7)["log_loss"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_calibration_error_is_the_weighted_gap_of_fifteen_bins() -> None:
     confidence, right = probabilities().max(1), LOGITS.argmax(1) == LABELS
     bins = np.minimum((confidence * 15).astype(int), 14)
     gaps = [np.sum(bins == b) / 400 * abs(confidence[bins == b].mean() - right[bins == b].mean()) for b in set(bins)]
-    assert figures(ordered=False)["calibration_error"] == pytest.approx(sum(gaps), abs=1e-5)
+    assert compute(ordered=False)["calibration_error"] == pytest.approx(sum(gaps), abs=1e-5)
 
 
 def test_ordered_classes_also_have_a_distance() -> None:
-    found = figures(ordered=True)
+    found = compute(ordered=True)
     predicted = LOGITS.argmax(1)
     assert found["mean_absolute_error"] == pytest.approx(np.abs(predicted - LABELS).mean(), abs=1e-6)
     cost = (np.arange(4)[:, None] - np.arange(4)[None]) ** 2

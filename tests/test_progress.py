@@ -1,23 +1,60 @@
-"""Progress in a log: a line every few seconds, nothing between."""
+"""Progress: a line every few seconds in a log, a bar on a terminal; a note is made only when it is shown."""
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from sentattn import progress
 
 
-def test_a_log_gets_a_line_when_time_has_passed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = iter([0.0, 0.0, 0.0, 5.0, 12.0, 12.0, 12.0, 13.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def test_a_log_gets_a_line_when_time_has_passed(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    notes: list[int] = []
+
+    def note() -> str:
+        notes.append(1)
+        return "loss 0.5"
+
     with progress.Progress() as shown:
-        shown("reading", 10, 1000)
-        shown("reading", 500, 1000)
-        shown("reading", 900, 1000, "nearly")
+        for done, clock.now in ((10, 0.0), (500, 5.0), (900, 12.0), (950, 13.0)):
+            shown("reading", done, 1000, note)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines() == ["reading: 500 of 1,000, 12 s"] or captured.err.splitlines() == [
-        "reading: 900 of 1,000, 12 s nearly"
-    ]
+    assert captured.err.splitlines() == ["reading: 900 of 1,000, 12 s  loss 0.5"]
+    assert len(notes) == 1
+
+
+def test_a_terminal_gets_a_bar_with_loss_and_speed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda file: Console(file=screen, force_terminal=True, width=120))
+    with progress.Progress() as shown:
+        for step in range(1, 5):
+            clock.now += 1.0
+            shown("epoch 1/2", step, 4, lambda step=step: f"loss {1 / step:.2f}, 9.0 batches/s")
+    assert "4/4" in screen.getvalue()
+    assert "loss 0.25, 9.0 batches/s" in screen.getvalue()
+
+
+def test_nothing_is_shown_where_nothing_is_to_be(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.Progress(shown=False) as shown:
+        for clock.now in (0.0, 100.0):
+            shown("reading", 1, 2, lambda: pytest.fail("a note that nobody sees"))
+    assert capsys.readouterr().err == ""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 import sentattn
+from sentattn.config.request import read_request
 from sentattn.errors import DataError, RunError
 from sentattn.run import Run, find
 
@@ -100,3 +103,34 @@ def test_latest_is_the_newest_finished_run(tiny_run: Run, tmp_path: Path, monkey
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "unfinished")
     (tmp_path / "outputs" / "unfinished" / "result.json").unlink()
     assert find("latest").result == {"name": "newer"}
+
+
+def make_run(path: Path, tiny_run: Run, **result: object) -> Path:
+    """A finished run, newer than those before."""
+    shutil.copytree(tiny_run.path, path)
+    (path / "result.json").write_text(json.dumps(result))
+    return path
+
+
+def test_latest_is_no_trial_of_a_sweep(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trial = make_run(tmp_path / "outputs" / "sweeps" / "a-study" / "trials" / "3", tiny_run, study="a-study")
+    with pytest.raises(RunError, match="trials of sweeps") as caught:
+        find("latest")
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("run", "not_found")]
+    wanted = make_run(tmp_path / "outputs" / "demo" / "wanted", tiny_run, study=None)
+    elsewhere = make_run(tmp_path / "outputs" / "moved-trial", tiny_run, study="a-study")
+    for age, path in enumerate((trial, elsewhere, wanted)):
+        os.utime(path / "result.json", (1e9 - age, 1e9 - age))
+    assert find("latest").path == Path("outputs/demo/wanted")
+    assert find(str(trial)).path == trial
+
+
+@pytest.mark.parametrize("name", ["", "config.yaml"])
+def test_a_training_from_a_trial_is_tested_again(tiny_run: Run, tmp_path: Path, name: str) -> None:
+    trial, untested = make_run(tmp_path / "trial", tiny_run, study="a-study"), make_run(tmp_path / "run", tiny_run)
+    for path in (trial, untested):
+        (path / "config.yaml").write_text(yaml.safe_dump({**tiny_run.settings, "test": False}))
+    assert read_request([f"from={trial / name}"]).settings["test"] is True
+    assert read_request([f"from={trial / name}", "test=false"]).settings["test"] is False
+    assert read_request([f"from={untested / name}"]).settings["test"] is False

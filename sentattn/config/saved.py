@@ -32,9 +32,19 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
     """
     file = Path(path)
     if not file.is_file():
-        return completed(run.find(path).settings)
+        return _completed_run(run.find(path))
     loaded = _loaded(file)
-    return _composed(loaded[OVERRIDES], file, folders) if OVERRIDES in loaded else completed(loaded)
+    if OVERRIDES in loaded:
+        return _composed(loaded[OVERRIDES], file, folders)
+    return _completed_run(run.Run(file.parent)) if file.name == run.CONFIG else completed(loaded)
+
+
+def _completed_run(saved: run.Run) -> dict[str, Any]:
+    """Returns the settings of a run. A trial of a sweep is not tested, but a training that starts from it is."""
+    settings = dict(saved.settings)
+    if saved.is_trial:
+        settings.pop("test", None)
+    return completed(settings)
 
 
 def completed(saved: Mapping[str, Any]) -> dict[str, Any]:

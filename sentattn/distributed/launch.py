@@ -26,7 +26,7 @@ from sentattn.errors import Fault, Interruption, RunError, UserError
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-TRAIN = "sentattn.training.fitting:train"
+TRAIN = "sentattn.training.fit:train"
 """What each process calls; it is looked up there, since training imports this module."""
 FOLDER = "SENTATTN_LAUNCH"
 """Names the folder in which a process finds its task and leaves the path of the run."""

@@ -199,7 +199,7 @@ def together() -> Iterator[None]:
         found = error
     everyone = [error for error in gather(found) if error is not None]
     if everyone:
-        _agreed = type(everyone[0])(*dict.fromkeys(fault for error in everyone for fault in error.messages))
+        _agreed = type(everyone[0])(*dict.fromkeys(fault for error in everyone for fault in error.faults))
         raise _agreed
 
 

@@ -24,7 +24,8 @@ from sentattn.run import Run
 from sentattn.sweep.channel import Channel
 from sentattn.sweep.group import together
 from sentattn.sweep.onlooker import Onlooker
-from sentattn.training import fitting, quiet
+from sentattn.training.environment import quiet_libraries
+from sentattn.training.fit import train
 
 FEW, DEVICES = 8, "trainer.devices"
 Task = Mapping[str, Any]
@@ -43,7 +44,7 @@ def warm(studies: Sequence[Sequence[str]]) -> None:
     """
     import pyarrow.parquet  # noqa: F401  # written at the end of each trial
 
-    quiet.libraries()
+    quiet_libraries()
     torch.set_num_threads(1)  # a process that forks starts no pool of threads
     for arguments in studies:
         with contextlib.suppress(SettingError):
@@ -85,7 +86,7 @@ def _train(task: Task, channel: Channel | None) -> list[float] | None:
     compared = metrics[0] if len(metrics) == 1 else None
     found: list[list[float]] = []
     for seed in range(settings["seed"], settings["seed"] + repeats):
-        record = fitting.train(
+        record = train(
             {**settings, "seed": seed},
             directory=folder / f"seed-{seed}" if repeats > 1 else folder,
             study=task["study"],

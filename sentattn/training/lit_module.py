@@ -1,9 +1,9 @@
-"""The one LightningModule: every variant is trained and tested by it."""
+"""The LightningModule that trains and evaluates every model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -15,28 +15,74 @@ from torchmetrics import MeanMetric
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.losses import ClassifierLoss, LossParts
-from sentattn.metrics import OVER_RANKS, ClassifierMetrics
+from sentattn.metrics import ClassifierMetrics
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.schedulers import Steps
-from sentattn.training.means import EpochMeans
 
 Schedule = Callable[[Optimizer, Steps], dict[str, Any]]
 STAGES = ("val", "test")
 
 
-class Scored(NamedTuple):
-    """Rows of a split and the logits they were given."""
+class EpochMeans:
+    """Weighted means over an epoch of what each step computes, such as its loss; a checkpoint holds them.
+
+    They are summed on the device, so that a GPU is not synchronized at each step.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._weights: dict[str, Tensor] = {}
+
+    def add(self, values: Mapping[str, Tensor], *, weight: float | Tensor) -> None:
+        """Adds the values of a step.
+
+        Args:
+            values: Scalars by name, such as `train/loss`.
+            weight: Their weight, such as the rows of the batch.
+        """
+        for name, value in values.items():
+            value = value.detach().float()
+            weight_tensor = torch.as_tensor(weight, dtype=value.dtype, device=value.device)
+            if name in self._sums:
+                # What was loaded from a checkpoint is in main memory.
+                self._sums[name] = self._sums[name].to(value.device) + weight * value
+                self._weights[name] = self._weights[name].to(value.device) + weight_tensor
+            else:
+                self._sums[name], self._weights[name] = weight * value, weight_tensor
+
+    def compute(self) -> dict[str, float]:
+        """Returns the means of the epoch so far."""
+        return {name: float(self._sums[name] / self._weights[name]) for name in sorted(self._sums)}
+
+    def reset(self) -> None:
+        """Begins a new epoch."""
+        self._sums, self._weights = {}, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns sums and weights."""
+        return {
+            "sums": {name: total.cpu() for name, total in self._sums.items()},
+            "weights": {name: total.cpu() for name, total in self._weights.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores sums and weights."""
+        self._sums, self._weights = dict(state["sums"]), dict(state["weights"])
+
+
+class Logits(NamedTuple):
+    """Rows of a split and the logits that were computed for them."""
 
     rows_B: Tensor
     logits_BC: Tensor
 
 
 class LitClassifier(LightningModule):
-    """Trains a `TextClassifier`, and measures it on validation and test rows.
+    """Trains a `TextClassifier`, and evaluates it on validation and test rows.
 
     Args:
-        model: What is trained.
-        loss: What is minimised.
+        model: The model to train.
+        loss: The loss to minimise.
         optimizer: The model to an optimizer of its parameters.
         scheduler: Optimizer and number of steps to Lightning's description of a schedule.
         classes: Number of classes.
@@ -62,12 +108,18 @@ class LitClassifier(LightningModule):
         self.optimizer = optimizer
         self.scheduler = scheduler
         self.metrics = nn.ModuleDict(
-            {f"{stage}_metrics": ClassifierMetrics(classes=classes, ordered=ordered) for stage in STAGES}
+            {
+                f"{stage}_metrics": ClassifierMetrics(classes=classes, ordered=ordered, is_distributed=ranks.several)
+                for stage in STAGES
+            }
             # A NaN stays one; with nan_strategy="disable" torchmetrics would leave the weights out.
-            | {f"{stage}_loss": MeanMetric(**OVER_RANKS, nan_strategy=math.nan) for stage in STAGES}
+            | {
+                f"{stage}_loss": MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan)
+                for stage in STAGES
+            }
         )
         self.means = EpochMeans()
-        self.scored: list[Scored] = []
+        self.logits: list[Logits] = []
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
         """Classifies a batch."""
@@ -75,10 +127,9 @@ class LitClassifier(LightningModule):
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Returns the loss of a batch; its parts count for the means of the epoch."""
-        (loss, parts), rows = self._lose_together(batch)
-        figures = {"train/loss": loss} | {f"train/{name}": part for name, part in parts.items()}
-        self.means.add(figures, weight=rows)
+        """Returns the loss of a batch; its terms are added to the means of the epoch."""
+        (loss, parts), rows = self.compute_global_loss(batch)
+        self.means.add({"train/loss": loss} | {f"train/{name}": part for name, part in parts.items()}, weight=rows)
         return loss
 
     def configure_gradient_clipping(
@@ -89,8 +140,7 @@ class LitClassifier(LightningModule):
     ) -> None:
         """Clips gradients, also those of a fused optimizer.
 
-        Lightning refuses these with any mixed precision; only float16's gradients are scaled, and come to this
-        without a fused optimizer.
+        Lightning refuses a fused optimizer with any mixed precision, although only float16's gradients are scaled.
         """
         if self.trainer.precision != "bf16-mixed" or not gradient_clip_val:
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
@@ -100,36 +150,36 @@ class LitClassifier(LightningModule):
             self.trainer.precision_plugin.clip_grad_by_norm(optimizer, gradient_clip_val)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Puts the means of the epoch so far into a checkpoint."""
+        """Adds the means of the epoch so far to a checkpoint."""
         checkpoint["means"] = self.means.state_dict()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Goes on with the means of the epoch."""
+        """Restores the means of the epoch."""
         self.means.load_state_dict(checkpoint["means"])
 
     def on_validation_epoch_start(self) -> None:
-        """Starts measuring anew."""
+        """Resets the metrics."""
         self._start("val")
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Measures a batch of validation rows."""
+        """Evaluates a batch of validation rows."""
         self._evaluate(batch, "val")
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the figures as `val/...`."""
-        self._log_figures("val")
+        """Logs the metrics as `val/...`."""
+        self._log_metrics("val")
 
     def on_test_epoch_start(self) -> None:
-        """Starts measuring anew."""
+        """Resets the metrics."""
         self._start("test")
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        """Measures a batch of test rows."""
+        """Evaluates a batch of test rows."""
         self._evaluate(batch, "test")
 
     def on_test_epoch_end(self) -> None:
-        """Logs the figures as `test/...`."""
-        self._log_figures("test")
+        """Logs the metrics as `test/...`."""
+        self._log_metrics("test")
 
     def configure_optimizers(self) -> Any:
         """Returns the optimizer, and the schedule where there is one."""
@@ -139,36 +189,43 @@ class LitClassifier(LightningModule):
         schedule = self.scheduler(optimizer, steps)
         return {"optimizer": optimizer, "lr_scheduler": schedule} if schedule else optimizer
 
-    def _lose(self, batch: Batch) -> tuple[Classified, LossParts]:
+    def compute_loss(self, batch: Batch) -> tuple[Classified, LossParts]:
+        """Classifies a batch and returns its loss too."""
         classified = self(batch.tokens_BL, batch.mask_BL)
         return classified, self.loss(classified.logits_BC, batch.labels_B, classified.attended.weights_BRL)
 
-    def _lose_together(self, batch: Batch) -> tuple[LossParts, Tensor | int]:
-        """Returns the loss of a batch, and its rows: over all ranks where they share it."""
+    def compute_global_loss(self, batch: Batch) -> tuple[LossParts, Tensor | int]:
+        """Returns the loss of a batch and its number of rows, over all ranks that share the batch."""
         if not ranks.several():
-            return self._lose(batch)[1], len(batch.labels_B)
+            return self.compute_loss(batch)[1], len(batch.labels_B)
         if len(batch.labels_B):
-            local = self._lose(batch)[1]
+            local = self.compute_loss(batch)[1]
         else:
-            learned = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
-            local = self.loss.of_no_rows(0 * torch.stack([parameter.sum() for parameter in learned]).sum())
-        return self.loss.over_ranks(local, batch.labels_B)
+            trainable = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+            local = self.loss.of_no_rows(0 * torch.stack([parameter.sum() for parameter in trainable]).sum())
+        return self.loss.over_processes(local, batch.labels_B, ranks.summed)
+
+    def scores(self) -> Tensor:
+        """Returns the logits of the last validation or test, (rows of the split, C), in the split's order."""
+        rows = torch.cat([logits.rows_B for logits in self.logits])
+        logits_SC = torch.cat([logits.logits_BC for logits in self.logits])
+        return logits_SC[rows.argsort()]
 
     def _start(self, stage: str) -> None:
-        self.scored = []
+        self.logits = []
         self._metrics(stage).reset()
         self._mean_loss(stage).reset()
 
     def _evaluate(self, batch: Batch, stage: str) -> None:
-        classified, (loss, _) = self._lose(batch)
+        classified, (loss, _) = self.compute_loss(batch)
         self._mean_loss(stage).update(loss, len(batch.labels_B))
         self._metrics(stage).update(classified.logits_BC, batch.labels_B)
-        self.scored.append(Scored(batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
+        self.logits.append(Logits(batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
 
-    def _log_figures(self, stage: str) -> None:
-        self.scored = [scored for each in ranks.gather(self.scored) for scored in each]
-        figures = {"loss": self._mean_loss(stage).compute(), **self._metrics(stage).compute()}
-        self.log_dict({f"{stage}/{name}": value for name, value in figures.items()})
+    def _log_metrics(self, stage: str) -> None:
+        self.logits = [logits for of_rank in ranks.gather(self.logits) for logits in of_rank]
+        metrics = {"loss": self._mean_loss(stage).compute(), **self._metrics(stage).compute()}
+        self.log_dict({f"{stage}/{name}": value for name, value in metrics.items()})
 
     def _mean_loss(self, stage: str) -> MeanMetric:
         mean_loss = self.metrics[f"{stage}_loss"]
@@ -179,9 +236,3 @@ class LitClassifier(LightningModule):
         metrics = self.metrics[f"{stage}_metrics"]
         assert isinstance(metrics, ClassifierMetrics)
         return metrics
-
-    def scores(self) -> Tensor:
-        """Returns the logits of the last validation or test, (rows of the split, C), in the split's order."""
-        rows = torch.cat([scored.rows_B for scored in self.scored])
-        logits = torch.cat([scored.logits_BC for scored in self.scored])
-        return logits[rows.argsort()]

@@ -16,7 +16,7 @@ from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.loggers import constructors, require_package
 from sentattn.loggers.guard import Guard
-from sentattn.training.fitting import fit
+from sentattn.training.fit import fit
 
 SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accuracy": 0.75, "parameters/total": 321}
 

@@ -12,7 +12,7 @@ from pytorch_lightning.loggers.logger import Logger
 from tiny import tiny
 
 from sentattn.loggers.guard import Guard, summarize
-from sentattn.training.fitting import fit
+from sentattn.training.fit import fit
 
 
 class Recording(Logger):

@@ -15,7 +15,7 @@ from tiny import tiny
 from sentattn.insight.chosen_rows import LEGIBLE, legible_rows, spread_rows
 from sentattn.loggers import media
 from sentattn.run import Run
-from sentattn.training.fitting import fit
+from sentattn.training.fit import fit
 
 
 @pytest.mark.parametrize("model", [["model=structured"], ["model=relation", "model.attention.hidden=4"]])

@@ -21,7 +21,7 @@ from sentattn.errors import SettingError
 from sentattn.loggers import upload, wandb_logger
 from sentattn.loggers.wandb import WandbGuard
 from sentattn.run import Run
-from sentattn.training.fitting import fit
+from sentattn.training.fit import fit
 
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": ["try"]}
 KEY = "a" * 40

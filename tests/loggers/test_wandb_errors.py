@@ -19,7 +19,7 @@ from wandb_server import Mood, serving
 from sentattn.loggers import wandb as wandb_guard
 from sentattn.loggers import wandb_logger
 from sentattn.loggers.wandb import WandbGuard
-from sentattn.training.fitting import fit
+from sentattn.training.fit import fit
 
 KEY = "a" * 40
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}

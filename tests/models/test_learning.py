@@ -8,7 +8,7 @@ import pytest
 
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir, defaults, load
-from sentattn.training.fitting import train
+from sentattn.training.fit import train
 
 ATTENTIONS = sorted(path.stem for path in (conf_dir() / "model" / "attention").glob("*.yaml"))
 PRESETS = sorted(path.stem for path in (conf_dir() / "model").glob("*.yaml"))

@@ -1,4 +1,4 @@
-"""Best epoch, stop at a NaN, averaged weights: by hand, without a training."""
+"""The best epoch, the stop at a NaN, the lines of epochs: by hand, without a training."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pytorch_lightning import LightningModule, Trainer
 from torch import nn
 
 from sentattn.errors import TrainingError
-from sentattn.training.callbacks import EpochRecorder, FiniteLoss, WarmEMA
+from sentattn.training.callbacks import EpochRecorder, FiniteLoss
 
 
-def recorder(values: list[float], mode: str) -> EpochRecorder:
-    found = EpochRecorder(Path("unused"), metric="val/x", mode=mode)
-    found.rows = [{"epoch": i, "val/x": value} for i, value in enumerate(values, start=1)]
-    return found
+def make_recorder(values: list[float], mode: str) -> EpochRecorder:
+    recorder = EpochRecorder(Path("unused"), metric="val/x", mode=mode)
+    recorder.rows = [{"epoch": i, "val/x": value} for i, value in enumerate(values, start=1)]
+    return recorder
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def recorder(values: list[float], mode: str) -> EpochRecorder:
     ],
 )
 def test_best_epoch(values: list[float], mode: str, best: int) -> None:
-    assert recorder(values, mode).best["epoch"] == best
+    assert make_recorder(values, mode).best["epoch"] == best
 
 
 def steps(losses: list[float], every: int) -> None:
@@ -54,22 +54,10 @@ def steps(losses: list[float], every: int) -> None:
 @pytest.mark.parametrize("every", [1, 3, 100])
 @pytest.mark.parametrize(("losses", "batch"), [([1.0, math.nan, 2.0, 2.0], 2), ([1.0, 1.0, 1.0, math.inf], 4)])
 def test_first_batch_that_is_no_number_is_named(losses: list[float], batch: int, every: int) -> None:
-    with pytest.raises(TrainingError, match=rf"epoch 2, batch {batch}; .*learning rate was 0.5.*smaller optimizer.lr"):
+    with pytest.raises(TrainingError, match=rf"epoch 2, batch {batch};") as caught:
         steps(losses, every)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("optimizer.lr", "diverged")]
 
 
 def test_finite_losses_pass() -> None:
-    callback_free = [1.0, 2.0, 3.0]
-    assert steps(callback_free, every=2) is None
-
-
-def test_average_by_hand() -> None:
-    average = WarmEMA(decay=0.9)
-    averaged, expected = [torch.tensor([0.0])], 0.0
-    for step in range(50):
-        assert average.should_update(step_idx=step)
-        average._average(averaged, [torch.tensor([float(step)])], step)
-        decay = min(0.9, (1 + step) / (10 + step))
-        expected = decay * expected + (1 - decay) * step
-    assert float(averaged[0]) == pytest.approx(expected, rel=1e-5)
-    assert not average.should_update(epoch_idx=0)
+    steps([1.0, 2.0, 3.0], every=2)

@@ -14,9 +14,8 @@ from tiny import tiny
 from torch import nn
 
 from sentattn.training.callbacks import GradientNorm
-from sentattn.training.fitting import fit
-from sentattn.training.lit_module import LitClassifier
-from sentattn.training.means import EpochMeans
+from sentattn.training.fit import fit
+from sentattn.training.lit_module import EpochMeans, LitClassifier
 
 
 def test_gradient_norm_is_that_before_clipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

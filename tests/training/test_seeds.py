@@ -1,4 +1,4 @@
-"""Several seeds of one setting: which are trained, and their figures together."""
+"""Several seeds of one setting: which are trained, and their metrics together."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from tiny import tiny
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, Interruption, TrainingError
 from sentattn.run import Run
-from sentattn.training import seeds
-from sentattn.training.fitting import train as training
+from sentattn.training.fit import train as training
 from sentattn.training.seeds import half_width, summary, train_all
 
 # scipy.stats.t.ppf(0.975, df), SciPy 1.17.1
@@ -30,8 +29,8 @@ STUDENT = {
 }
 
 
-def made(folder: Path, settings: dict[str, Any], *, status: str | None = "finished", **metrics: float) -> Run:
-    """A run directory as a training leaves it, with the figures given."""
+def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "finished", **metrics: float) -> Run:
+    """A run directory as a training leaves it, with these metrics."""
     path = folder / settings["data"]["name"] / settings["model"]["name"] / f"20260101-00000{settings['seed']}-abcd"
     (path / "checkpoints").mkdir(parents=True)
     (path / "config.yaml").write_text(yaml.safe_dump(settings))
@@ -57,7 +56,7 @@ class Trained:
             raise TrainingError("The loss became NaN.")
         if resume:
             return Run(resume)
-        return made(self.folder, settings, **{"val/accuracy": settings["seed"] / 10})
+        return make_run(self.folder, settings, **{"val/accuracy": settings["seed"] / 10})
 
 
 @pytest.mark.parametrize("freedom", STUDENT)
@@ -70,25 +69,27 @@ def test_the_interval_is_students(freedom: int) -> None:
 
 def test_the_table_by_hand(tmp_path: Path) -> None:
     settings = read_request(["seed=5"]).settings
-    figures = (0.7, 0.8, 0.9)
+    values = (0.7, 0.8, 0.9)
     runs = [
-        made(tmp_path, {**settings, "seed": 5 + i}, **{"train/loss": 1.0, "test/accuracy": x, "val/accuracy": x / 2})
-        for i, x in enumerate(figures)
+        make_run(
+            tmp_path, {**settings, "seed": 5 + i}, **{"train/loss": 1.0, "test/accuracy": x, "val/accuracy": x / 2}
+        )
+        for i, x in enumerate(values)
     ]
     # 0.1 / sqrt(3) x 4.302653 = 0.248414
     assert summary(runs) == [
         "3 runs, seeds 5, 6, 7:",
-        "                               mean      min      max   95% interval of the mean",
-        "  val/accuracy               0.4000   0.3500   0.4500   0.2758 to 0.5242",
-        "  test/accuracy              0.8000   0.7000   0.9000   0.5516 to 1.0484",
+        "                                mean       min       max   95% interval of the mean",
+        "  val/accuracy                0.4000    0.3500    0.4500   0.2758 to 0.5242",
+        "  test/accuracy               0.8000    0.7000    0.9000   0.5516 to 1.0484",
     ]
 
 
 def test_one_run_has_no_interval(tmp_path: Path) -> None:
-    run = made(tmp_path, read_request([]).settings, **{"val/loss": 0.25})
+    run = make_run(tmp_path, read_request([]).settings, **{"val/loss": 0.25})
     assert summary([run])[1:] == [
-        "                               mean      min      max",
-        "  val/loss                   0.2500   0.2500   0.2500",
+        "                                mean       min       max",
+        "  val/loss                    0.2500    0.2500    0.2500",
     ]
 
 
@@ -99,7 +100,7 @@ def test_seeds_follow_one_another(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert [run.settings["seed"] for run in runs] == [5, 6, 7]
     out = capsys.readouterr().out
     assert "Seed 6, run 2 of 3." in out
-    assert "  val/accuracy               0.6000   0.5000   0.7000   0.3516 to 0.8484" in out
+    assert "  val/accuracy                0.6000    0.5000    0.7000   0.3516 to 0.8484" in out
 
 
 def test_a_seed_among_others_trains_as_it_does_alone(tmp_path: Path) -> None:
@@ -117,8 +118,8 @@ def test_one_run_is_told_without_a_table(tmp_path: Path, capsys: pytest.CaptureF
 def test_auto_skips_continues_and_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request = read_request(["seeds=3", "resume=auto", f"output_dir={tmp_path}"])
     first, second, _ = request.runs()
-    done = made(tmp_path, first, **{"val/accuracy": 0.5})
-    interrupted = made(tmp_path, second, status=None)
+    done = make_run(tmp_path, first, **{"val/accuracy": 0.5})
+    interrupted = make_run(tmp_path, second, status=None)
     train = Trained(tmp_path)
 
     def finishing(settings: Any, *, resume: Path | None) -> Run:
@@ -138,14 +139,14 @@ def test_auto_skips_continues_and_begins(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_auto_for_one_run_does_not_stop_at_a_finished_one(tmp_path: Path) -> None:
     request = read_request(["resume=auto", f"output_dir={tmp_path}"])
-    made(tmp_path, {**request.settings}, **{"val/accuracy": 0.5})
+    make_run(tmp_path, {**request.settings}, **{"val/accuracy": 0.5})
     train = Trained(tmp_path / "elsewhere")
     train_all(request, train)
     assert train.resumed == [None]
 
 
 def test_a_run_that_was_named_is_continued(tmp_path: Path) -> None:
-    run = made(tmp_path, read_request(["seed=3"]).settings, status=None)
+    run = make_run(tmp_path, read_request(["seed=3"]).settings, status=None)
     train = Trained(tmp_path)
     train_all(read_request([f"resume={run.path}"]), train)
     assert (train.seeds, train.resumed) == ([3], [run.path])
@@ -160,7 +161,7 @@ def test_a_nan_in_one_seed_leaves_the_others_theirs(tmp_path: Path, capsys: pyte
     assert "2 runs, seeds 0, 2:" in capsys.readouterr().out
 
 
-def test_an_interruption_ends_them_all_and_says_how_to_go_on(
+def test_an_interruption_ends_them_all_and_says_how_to_continue(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def train(settings: Any, *, resume: Path | None) -> Run:
@@ -177,7 +178,3 @@ def test_a_fault_of_the_data_ends_them_all(tmp_path: Path) -> None:
 
     with pytest.raises(DataError):
         train_all(read_request(["seeds=3", f"output_dir={tmp_path}"]), train)
-
-
-def test_the_quantile_knows_the_normal_limit() -> None:
-    assert seeds._quantile(0.975, 100_000) == pytest.approx(1.9599639845, abs=1e-4)

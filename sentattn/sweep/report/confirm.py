@@ -110,7 +110,7 @@ def line(plan: Plan, confirmed: Mapping[str, Any]) -> str:
 
 def _train(arguments: Sequence[str]) -> Sequence[Run]:
     from sentattn.config.request import read_request
-    from sentattn.training.fitting import train
+    from sentattn.training.fit import train
     from sentattn.training.seeds import train_all
 
     return train_all(read_request(arguments), train)

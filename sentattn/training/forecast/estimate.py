@@ -16,11 +16,11 @@ from sentattn.models.attention.base import Attended
 from sentattn.models.classifier import TextClassifier
 from sentattn.progress import Progress
 from sentattn.training import costs
+from sentattn.training.fit import Prepared, prepare
 from sentattn.training.forecast import memory
 from sentattn.training.forecast.probing import Step, measure_step, time_steps, time_validation
 from sentattn.training.forecast.sizing import Order
-from sentattn.training.preparing import Prepared, prepare
-from sentattn.training.resume.interruption import Signals
+from sentattn.training.signals import Signals
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData

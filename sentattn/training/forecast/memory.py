@@ -65,7 +65,7 @@ def peak_bytes(device: torch.device) -> int:
         found = re.search(r"VmHWM:\s+(\d+) kB", Path(PEAK).read_text())
     except OSError:
         found = None
-    return 1024 * int(found[1]) if found else costs.peak_memory_bytes()
+    return 1024 * int(found[1]) if found else costs.peak_memory_bytes() or 0
 
 
 def told(size: float) -> str:

@@ -15,10 +15,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from sentattn import build
 from sentattn.data.batching import Batch
 from sentattn.progress import Progress
-from sentattn.training.callbacks import WarmEMA
+from sentattn.training.ema import WarmEMA
 from sentattn.training.forecast import memory
 from sentattn.training.forecast.sizing import Chosen, Order
-from sentattn.training.resume.interruption import Signals
+from sentattn.training.signals import Signals
 
 if TYPE_CHECKING:
     from sentattn.training.lit_module import LitClassifier
@@ -65,7 +65,7 @@ class Probe(Callback):
         self._hooks: saved_tensors_hooks | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.signals.take_over()  # Ctrl-C and SIGTERM are answered at once, not after Lightning's own ways
+        self.signals.install()  # Ctrl-C and SIGTERM are answered at once, not after Lightning's own ways
         self._since = time.perf_counter()
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:

@@ -12,10 +12,10 @@ from sentattn.config.compose import compose
 from sentattn.data.batching import Batch
 from sentattn.progress import Progress
 from sentattn.training import costs
+from sentattn.training.fit import Prepared, prepare
 from sentattn.training.forecast.probing import Probe, measure_step, time_steps, time_validation
 from sentattn.training.forecast.sizing import Order
-from sentattn.training.preparing import Prepared, prepare
-from sentattn.training.resume.interruption import Signals
+from sentattn.training.signals import Signals
 
 
 class Batches(list[Batch]):

@@ -17,7 +17,7 @@ import sentattn
 from sentattn import evaluate
 from sentattn.errors import DataError, SettingError
 from sentattn.run import Run
-from sentattn.training.fitting import fit
+from sentattn.training.fit import fit
 
 WORDS = ["the", "film", "not", "good", "bad", ",", "."]
 ROWS = np.random.default_rng(3).normal(size=(len(WORDS), 6)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM (as a scheduler sends it): at once, or in training when the step is done."""
+"""SIGINT (Ctrl-C) and SIGTERM (as a cluster's scheduler sends it): raised at once, or deferred to the end of a step."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from sentattn.errors import Interruption
 
-CAUGHT = (signal.SIGINT, signal.SIGTERM)
+HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """While it is entered, a signal raises `Interruption`; while `deferred`, the first one is only noted.
+    """Context in which a signal raises `Interruption`; while `deferred`, the first one is only stored.
 
     Attributes:
-        deferred: Whether the work at hand looks at `received` itself.
+        deferred: Whether the running code checks `received` itself.
         received: The signal that came first, or None.
     """
 
@@ -26,28 +26,28 @@ class Signals:
         self.deferred = False
         self.received: int | None = None
         self._owner = os.getpid()
-        self._before: dict[int, Any] = {}
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
-            self._before = {number: signal.getsignal(number) for number in CAUGHT}
-            self.take_over()
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers in no other thread
+            self._previous = {number: signal.getsignal(number) for number in HANDLED}
+            self.install()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def take_over(self) -> None:
-        """Takes the signals back from a library that handles them in its own way."""
-        if self._before:
-            for number in CAUGHT:
+    def install(self) -> None:
+        """Installs the handlers, also over those that a library has installed in between."""
+        if self._previous:
+            for number in HANDLED:
                 signal.signal(number, self._receive)
 
     def raise_received(self) -> None:
-        """Raises what was noted.
+        """Raises the stored signal.
 
         Raises:
             Interruption: If a signal came.
@@ -57,16 +57,16 @@ class Signals:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._owner:
-            self._in_a_worker(number)
+            self._receive_in_worker(number)
         elif self.deferred and self.received is None:
             self.received = number
-            print("\nending after this step; once more ends at once", file=sys.stderr, flush=True)
+            print("\nstopping after this step; a second signal stops at once", file=sys.stderr, flush=True)
         else:
             self.received = number
             raise Interruption(number)
 
-    def _in_a_worker(self, number: int) -> None:
-        """A process that makes batches inherits the handler: Ctrl-C is its parent's to answer, a SIGTERM ends it."""
+    def _receive_in_worker(self, number: int) -> None:
+        """Handles a signal in a data loader's worker, which inherits the handler: only SIGTERM ends it."""
         if number == signal.SIGTERM:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

@@ -1,8 +1,9 @@
-"""Switches of precision and speed: each is seen to act, and what is trained with it learns."""
+"""Settings of precision and speed take effect, and what is trained with them learns; versions are recorded."""
 
 from __future__ import annotations
 
 import math
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 import torch
 from tiny import tiny
 
+from sentattn.progress import Progress
 from sentattn.run import Run
-from sentattn.training.fitting import fit
+from sentattn.training import environment
+from sentattn.training.fit import fit, prepare
 from sentattn.training.lit_module import LitClassifier
 
 
@@ -24,14 +27,15 @@ def _as_before() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def test_threads_and_precision_of_products_are_those_asked_for(tmp_path: Path) -> None:
-    fit(tiny("threads=2", "matmul_precision=medium", f"output_dir={tmp_path}"))
+def test_threads_and_precision_of_products_are_those_asked_for_and_no_other_setting(tiny_run: Run) -> None:
+    settings = {**tiny_run.settings, "threads": 2, "matmul_precision": "medium"}
+    with Progress() as progress:
+        prepared = prepare(settings, progress)
     assert torch.get_num_threads() == 2
     assert torch.get_float32_matmul_precision() == "medium"
-
-
-def test_runs_that_differ_in_threads_are_seeds_of_one_setting(tiny_run: Run, tmp_path: Path) -> None:
-    assert fit(tiny("threads=2", f"output_dir={tmp_path}")).result["setting"] == tiny_run.result["setting"]
+    assert prepared.setting != tiny_run.result["setting"]
+    with Progress() as progress:
+        assert prepare({**tiny_run.settings, "threads": 2}, progress).setting == tiny_run.result["setting"]
 
 
 @pytest.mark.parametrize(
@@ -102,3 +106,39 @@ def test_a_compiled_model_trains_as_the_model_does(tmp_path: Path, model: str) -
     # Dropout draws other numbers in compiled code, so the two trainings are alike, not equal.
     [one], [other] = plain.predict(text), compiled.predict(text)
     assert other.probabilities == pytest.approx(one.probabilities, abs=0.1)
+
+
+def test_versions_name_what_results_depend_on() -> None:
+    installed = environment.versions()
+    assert {"python", "sentattn", "torch", "pytorch-lightning"} <= set(installed)
+    assert installed["torch"].startswith("2.")
+
+
+def make_repository(folder: Path, *, track: bool) -> Path:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+    file = folder / "environment.py"
+    file.write_text("x = 1\n")
+    git("init")
+    if track:
+        git("add", "environment.py")
+    git("commit", "--allow-empty", "-m", "first")
+    return file
+
+
+def test_revision_is_marked_where_the_code_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = make_repository(tmp_path, track=True)
+    monkeypatch.setattr(environment, "__file__", str(file))
+    clean = environment.git_revision()
+    assert clean is not None
+    assert len(clean) == 40
+    file.write_text("x = 2\n")
+    assert environment.git_revision() == clean + "+"
+
+
+def test_no_revision_of_somebody_elses_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = make_repository(tmp_path, track=False)
+    monkeypatch.setattr(environment, "__file__", str(file))
+    assert environment.git_revision() is None

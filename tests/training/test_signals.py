@@ -1,4 +1,4 @@
-"""Signals at every stage of a training, really sent; what is left goes on to the same end."""
+"""Signals at every stage of a training, really sent; the run that is left is continued to the same end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sentattn import run
 from sentattn.data import datamodule
 from sentattn.errors import Interruption
 from sentattn.run import Run
-from sentattn.training.fitting import fit, train
+from sentattn.training.checkpoint import Checkpoints
+from sentattn.training.fit import fit, train
 from sentattn.training.lit_module import LitClassifier
-from sentattn.training.resume.checkpoints import Checkpoints
-from sentattn.training.resume.interruption import Signals
+from sentattn.training.signals import Signals
 
 
 def sends(
@@ -74,7 +74,7 @@ def test_sigterm_while_training_and_judging_leaves_a_run_that_goes_on(
         said, left = interrupted(tmp_path)
     assert said.exit_code == 143
     assert left is not None
-    assert str(said) == f"ended by SIGTERM; go on with: python -m sentattn.train resume={left}"
+    assert str(said) == f"ended by SIGTERM; continue with: python -m sentattn.train resume={left}"
     assert not (left / "result.json").exists()
     again = train(run.load(left).settings, resume=left)
     assert_alike(tiny_run.path, again.path)
@@ -113,8 +113,8 @@ def test_ctrl_c_ends_after_the_step_and_twice_at_once(
     said, left = interrupted(tmp_path)
     assert (said.exit_code, len(steps)) == (130, 2)
     assert left is not None
-    assert "ending after this step; once more ends at once" in capsys.readouterr().err
-    with pytest.raises(Interruption, match=r"interrupted; go on with: .* resume="):
+    assert "stopping after this step; a second signal stops at once" in capsys.readouterr().err
+    with pytest.raises(Interruption, match=r"interrupted; continue with: .* resume="):
         train(run.load(left).settings, resume=left)
     assert len(steps) == 4
 

@@ -1,0 +1,226 @@
+"""Checkpoints: how they are written and read, and when a training writes them."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric.plugins import TorchCheckpointIO
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import Checkpoint
+from torch import Tensor
+
+from sentattn.data.batching import Batch, BatchLoader
+from sentattn.distributed import ranks
+from sentattn.errors import Fault, Interruption, RunError
+from sentattn.run import LAST
+from sentattn.training.callbacks import EpochRecorder
+from sentattn.training.signals import Signals
+
+BEST = "best.ckpt"
+
+
+class FileInPlace(TorchCheckpointIO):
+    """Writes a checkpoint directly to its own folder.
+
+    Lightning's default goes through the folder for temporary files, which may be smaller than a checkpoint, and a
+    killed process leaves its file there.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: object | None = None
+    ) -> None:
+        """Writes a checkpoint to a local file.
+
+        Raises:
+            OSError: If the disk is full.
+        """
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
+        Path(path).write_bytes(buffer.getbuffer())
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Reads a checkpoint without executing anything in it.
+
+    Raises:
+        RunError: If it is missing or damaged.
+    """
+    try:
+        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise RunError(Fault(str(path), "not_found", f"{path} is missing.")) from error
+    except Exception as error:  # torch has no common class for what it finds in a damaged file
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(Fault(str(path), "damaged", f"{path} cannot be read: {reason}")) from error
+    return checkpoint
+
+
+def random_state() -> dict[str, Any]:
+    """Returns the states of Python's, NumPy's and torch's generators, as plain values."""
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return {
+        "python": random.getstate(),
+        "numpy": (kind, keys.tolist(), *rest),  # type: ignore[union-attr]  # an array with legacy=True
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all(),
+    }
+
+
+def restore_random_state(state: Mapping[str, Any]) -> None:
+    """Sets all random generators to what `random_state` returned."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+class Checkpoints(Checkpoint):
+    """Saves the best epoch, and the last state from which the training can resume and reach the same end.
+
+    Such a state is the end of a step after which no gradient is accumulated. `last.ckpt` is written `minutes` after
+    the one before, before and after each validation, and after a signal. It holds weights, their average, optimizer,
+    schedule, the position in the epoch, the epoch's means so far, the rows of metrics and all random states.
+
+    Args:
+        folder: Where checkpoints are written.
+        recorder: Knows the best epoch.
+        signals: Defers signals while a step is running.
+        minutes: Between two checkpoints inside an epoch; None writes none at a time interval.
+        about: What must be the same when the training resumes.
+    """
+
+    def __init__(
+        self, folder: Path, recorder: EpochRecorder, signals: Signals, *, minutes: float | None, about: dict[str, str]
+    ) -> None:
+        self.folder = folder
+        self.recorder = recorder
+        self.signals = signals
+        self.minutes = minutes
+        self.about = about
+        self._loaded: dict[str, Any] | None = None
+        self._batches = 0
+        self._validation_batches = 0
+        self._written = time.monotonic()
+
+    @property
+    def last(self) -> Path:
+        """The newest checkpoint."""
+        return self.folder / LAST
+
+    def best_weights(self) -> dict[str, Tensor]:
+        """Returns the weights of the best epoch."""
+        weights: dict[str, Tensor] = read_checkpoint(self.folder / BEST)["state_dict"]
+        return weights
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"random": ranks.gather(random_state()), "batches": self._batches, "about": self.about}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._loaded = state_dict
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self._written = time.monotonic()
+        self.signals.install()  # Lightning would stop at a point that cannot be resumed from
+        self.signals.deferred = True
+        ranks.offset_seed_by_rank()
+        if self._loaded is not None:
+            # Lightning counts the loader's batches before it knows at which of them the epoch resumes.
+            assert isinstance(trainer.train_dataloader, BatchLoader)
+            trainer.train_dataloader.load_state_dict({"batches": self._loaded["batches"]})
+            states = self._loaded["random"]
+            # With another number of ranks than before, each continues with new random numbers.
+            if len(states) == ranks.world():
+                restore_random_state(states[ranks.rank()])
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        step, batches = trainer.accumulate_grad_batches, int(trainer.num_training_batches)
+        done = batch_idx + 1
+        if done % step or done >= batches:  # a gradient is accumulated, or only the validation is left of the epoch
+            return
+        before_validation = done + step >= batches
+        [due] = ranks.largest(self._is_due() or bool(self.signals.received))
+        if before_validation or due:
+            self._write(trainer, batches=done)
+        if due:
+            self._stop_if_signalled()
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        [fewest] = ranks.largest(-int(sum(trainer.num_val_batches)))
+        self._validation_batches = -fewest
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if batch_idx < self._validation_batches:  # some ranks have no batches after these
+            self._stop_if_signalled()
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self._write(trainer, batches=0):
+            message = f"The epoch cannot be saved: {self.last} cannot be written."
+            raise RunError(Fault(str(self.last), "unwritable", message))
+        if self.recorder.rows[-1] is self.recorder.best and ranks.is_rank_zero():
+            _link_or_copy(self.last, self.folder / BEST)
+        self._stop_if_signalled()
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.signals.deferred = False
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self.signals.deferred = False
+
+    def _stop_if_signalled(self) -> None:
+        """Ends the training on all ranks if any of them received a signal."""
+        [received] = ranks.largest(self.signals.received or 0)
+        if received:
+            raise Interruption(received)
+
+    def _is_due(self) -> bool:
+        return self.minutes is not None and time.monotonic() - self._written >= 60 * self.minutes
+
+    def _write(self, trainer: Trainer, *, batches: int) -> bool:
+        """Writes the newest checkpoint, `batches` into its epoch; returns whether the disk had room for it."""
+        self._batches = batches
+        temporary = self.last.with_suffix(".part")
+        self._written = time.monotonic()
+        try:
+            trainer.save_checkpoint(temporary, weights_only=False)
+        except OSError as error:
+            trainer.strategy.barrier()  # the other ranks wait there, at the end of what failed here
+            return ranks.from_rank_zero(self._print_failure(error))
+        return ranks.from_rank_zero(not ranks.is_rank_zero() or self._replace(temporary))
+
+    def _replace(self, temporary: Path) -> bool:
+        try:
+            os.replace(temporary, self.last)
+        except OSError as error:
+            return self._print_failure(error)
+        return True
+
+    def _print_failure(self, error: OSError) -> bool:
+        self.last.with_suffix(".part").unlink(missing_ok=True)
+        print(f"{self.last} cannot be written ({error.strerror or error}); the previous one is kept.", flush=True)
+        return False
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Replaces a file by a hard link to another, or by a copy where the disk has no hard links."""
+    temporary = target.with_suffix(".part")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(source, temporary)
+    except OSError:
+        shutil.copyfile(source, temporary)
+    os.replace(temporary, target)

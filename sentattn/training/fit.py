@@ -1,0 +1,259 @@
+"""Training one run: settings in, a finished run directory out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytorch_lightning import seed_everything
+
+from sentattn import build
+from sentattn import run as runs
+from sentattn.config.compose import setting_hash
+from sentattn.config.request import read_single
+from sentattn.distributed import devices, ranks
+from sentattn.distributed.launch import announce, launch
+from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, UserError
+from sentattn.loggers import media, require_package
+from sentattn.loggers.guard import summarize
+from sentattn.metrics import ORDERED_ONLY
+from sentattn.progress import Progress
+from sentattn.training import costs
+from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, GradientNorm
+from sentattn.training.checkpoint import Checkpoints
+from sentattn.training.ema import WarmEMA
+from sentattn.training.environment import quiet_libraries, set_up_torch
+from sentattn.training.evaluate import evaluate_split
+from sentattn.training.result import (
+    finished_result,
+    initial_result,
+    print_metrics,
+    pruned_result,
+    warn_if_diverged,
+    write_model,
+)
+from sentattn.training.resume import discard_untrained, identity, open_interrupted, require_same
+from sentattn.training.seeds import train_all
+from sentattn.training.signals import Signals
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Callback
+
+    from sentattn.data.datamodule import TextData
+    from sentattn.training.lit_module import LitClassifier
+
+Settings = Mapping[str, Any]
+
+
+class Prepared(NamedTuple):
+    """The data, the module to train on it, and the hash that the seeds of one setting share."""
+
+    data: TextData
+    lit: LitClassifier
+    setting: str
+
+
+def fit(overrides: Sequence[str] = ()) -> runs.Run:
+    """Trains as `python -m sentattn.train` does, and returns the run.
+
+    Args:
+        overrides: Settings such as `["model=structured", "data=demo"]`; `from=DIR` and `resume=DIR` too.
+
+    Raises:
+        UserError: With every fault.
+    """
+    return train_all(read_single(list(overrides)), train)[0]
+
+
+def train(
+    settings: Settings,
+    *,
+    resume: Path | None = None,
+    directory: Path | None = None,
+    study: str | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> runs.Run:
+    """Trains with resolved settings: reads the data, fits, evaluates the best epoch, writes the run.
+
+    Args:
+        settings: The resolved settings.
+        resume: Directory of an interrupted run with these settings; it is continued to the same end.
+        directory: Where the run is written; None for a new directory under `output_dir`.
+        study: The study that the run is a trial of.
+        callbacks: Further callbacks; one that raises `Pruned` ends the run, with the metrics it has so far.
+
+    Raises:
+        UserError: If the settings, the data or the training are at fault. The `result.json` of a run that fails
+            while it trains says so.
+        Interruption: If a signal ended it; the message says how to continue.
+    """
+    place = devices.place()
+    if place is None and (processes := devices.count(settings["trainer"])) > 1:
+        assert not callbacks, "callbacks cannot be passed to other processes"
+        return launch(settings, processes, resume=resume, directory=directory, study=study)
+    with ranks.connected():
+        return _train_here(devices.as_placed(settings, place), resume, directory, study, callbacks)
+
+
+def prepare(settings: Settings, progress: Progress) -> Prepared:
+    """Reads the data, builds the model, and prints what the user should know of both.
+
+    Raises:
+        UserError: If the settings do not fit this machine or one another, or the data is at fault.
+    """
+    quiet_libraries()
+    set_up_torch(settings)
+    # Settings that this machine or another slot refuses are refused before the data is read.
+    build.build_trainer(settings)
+    build.build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
+    seed_everything(settings["seed"], workers=True, verbose=False)
+    data = build.build_data(settings)
+    with ranks.rank_zero_first():
+        data.prepare(progress)
+    progress.close()
+    for line in data.report:
+        print(line)
+    _require_ordered(settings, data)
+    model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
+    model.embedding.count(lambda: data.token_ids("train"))
+    if data.word_vectors is not None:
+        model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
+    if settings["compile"]:
+        model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
+    lit = build.build_lit(settings, data, model, class_counts=data.class_counts)
+    for note in _notes(settings, lit):
+        print(note)
+    vectors = data.word_vectors.fingerprint if data.word_vectors else None
+    return Prepared(data, lit, setting_hash(settings, vectors=vectors))
+
+
+def _train_here(
+    settings: Settings, resume: Path | None, directory: Path | None, study: str | None, callbacks: Sequence[Callback]
+) -> runs.Run:
+    """Trains in this process, which may be one of several ranks; rank 0 writes the run."""
+    costs.reset_peak_memory()
+    run: runs.Run | None = None
+    with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as locks:
+        try:
+            with ranks.together():
+                run = open_interrupted(resume) if resume else None
+                if ranks.is_rank_zero():
+                    runs.require_writable(settings["output_dir"])
+                    require_package(settings["logger"])
+                    if run:
+                        locks.enter_context(runs.lock(run.path))
+                prepared = prepare(settings, progress)
+                if run:
+                    require_same(run, identity(prepared.setting, prepared.data.fingerprint))
+                elif ranks.is_rank_zero():
+                    run = runs.create(settings, directory)
+                    locks.enter_context(runs.lock(run.path))
+            run = ranks.from_rank_zero(run)
+            assert run is not None, "rank 0 has created it"
+            result = _fit(settings, prepared, run, study, callbacks, signals, progress, resumed=resume is not None)
+            ranks.wait_for_rank_zero()
+        except Interruption as interruption:
+            discard_untrained(run)
+            raise Interruption(interruption.number, runs.advice(run)) from None
+        except RuntimeError as error:
+            if ranks.several() and signals.received:
+                raise Interruption(signals.received, runs.advice(run)) from None
+            if not ranks.lost(error):
+                raise
+            message = f"Another process of this training has ended, and so this one ends; {runs.advice(run)}"
+            raise RunError(Fault("trainer.devices", "interrupted", message)) from None
+    if result["status"] == "finished":
+        print_metrics(result)
+    return run
+
+
+def _fit(
+    settings: Settings,
+    prepared: Prepared,
+    run: runs.Run,
+    study: str | None,
+    callbacks: Sequence[Callback],
+    signals: Signals,
+    progress: Progress,
+    *,
+    resumed: bool,
+) -> dict[str, Any]:
+    """Fits the module, evaluates the best epoch and writes the result; returns it."""
+    data, lit, setting = prepared
+    announce(run.path)
+    result = initial_result(settings, lit, setting, data.fingerprint, study)
+    print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")
+    recorder = EpochRecorder(run.path / runs.METRICS, **settings["objective"])
+    checkpoints = Checkpoints(
+        run.path / runs.CHECKPOINTS,
+        recorder,
+        signals,
+        minutes=settings["checkpoint_minutes"],
+        about=identity(setting, data.fingerprint),
+    )
+    logger = None
+    if ranks.is_rank_zero():
+        logger = build.build_logger(settings, run.path, setting=setting, resumed=resumed, study=study)
+    callbacks = [
+        FiniteLoss(),
+        GradientNorm(),
+        *media.callbacks(logger, data),
+        recorder,
+        EpochLines(recorder, progress),
+        *callbacks,
+        checkpoints,
+        *([WarmEMA(settings["ema_decay"])] if settings["ema_decay"] is not None else []),
+    ]
+    try:
+        with costs.explained_out_of_memory():
+            trainer = build.build_trainer(settings, callbacks=callbacks, logger=logger)
+            trainer.fit(lit, datamodule=data, ckpt_path=checkpoints.last if resumed else None, weights_only=True)
+            if ranks.is_rank_zero():
+                with ranks.alone():
+                    lit.load_state_dict(checkpoints.best_weights())
+                    splits = ("val", "test") if settings["test"] else ("val",)
+                    evaluations = {split: evaluate_split(settings, lit, data, split, progress) for split in splits}
+                    write_model(run, settings, data, lit.model, evaluations)
+                    result |= finished_result(recorder, evaluations) | {"latency_ms": costs.latency_ms(lit.model, data)}
+                    probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
+                    media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
+                    warn_if_diverged(recorder.rows, classes=len(data.labels))
+    except Pruned:
+        result |= pruned_result(recorder)
+    except UserError as error:
+        result |= {"status": "failed", "error": str(error)}
+        raise
+    finally:
+        result["seconds"]["total"] = recorder.seconds
+        if result["status"] is not None and ranks.is_rank_zero():
+            run.write_result(result)
+        if logger is not None:
+            logger.finish(summarize(result), failed=result["status"] not in ("finished", "pruned"))
+    return result
+
+
+def _require_ordered(settings: Settings, data: TextData) -> None:
+    """Refuses an objective that only classes on a scale have."""
+    metric = settings["objective"]["metric"].partition("/")[2]
+    if metric in ORDERED_ONLY and not data.ordered:
+        message = (
+            f"objective.metric=val/{metric} needs classes that are steps of a scale; those of "
+            f"data={data.name} ({', '.join(data.labels)}) are not. Choose val/accuracy or val/log_loss."
+        )
+        raise SettingError(Fault("objective.metric", "conflict", message))
+
+
+def _notes(settings: Settings, lit: LitClassifier) -> Iterator[str]:
+    """Yields what the user should know of embedding and loss."""
+    if settings["model"]["embedding"].get("frozen") and settings["data"].get("vectors") is None:
+        yield "model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with."
+    if lit.loss.class_weights:
+        weights = ", ".join(f"{name} {weight:.4g}" for name, weight in lit.loss.class_weights.items())
+        yield f"Class weights: {weights}."
+    if lit.loss.penalty and lit.model.attention.hops == 1:
+        yield (
+            f"loss.penalty={lit.loss.penalty} with one hop keeps no hops apart: "
+            "it only pushes the weights towards a single token."
+        )

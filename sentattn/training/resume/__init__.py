@@ -1,1 +1,0 @@
-"""Going on after an interruption as if there had been none."""

@@ -1,0 +1,138 @@
+"""Checkpoints: killed runs are continued to the same end, and a full disk costs as little as it can."""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import random
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from runs_alike import assert_alike
+from tiny import tiny
+
+from sentattn import run
+from sentattn.errors import RunError
+from sentattn.run import Run
+from sentattn.training.checkpoint import Checkpoints, random_state, restore_random_state
+from sentattn.training.fit import fit, train
+
+HANGS = 600.0
+SIZES = {
+    "structured": ["model.embedding.size=8", "model.encoder.hidden=4", "model.attention.hidden=5"],
+    "transformer": ["model.embedding.size=8", "model.encoder.heads=2"],
+    "relation": ["model.embedding.size=8"],
+}
+
+
+def settings(model: str, output_dir: Path) -> list[str]:
+    return [
+        f"model={model}",
+        *SIZES[model],
+        *("logger=none", "data.limit=200", "data.batch_size=20", "trainer.max_epochs=3", "trainer.accelerator=cpu"),
+        *("checkpoint_minutes=0", f"output_dir={output_dir}"),
+    ]
+
+
+def kill_in_the_second_epoch(arguments: list[str], output_dir: Path) -> Path:
+    """Trains in a process of its own and kills it in the middle; returns the run that is left."""
+    process = multiprocessing.get_context("fork").Process(target=fit, args=(arguments,))
+    process.start()
+    deadline = time.monotonic() + HANGS
+    while not list(output_dir.glob("*/*/*/metrics.jsonl")):
+        assert process.is_alive(), "the training ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.kill()
+    process.join()
+    [left] = output_dir.glob("*/*/*")
+    assert not (left / "result.json").exists(), "the training ended before it could be killed"
+    return left
+
+
+@pytest.mark.parametrize("model", SIZES)
+def test_a_killed_run_is_continued_to_the_end_of_one_that_was_not(model: str, tmp_path: Path) -> None:
+    whole = fit(settings(model, tmp_path / "whole"))
+    left = kill_in_the_second_epoch(settings(model, tmp_path / "cut"), tmp_path / "cut")
+    assert_alike(whole.path, train(run.load(left).settings, resume=left).path)
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """No file can grow over a few bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_run_killed_at_its_very_end_is_evaluated_again(tiny_run: Run, left: Path) -> None:
+    (left / "predictions.parquet").unlink()
+    assert_alike(tiny_run.path, train(run.load(left).settings, resume=left).path)
+
+
+def test_lines_of_epochs_that_are_trained_again_are_not_written_twice(tiny_run: Run, left: Path) -> None:
+    with (left / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"epoch": 3}) + "\n")
+        file.write('{"epoch": 4, "torn')
+    assert_alike(tiny_run.path, train(run.load(left).settings, resume=left).path)
+
+
+def test_a_checkpoint_that_cannot_be_written_inside_an_epoch_costs_itself_alone(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The second checkpoint of the first epoch does not fit on the disk.
+    original = Checkpoints._write
+    writes = iter(range(100))
+
+    def hindered(self: Checkpoints, trainer: Any, *, batches: int) -> bool:
+        with no_room() if next(writes) == 1 else nullcontext():
+            return original(self, trainer, batches=batches)
+
+    monkeypatch.setattr(Checkpoints, "_write", hindered)
+    done = fit(tiny("checkpoint_minutes=0", f"output_dir={tmp_path}"))
+    assert_alike(tiny_run.path, done.path)
+    assert "last.ckpt cannot be written" in capsys.readouterr().out
+    assert not list((done.path / "checkpoints").glob("*.part"))
+
+
+def test_an_epoch_that_cannot_be_saved_ends_the_run_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Checkpoints.on_train_epoch_end
+
+    def hindered(self: Checkpoints, *args: Any) -> None:
+        with no_room():
+            original(self, *args)
+
+    monkeypatch.setattr(Checkpoints, "on_train_epoch_end", hindered)
+    with pytest.raises(RunError) as caught:
+        fit(tiny(f"output_dir={tmp_path}"))
+    assert [fault.kind for fault in caught.value.faults] == ["unwritable"]
+    [result] = tmp_path.glob("*/*/*/result.json")
+    assert json.loads(result.read_text())["status"] == "failed"
+
+
+def draws() -> list[float]:
+    return [random.random(), float(np.random.rand()), float(np.random.randn()), float(torch.rand(()))]
+
+
+def test_restored_generators_draw_the_same_numbers_again() -> None:
+    draws()
+    file = io.BytesIO()
+    torch.save(random_state(), file)
+    first = [draws(), draws()]
+    file.seek(0)
+    restore_random_state(torch.load(file, weights_only=True))
+    assert [draws(), draws()] == first

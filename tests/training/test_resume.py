@@ -1,0 +1,157 @@
+"""Which runs can be resumed: those of these settings, with the data and settings that they began with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sentattn import run
+from sentattn.config.compose import compose
+from sentattn.errors import Fault, RunError
+from sentattn.run import Run
+from sentattn.training.fit import train
+from sentattn.training.resume import find_finished, find_interrupted
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, Any]:
+    return compose([f"output_dir={tmp_path}"])
+
+
+def make_run(settings: dict[str, Any], name: str = "20260101-000000-aaaa", **changed: Any) -> Path:
+    """An interrupted run."""
+    path = Path(settings["output_dir"]) / "demo" / "structured" / name
+    (path / "checkpoints").mkdir(parents=True)
+    (path / "checkpoints" / "last.ckpt").touch()
+    (path / "config.yaml").write_text(yaml.safe_dump(settings | changed))
+    return path
+
+
+def test_there_is_none(settings: dict[str, Any]) -> None:
+    assert find_interrupted(settings) is None
+    assert find_finished(settings) is None
+
+
+def test_the_newest_interrupted_run(settings: dict[str, Any]) -> None:
+    make_run(settings)
+    newest = make_run(settings, "20260102-000000-aaaa")
+    make_run(settings, "20260101-235959-ffff")
+    assert find_interrupted(settings) == newest
+
+
+def test_what_has_no_effect_on_the_result_may_differ(settings: dict[str, Any]) -> None:
+    path = make_run(settings, tags=["a"], logger={"_target_": "sentattn.loggers.no_logger"})
+    assert find_interrupted(settings) == path
+
+
+@pytest.mark.parametrize(
+    "changed", [{"seed": 1}, {"test": False}, {"ema_decay": 0.5}, {"data": {"vectors": "a.txt"}}, {"data": None}]
+)
+def test_a_run_of_other_settings_is_left_alone(settings: dict[str, Any], changed: dict[str, Any]) -> None:
+    make_run(settings, **changed)
+    assert find_interrupted(settings) is None
+
+
+def test_other_vectors_are_another_training(settings: dict[str, Any]) -> None:
+    make_run(settings, data=settings["data"] | {"vectors": "glove.6B.100d"})
+    assert find_interrupted(settings) is None
+
+
+def test_a_run_before_its_first_checkpoint_is_none_to_resume(settings: dict[str, Any]) -> None:
+    (make_run(settings) / "checkpoints" / "last.ckpt").unlink()
+    assert find_interrupted(settings) is None
+
+
+@pytest.mark.parametrize("config", ["", "a: [", "- 1", "seed: 2020-01-01"])
+def test_damaged_settings_are_passed_over(settings: dict[str, Any], config: str) -> None:
+    path = make_run(settings)
+    (make_run(settings, "20260102-000000-aaaa") / "config.yaml").write_text(config)
+    assert find_interrupted(settings) == path
+
+
+def test_a_run_that_is_being_trained_is_left_alone(settings: dict[str, Any]) -> None:
+    older, newer = make_run(settings), make_run(settings, "20260102-000000-aaaa")
+    with run.lock(newer):
+        assert find_interrupted(settings) == older
+    assert find_interrupted(settings) == newer
+
+
+def test_looking_does_not_lock(settings: dict[str, Any]) -> None:
+    path = make_run(settings)
+    assert find_interrupted(settings) == path
+    with run.lock(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("result", "is_finished"),
+    [
+        ('{"status": "finished", "seed": 0}', True),
+        ('{"status": "failed", "seed": 0}', False),
+        ('{"status": "finished", "seed": 1}', False),
+        ("{}", False),
+        ("[]", False),
+        ("{", False),
+    ],
+)
+def test_only_its_status_makes_a_run_finished(settings: dict[str, Any], result: str, is_finished: bool) -> None:
+    path = make_run(settings)
+    (path / "result.json").write_text(result)
+    assert find_finished(settings) == (path if is_finished else None)
+    assert find_interrupted(settings) is None
+
+
+def test_a_finished_run_of_other_settings_is_not_the_one(settings: dict[str, Any]) -> None:
+    (make_run(settings, ema_decay=None) / "result.json").write_text('{"status": "finished", "seed": 0}')
+    assert find_finished(settings) is None
+
+
+def refuse(settings: dict[str, Any], path: Path) -> Fault:
+    """Returns why a run is not resumed."""
+    with pytest.raises(RunError) as caught:
+        train(settings, resume=path)
+    [fault] = caught.value.faults
+    return fault
+
+
+def test_a_finished_run_has_nothing_left_to_resume(tiny_run: Run) -> None:
+    fault = refuse(tiny_run.settings, tiny_run.path)
+    assert (fault.key, fault.kind) == ("resume", "conflict")
+    assert fault.message == (
+        f"{tiny_run.path} has ended (finished), nothing is left to resume; to train with its settings from the start: "
+        f"python -m sentattn.train from={tiny_run.path}"
+    )
+
+
+def test_a_run_without_a_checkpoint_cannot_be_resumed(left: Path) -> None:
+    (left / "checkpoints/last.ckpt").unlink()
+    assert refuse(run.load(left).settings, left).kind == "missing"
+
+
+def test_a_damaged_checkpoint_is_named(left: Path) -> None:
+    checkpoint = left / "checkpoints/last.ckpt"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    fault = refuse(run.load(left).settings, left)
+    assert (fault.key, fault.kind) == (str(checkpoint), "damaged")
+
+
+def test_other_rows_are_refused(left: Path) -> None:
+    changed = run.load(left).settings
+    changed["data"]["limit"] = 150
+    fault = refuse(changed, left)
+    assert (fault.key, fault.kind) == ("data", "conflict")
+
+
+def test_another_setting_is_refused(left: Path) -> None:
+    changed = run.load(left).settings
+    changed["model"]["encoder"]["hidden"] = 6
+    fault = refuse(changed, left)
+    assert (fault.key, fault.kind) == ("resume", "conflict")
+
+
+def test_a_run_that_another_process_trains_is_refused(left: Path) -> None:
+    with run.lock(left):
+        assert refuse(run.load(left).settings, left).kind == "busy"
