@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,10 @@ def test_a_browser_draws_every_figure_without_an_error(tmp_path: Path) -> None:
     drawn = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
     assert "<title>mine</title>" in drawn
     assert drawn.count('class="main-svg"') >= html.count("Plotly.newPlot(")
+
+
+def test_nothing_heavy_is_imported_before_a_report_is_written() -> None:
+    heavy = ("torch", "pytorch_lightning", "wandb", "plotly", "scipy", "sklearn", "pyarrow", "optuna.visualization")
+    code = f"import sys, sentattn.sweep.report; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    assert found.stdout.strip() == "[]"
