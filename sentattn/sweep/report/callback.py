@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -59,14 +59,14 @@ class ReportCallback:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
-        self._executor.shutdown()
-        self._report_failure()
         try:
             self.write()
         except RunError as error:
             if kind is None:
                 raise
             print(error)  # the study ends with another error, which is printed too
+        finally:
+            self._executor.shutdown()
 
     def started(self, trial: RunningTrial) -> None:
         """Does nothing."""
@@ -131,6 +131,9 @@ class ReportCallback:
             RunError: If it cannot be written.
         """
         folder = self._study.folder
+        if self._writing:
+            wait([self._writing])
+            self._report_failure()
         try:
             records = self._study.records()
             self._front = front(records, self._plan.objectives)

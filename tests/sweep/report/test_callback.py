@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,6 +113,26 @@ def test_the_report_is_written_in_a_thread_while_the_study_runs(
         assert "Best setting: trial 0" in (tmp_path / "report.html").read_text()
         assert report.findings is not None
         assert report.tick() is None  # nothing has changed since
+
+
+def test_the_end_waits_for_the_thread_and_writes_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callback, "PAUSE", 0.0)
+    go, pages, active = threading.Event(), [], []
+
+    def page(findings: Any) -> str:
+        active.append(True)
+        if len(active) == 1 and not pages:
+            go.wait(300)
+        pages.append(len(active))
+        active.pop()
+        return "page"
+
+    monkeypatch.setattr(callback, "page", page)
+    with SweepStudy.open(plan(5), tmp_path) as study, ReportCallback(study) as report:
+        report.ended(*ended(study, 0.5))
+        report.tick()
+        threading.Timer(0.2, go.set).start()
+    assert pages == [1, 1]  # never two at once
 
 
 def test_an_error_in_the_thread_is_printed_once(
