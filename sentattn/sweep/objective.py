@@ -49,10 +49,10 @@ def read_objectives(asked: Sequence[Mapping[str, Any]], faults: Faults) -> tuple
         faults: Collects what is wrong.
     """
     objectives = []
-    for one in asked or [{"metric": "val/accuracy"}]:
-        metric = str(one["metric"])
+    for entry in asked or [{"metric": "val/accuracy"}]:
+        metric = str(entry["metric"])
         better = METRICS.get(metric)
-        mode = one.get("mode") or better
+        mode = entry.get("mode") or better
         if better is None:
             reason = "the test set is for the end" if metric.startswith("test/") else f"there is no metric {metric!r}"
             choices = f"Choose one of {', '.join(METRICS)}."
@@ -63,7 +63,7 @@ def read_objectives(asked: Sequence[Mapping[str, Any]], faults: Faults) -> tuple
             faults.add(f"objective.mode={mode} would search for the worst {metric}: type objective.mode={better}.")
         else:
             objectives.append(Objective(metric, "max" if mode == "max" else "min"))
-    if len({one.metric for one in objectives}) < len(objectives):
+    if len({objective.metric for objective in objectives}) < len(objectives):
         faults.add("objective.metric: a metric is given twice; leave one out.")
     return tuple(objectives)
 

@@ -25,6 +25,7 @@ MAX_FANOVA_TRIALS = 200
 """Trials that fANOVA takes: its time grows faster than their number, 22 s for 1,000."""
 DISAGREEMENT = 0.3
 RANDOM_SAMPLERS = ("random", "qmc", "grid", "brute_force")
+DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "running": TrialState.RUNNING}
 
 
@@ -49,8 +50,8 @@ def as_study(
     # Optuna warns of few trials, which the cautions report. Blamed on the caller's module from Python 3.12 on.
     warnings.filterwarnings("ignore", category=UserWarning, module=r"optuna\.|sentattn\.sweep\.report\.")
     taken = slice(None) if index is None else slice(index, index + 1)
-    directions = [StudyDirection.MAXIMIZE if one.mode == "max" else StudyDirection.MINIMIZE for one in objectives]
-    study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions[taken])
+    directions = [DIRECTIONS[objective.mode] for objective in objectives[taken]]
+    study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions)
     for number, record in enumerate(records):
         state = STATES.get(record.state, TrialState.FAIL)
         is_complete = state is TrialState.COMPLETE
@@ -77,12 +78,12 @@ def as_study(
 
 def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Record]:
     """Returns the best trial, the first of equals; with several objectives the Pareto front, most balanced first."""
-    complete = [one for one in records if one.state == "complete" and one.objectives]
+    complete = [record for record in records if record.state == "complete" and record.objectives]
     best = [complete[t.number] for t in as_study(complete, {}, objectives).best_trials]
     if len(objectives) == 1 or not best:
         return best[:1]
-    chosen = best[most_balanced([one.objectives or () for one in best], [o.mode for o in objectives])]
-    return [chosen, *(one for one in best if one is not chosen)]
+    chosen = best[most_balanced([record.objectives or () for record in best], [o.mode for o in objectives])]
+    return [chosen, *(record for record in best if record is not chosen)]
 
 
 def most_balanced(points: Sequence[Sequence[float]], modes: Sequence[str]) -> int:
@@ -91,7 +92,7 @@ def most_balanced(points: Sequence[Sequence[float]], modes: Sequence[str]) -> in
     Each objective is scaled to 0 for the best and 1 for the worst on the front; the distance is Euclid's.
     """
     columns = zip(zip(*points, strict=True), modes, strict=True)
-    ranges = [(max(one), min(one)) if mode == "max" else (min(one), max(one)) for one, mode in columns]
+    ranges = [(max(column), min(column)) if mode == "max" else (min(column), max(column)) for column, mode in columns]
 
     def distance(point: Sequence[float]) -> float:
         parts = [(value - good) / (bad - good) for value, (good, bad) in zip(point, ranges, strict=True) if bad != good]
@@ -146,8 +147,8 @@ def importances(
     """
     from optuna.importance import PedAnovaImportanceEvaluator
 
-    complete = [one for one in records if one.state == "complete" and one.objectives and one.values]
-    if len(complete) < MIN_TRIALS or len({one.objectives[index] for one in complete if one.objectives}) == 1:
+    complete = [record for record in records if record.state == "complete" and record.objectives and record.values]
+    if len(complete) < MIN_TRIALS or len({record.objectives[index] for record in complete if record.objectives}) == 1:
         return None
     ped_anova = _shares(as_study(complete, space, objectives, index), PedAnovaImportanceEvaluator())
     every = -(-len(complete) // MAX_FANOVA_TRIALS)

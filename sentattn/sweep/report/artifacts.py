@@ -67,22 +67,22 @@ class CostReader:
 def results(directory: Path) -> list[dict[str, Any]]:
     """Returns the readable results of a trial: that of its run, or with several runs one per seed."""
     seeds = sorted(directory.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-")))
-    found = []
+    readable = []
     for path in seeds or [directory]:
         try:
-            found.append(Run(path).result)
+            readable.append(Run(path).result)
         except RunError:
             continue
-    return found
+    return readable
 
 
-def _costs(found: Sequence[Mapping[str, Any]], seconds: float | None) -> Costs:
-    if not found:
+def _costs(results: Sequence[Mapping[str, Any]], seconds: float | None) -> Costs:
+    if not results:
         return Costs(seconds=seconds)
     return Costs(
-        best_epoch=found[0].get("best_epoch") if len(found) == 1 else None,
-        seconds=sum(one["seconds"]["total"] for one in found),
-        parameters=found[0]["parameters"]["total"],
+        best_epoch=results[0].get("best_epoch") if len(results) == 1 else None,
+        seconds=sum(result["seconds"]["total"] for result in results),
+        parameters=results[0]["parameters"]["total"],
     )
 
 
@@ -101,23 +101,23 @@ def write_table(file: Path, records: Sequence[Record], plan: Plan, reader: CostR
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    costs = [reader.costs(one) for one in records]
+    costs = [reader.costs(record) for record in records]
     columns: dict[str, Any] = {
-        "number": pa.array([one.number for one in records], pa.int64()),
-        "state": pa.array([one.state for one in records], pa.string()),
+        "number": pa.array([record.number for record in records], pa.int64()),
+        "state": pa.array([record.state for record in records], pa.string()),
     }
-    for key in dict.fromkeys([*plan.space, *(key for one in records for key in one.values)]):
-        columns[key] = _column([one.values.get(key) for one in records])
+    for key in dict.fromkeys([*plan.space, *(key for record in records for key in record.values)]):
+        columns[key] = _column([record.values.get(key) for record in records])
     for index, objective in enumerate(plan.objectives):
-        values = [one.objectives[index] if one.objectives else None for one in records]
+        values = [record.objectives[index] if record.objectives else None for record in records]
         columns[objective.metric] = pa.array(values, pa.float64())
     columns |= {
-        "best_epoch": pa.array([one.best_epoch for one in costs], pa.int64()),
-        "seconds": pa.array([one.seconds for one in costs], pa.float64()),
-        "parameters": pa.array([one.parameters for one in costs], pa.int64()),
-        "directory": pa.array([str(reader.directory(one)) for one in records], pa.string()),
-        "retried_from": pa.array([one.retry_of for one in records], pa.int64()),
-        "note": pa.array([one.error for one in records], pa.string()),
+        "best_epoch": pa.array([cost.best_epoch for cost in costs], pa.int64()),
+        "seconds": pa.array([cost.seconds for cost in costs], pa.float64()),
+        "parameters": pa.array([cost.parameters for cost in costs], pa.int64()),
+        "directory": pa.array([str(reader.directory(record)) for record in records], pa.string()),
+        "retried_from": pa.array([record.retry_of for record in records], pa.int64()),
+        "note": pa.array([record.error for record in records], pa.string()),
     }
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -149,10 +149,10 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
         return
     if len(plan.objectives) > 1:
         (folder / PARETO).mkdir(exist_ok=True)
-        for one in front:
-            _write_setting(plan, one, folder / PARETO / f"{one.number}.yaml")
+        for record in front:
+            _write_setting(plan, record, folder / PARETO / f"{record.number}.yaml")
         for file in (folder / PARETO).glob("*.yaml"):
-            if file.stem not in {str(one.number) for one in front}:
+            if file.stem not in {str(record.number) for record in front}:
                 file.unlink()
     _write_setting(plan, front[0], folder / BEST)
 

@@ -86,8 +86,8 @@ class ReportCallback:
             return
         # Trials end in any order, and of equals the one that started first is the best.
         new = record_of(trial, outcome)
-        best = front(sorted([*self._front, new], key=lambda one: one.number), self._plan.objectives)
-        if any(one is new for one in best):
+        best = front(sorted([*self._front, new], key=lambda record: record.number), self._plan.objectives)
+        if any(record is new for record in best):
             self._front = best
             try:
                 write_best(self._plan, self._study.folder, best)

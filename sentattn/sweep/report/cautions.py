@@ -53,7 +53,7 @@ def cautions(
 
 
 def _few_trials(plan: Plan, records: Sequence[Record]) -> list[str]:
-    complete = sum(one.state == "complete" for one in records)
+    complete = sum(record.state == "complete" for record in records)
     enough = max(MIN_COMPLETE, MIN_COMPLETE_PER_SETTING * len(plan.space))
     if complete >= enough:
         return []
@@ -64,10 +64,10 @@ def _few_trials(plan: Plan, records: Sequence[Record]) -> list[str]:
 
 def _untried_choices(plan: Plan, records: Sequence[Record]) -> list[str]:
     """The choices that no complete trial has, of settings that complete trials have."""
-    complete = [one for one in records if one.state == "complete"]
+    complete = [record for record in records if record.state == "complete"]
     lines = []
     for key, dimension in plan.space.items():
-        tried = [one.values[key] for one in complete if key in one.values]
+        tried = [record.values[key] for record in complete if key in record.values]
         untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
         if tried and untried and isinstance(dimension.distribution, CategoricalDistribution):
             choices = " or ".join(given(value) for value in untried)
@@ -76,7 +76,7 @@ def _untried_choices(plan: Plan, records: Sequence[Record]) -> list[str]:
 
 
 def _pruned_and_failed(records: Sequence[Record]) -> list[str]:
-    counts = Counter(one.state for one in records)
+    counts = Counter(record.state for record in records)
     finished = counts["complete"] + counts["pruned"]
     lines = []
     if 2 * counts["pruned"] > finished:
@@ -85,7 +85,7 @@ def _pruned_and_failed(records: Sequence[Record]) -> list[str]:
             "the good ones. pruner=none runs all trials to their end."
         )
     if counts["failed"] > MANY_FAILED * len(records):
-        notes = Counter(one.error.partition("\n")[0] for one in records if one.state == "failed")
+        notes = Counter(record.error.partition("\n")[0] for record in records if record.state == "failed")
         lines.append(
             f"{counts['failed']} of {len(records)} trials failed, most often: {notes.most_common(1)[0][0]}. "
             "Where that depends on a setting, its range looks better than it is."
@@ -178,9 +178,9 @@ def noise(
     [objective] = plan.objectives
     sign = 1.0 if objective.mode == "max" else -1.0
     scores = {
-        one.number: sign * one.objectives[0]
-        for one in records
-        if one.state == "complete" and one.objectives and one.number != winner.number
+        record.number: sign * record.objectives[0]
+        for record in records
+        if record.state == "complete" and record.objectives and record.number != winner.number
     }
     if not scores or not winner.objectives:
         return []
@@ -226,4 +226,5 @@ def _spread(winner: int, metric: str, values: Sequence[float], leads: Sequence[f
 
 def _by_seed(directory: Path, objective: Objective) -> dict[int, float]:
     """An objective of each run of a trial, by its seed."""
-    return {one["seed"]: value for one in results(directory) if (value := metric_of(one, objective.metric)) is not None}
+    values = {result["seed"]: metric_of(result, objective.metric) for result in results(directory)}
+    return {seed: value for seed, value in values.items() if value is not None}

@@ -60,11 +60,11 @@ def arguments(plan: Plan, folder: Path, winner: Record) -> list[str]:
 
 def summary(plan: Plan, winner: Record, runs: Sequence[Run]) -> dict[str, Any]:
     """Returns for each metric the values of the runs, their mean, and its 95% interval by Student's t."""
-    measured = [run.metrics for run in runs]
+    measured = [run.metrics for run in runs]  # each reads a file
     metrics = {}
     for name in measured[0]:
-        if name.startswith(SPLITS) and all(name in one for one in measured):
-            values = [one[name] for one in measured]
+        if name.startswith(SPLITS) and all(name in run_metrics for run_metrics in measured):
+            values = [run_metrics[name] for run_metrics in measured]
             interval = list(mean_interval(values)) if len(values) > 1 else None
             metrics[name] = {"mean": statistics.fmean(values), "interval": interval, "values": values}
     return {

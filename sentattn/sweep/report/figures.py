@@ -58,11 +58,11 @@ class Charts:
     def __init__(self, plan: Plan, records: Sequence[Record], front: Sequence[Record]) -> None:
         self._plan = plan
         self._objectives = plan.objectives
-        self._best = {one.number for one in front}
+        self._best = {record.number for record in front}
         self._space = {key: style.with_labels(dimension) for key, dimension in plan.space.items()}
-        self._all = [style.with_labels_of(self._space, one) for one in records]
+        self._all = [style.with_labels_of(self._space, record) for record in records]
         self._records = self._thinned(MAX_TRIALS, self._all)
-        self._hover = [self._describe(one) for one in records]
+        self._hover = [self._describe(record) for record in records]
 
     def history(self) -> list[Chart]:
         """The value of each trial and the best so far, for each objective."""
@@ -79,7 +79,7 @@ class Charts:
             best.update(name="best so far", line={"color": ORANGE, "shape": "hv"}, hoverinfo="skip")
             figure.data = [points, best]
             self._mark_best(figure, points.x)
-            pruned = [n for n, one in enumerate(self._records) if one.state == "pruned" and one.steps]
+            pruned = [n for n, record in enumerate(self._records) if record.state == "pruned" and record.steps]
             if pruned and len(self._objectives) == 1:
                 values = [self._records[n].steps[max(self._records[n].steps)] for n in pruned]
                 figure.add_scatter(x=pruned, y=values, mode="markers", name="pruned", marker=PRUNED)
@@ -95,7 +95,7 @@ class Charts:
         if len(self._objectives) == 1 or not self._best:
             return []
         study = as_study(self._records, {}, self._objectives)
-        labels = [safe(f"{one.metric} ({one.mode})") for one in self._objectives]
+        labels = [safe(f"{objective.metric} ({objective.mode})") for objective in self._objectives]
         charts = []
         for pair in combinations(reversed(range(len(labels))), 2):
             names = [labels[place] for place in pair]
@@ -108,7 +108,7 @@ class Charts:
 
     def importances(self, measured: Sequence[Importances | None]) -> list[Chart]:
         """Importances by both measures, for each objective."""
-        return [Chart(self._title(index), _bars(one)) for index, one in enumerate(measured) if one]
+        return [Chart(self._title(index), _bars(measure)) for index, measure in enumerate(measured) if measure]
 
     def slices(self) -> list[Chart]:
         """Each objective over each setting."""
@@ -118,7 +118,7 @@ class Charts:
         for index, objective in enumerate(self._objectives):
             study, complete = self._study(index), self._complete()
             for key, dimension in self._space.items():
-                missing = sum(key not in one.values for one in complete)
+                missing = sum(key not in record.values for record in complete)
                 if missing == len(complete):
                     continue
                 figure = plot_slice(study, params=[key], target_name=safe(objective.metric))
@@ -142,8 +142,8 @@ class Charts:
         from optuna.visualization import plot_contour
 
         x, y = sorted(settings)
-        both = [one for one in self._complete() if {x, y} <= one.values.keys()]
-        if len(both) < MIN_CONTOUR_TRIALS or any(len({one.values[key] for one in both}) < 2 for key in (x, y)):
+        both = [record for record in self._complete() if {x, y} <= record.values.keys()]
+        if len(both) < MIN_CONTOUR_TRIALS or any(len({record.values[key] for record in both}) < 2 for key in (x, y)):
             return None
         # Optuna's grid has a cell for each pair of values, so that its size grows with the square of the trials.
         records = self._thinned(MAX_CONTOUR, both)
@@ -151,7 +151,7 @@ class Charts:
         figure = plot_contour(self._study(index, records), params=[x, y], target_name=metric)
         surface, points = figure.data[:2]
         surface.update(colorscale=SCALE)
-        self._set_hover(points, [n for n, one in enumerate(records) if one.state == "complete"])
+        self._set_hover(points, [n for n, record in enumerate(records) if record.state == "complete"])
         points.update(marker={"color": "black", "size": 6, "line": {"color": "white", "width": 1}})
         figure.data = [surface, points]
         for axis, key in ((figure.layout.xaxis, x), (figure.layout.yaxis, y)):
@@ -164,16 +164,16 @@ class Charts:
         from optuna.visualization import plot_parallel_coordinate
 
         complete = self._complete()
-        keys = sorted({key for one in complete for key in one.values if key in self._space})
+        keys = sorted({key for record in complete for key in record.values if key in self._space})
         if len(complete) < 2 or not keys:
             return None
-        metrics = [one.metric for one in self._objectives]
+        metrics = [objective.metric for objective in self._objectives]
         if len(metrics) == 1:
             figure = plot_parallel_coordinate(self._study(0), target_name=safe(metrics[0]))
         else:
             figure = plot_parallel_coordinate(as_study(self._records, self._space, self._objectives))
         names = [safe(name) for name in (*metrics, *style.short_names(keys))]
-        partial = {key for key in keys if any(key not in one.values for one in complete)}
+        partial = {key for key in keys if any(key not in record.values for record in complete)}
 
         def text(column: int, tick: str) -> str:
             key = keys[column - len(metrics)]
@@ -199,9 +199,9 @@ class Charts:
         """What each trial had reached after each epoch or repeat; None where none has two of them."""
         from optuna.visualization import plot_intermediate_values
 
-        records = self._thinned(MAX_CURVES, [one for one in self._records if one.steps])
-        drawn = [one for one in records if one.state in ("complete", "pruned", "running") and one.steps]
-        if len(self._objectives) > 1 or all(len(one.steps) < 2 for one in drawn):
+        records = self._thinned(MAX_CURVES, [record for record in self._records if record.steps])
+        drawn = [record for record in records if record.state in ("complete", "pruned", "running") and record.steps]
+        if len(self._objectives) > 1 or all(len(record.steps) < 2 for record in drawn):
             return None
         figure = plot_intermediate_values(self._study(0, records))
         legend: set[str] = set()
@@ -213,14 +213,14 @@ class Charts:
         metric, unit = safe(self._objectives[0].metric), "repeat" if self._plan.repeats > 1 else "epoch"
         title = metric if unit == "repeat" else f"{metric}, best epoch so far"
         figure.update_layout(xaxis_title=unit, yaxis_title=title, showlegend=True)
-        figure.update_xaxes(dtick=max(1, round(max(max(one.steps) for one in drawn) / 10)))
+        figure.update_xaxes(dtick=max(1, round(max(max(record.steps) for record in drawn) / 10)))
         return styled(figure, 360)
 
     def timeline(self) -> go.Figure | None:
         """When each trial ran; None without trials."""
         from optuna.visualization import plot_timeline
 
-        if not any(one.started for one in self._all):
+        if not any(record.started for record in self._all):
             return None
         figure = plot_timeline(as_study(self._all, {}, self._objectives), n_recent_trials=MAX_BARS)
         for trace in figure.data:
@@ -237,18 +237,18 @@ class Charts:
         return as_study(self._records if records is None else records, self._space, self._objectives, index)
 
     def _complete(self) -> list[Record]:
-        return [one for one in self._records if one.state == "complete"]
+        return [record for record in self._records if record.state == "complete"]
 
     def _thinned(self, most: int, wanted: Sequence[Record]) -> list[Record]:
         """All trials, in which only `most` of the wanted ones and the best keep their state, and so are drawn."""
-        kept = {one.number for one in wanted[:: max(1, -(-len(wanted) // most))]}
-        kept |= self._best & {one.number for one in wanted}
-        return [one if one.number in kept else replace(one, state="outside") for one in self._all]
+        kept = {record.number for record in wanted[:: max(1, -(-len(wanted) // most))]}
+        kept |= self._best & {record.number for record in wanted}
+        return [record if record.number in kept else replace(record, state="outside") for record in self._all]
 
     def _describe(self, record: Record) -> str:
         """The hover text of a trial."""
         named = zip(self._objectives, record.objectives or (), strict=False)
-        reached = ", ".join(f"{one.metric} {value:.6g}" for one, value in named) or record.state
+        reached = ", ".join(f"{objective.metric} {value:.6g}" for objective, value in named) or record.state
         values = [f"{key}={shown(value)}" for key, value in record.values.items()]
         unset = [f"{key} not set" for key in self._plan.space if key not in record.values] if record.values else []
         lines = [f"trial {record.number}: {reached}", *values, *unset, record.error.partition("\n")[0]]

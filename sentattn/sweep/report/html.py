@@ -76,21 +76,21 @@ def page(findings: Findings) -> str:
 
 def counts(records: Sequence[Record]) -> str:
     """Returns how many trials there are, by state."""
-    states = Counter(one.state for one in records)
+    states = Counter(record.state for record in records)
     by_state = ", ".join(f"{count:,} {state}" for state, count in states.items())
     return f"{len(records):,} trial{'s' * (len(records) != 1)}: {by_state}" if by_state else "no trial yet"
 
 
 def _charts(findings: Findings) -> str:
     charts, plan = Charts(findings.plan, findings.records, findings.front), findings.plan
-    complete = sum(one.state == "complete" for one in findings.records)
-    measured = [one for one in findings.importances if one]
-    without_forest = any(one.fanova is None for one in measured)
+    complete = sum(record.state == "complete" for record in findings.records)
+    measured = [measure for measure in findings.importances if measure]
+    without_forest = any(measure.fanova is None for measure in measured)
     shares = f"Of {complete} complete trials, drawn by sampler={plan.sampler['name']}. {MEASURES}"
     contours = [
-        (f"{one.metric} over {' and '.join(one.top(2))}", charts.contour(index, one.top(2)))
-        for index, one in enumerate(findings.importances)
-        if one and len(one.top(2)) == 2
+        (f"{measure.metric} over {' and '.join(measure.top(2))}", charts.contour(index, measure.top(2)))
+        for index, measure in enumerate(findings.importances)
+        if measure and len(measure.top(2)) == 2
     ]
     return "".join(
         (
@@ -99,7 +99,7 @@ def _charts(findings: Findings) -> str:
             _section(
                 "Importance",
                 charts.importances(findings.importances),
-                *(one.caution for one in measured if one.caution),
+                *(measure.caution for measure in measured if measure.caution),
                 shares + NO_FANOVA * without_forest,
             ),
             _section("Slices", charts.slices(), "Darker points are later trials; orange is the best.", columns=True),
@@ -144,7 +144,7 @@ def _best(findings: Findings) -> str:
         return "<section><h2>Best setting</h2><p>No trial is complete yet.</p></section>"
     best = findings.front[0]
     values = zip(plan.objectives, best.objectives or (), strict=True)
-    reached = ", ".join(f"<b>{_metric(value)}</b> {safe(one.metric)}" for one, value in values)
+    reached = ", ".join(f"<b>{_metric(value)}</b> {safe(objective.metric)}" for objective, value in values)
     several = len(plan.objectives) > 1
     note = (
         f"<p>Of the {len(findings.front)} settings of the Pareto front it is the one nearest to the best of each "
@@ -166,11 +166,11 @@ def _confirmed(confirmed: Mapping[str, Any] | None) -> str:
     rows = [
         (
             name,
-            f"{one['mean']:.4f}",
-            " to ".join(f"{value:.4f}" for value in one["interval"] or ()),
-            ", ".join(f"{value:.4f}" for value in one["values"]),
+            f"{metric['mean']:.4f}",
+            " to ".join(f"{value:.4f}" for value in metric["interval"] or ()),
+            ", ".join(f"{value:.4f}" for value in metric["values"]),
         )
-        for name, one in confirmed["metrics"].items()
+        for name, metric in confirmed["metrics"].items()
     ]
     seeds = ", ".join(map(str, confirmed["seeds"]))
     table = _table(("metric", "mean", "95% interval of the mean", "each seed"), rows)
@@ -179,18 +179,18 @@ def _confirmed(confirmed: Mapping[str, Any] | None) -> str:
 
 def _trials(findings: Findings) -> str:
     plan, records = findings.plan, findings.records
-    best = {one.number for one in findings.front}
+    best = {record.number for record in findings.front}
     rows = []
-    for one in [r for n, r in enumerate(records) if r.number in best or n >= len(records) - MAX_ROWS]:
-        costs = findings.reader.costs(one)
-        values = [shown(one.values[key]) if key in one.values else "not set" for key in plan.space]
-        objectives = [_metric(value) for value in one.objectives or ()] or [""] * len(plan.objectives)
+    for record in [r for n, r in enumerate(records) if r.number in best or n >= len(records) - MAX_ROWS]:
+        costs = findings.reader.costs(record)
+        values = [shown(record.values[key]) if key in record.values else "not set" for key in plan.space]
+        objectives = [_metric(value) for value in record.objectives or ()] or [""] * len(plan.objectives)
         epoch = "" if costs.best_epoch is None else costs.best_epoch
         seconds = "" if costs.seconds is None else f"{costs.seconds:.0f}"
-        retried = "" if one.retry_of is None else one.retry_of
-        note = one.error.partition("\n")[0]
-        rows.append((one.number, one.state, *objectives, *values, epoch, seconds, retried, note))
-    names = ("trial", "state", *(one.metric for one in plan.objectives), *short_names(plan.space))
+        retried = "" if record.retry_of is None else record.retry_of
+        note = record.error.partition("\n")[0]
+        rows.append((record.number, record.state, *objectives, *values, epoch, seconds, retried, note))
+    names = ("trial", "state", *(objective.metric for objective in plan.objectives), *short_names(plan.space))
     heading = (*names, "best epoch", "seconds", "retry of", "note")
     filled = [n for n in range(len(heading)) if n < 2 or any(row[n] != "" for row in rows)]
     table = _table([heading[n] for n in filled], [[row[n] for n in filled] for row in rows], "sortable")
@@ -203,13 +203,13 @@ def _trials(findings: Findings) -> str:
 def _searched(plan: Plan) -> str:
     """The search space, objectives, sampler, pruner and what all trials share."""
     ranges = []
-    for key, one in plan.space.items():
-        conditions = (f"{other}={' or '.join(map(given, legal))}" for other, legal in one.when.items())
-        ranges.append((key, one.written + (f" where {' and '.join(conditions)}" if one.when else "")))
+    for key, dimension in plan.space.items():
+        conditions = (f"{other}={' or '.join(map(given, legal))}" for other, legal in dimension.when.items())
+        ranges.append((key, dimension.written + (f" where {' and '.join(conditions)}" if dimension.when else "")))
     budget = [f"{plan.budget.trials} trials"] if plan.budget.trials else []
     budget += [f"{plan.budget.hours:g} hours"] if plan.budget.hours else []
     others = {
-        "objective": ", ".join(f"{one.metric} ({one.mode})" for one in plan.objectives),
+        "objective": ", ".join(f"{objective.metric} ({objective.mode})" for objective in plan.objectives),
         "sampler": _component(plan.sampler),
         "pruner": _component(plan.pruner),
         "budget": ", ".join(budget),

@@ -51,7 +51,7 @@ def with_labels(dimension: Dimension) -> Dimension:
 
 def with_labels_of(space: Mapping[str, Dimension], record: Record) -> Record:
     """Returns a trial with the same text in place of its choices."""
-    choices = {key for key, one in space.items() if isinstance(one.distribution, CategoricalDistribution)}
+    choices = {key for key, dimension in space.items() if isinstance(dimension.distribution, CategoricalDistribution)}
     values = {key: _label(value) if key in choices else value for key, value in record.values.items()}
     return replace(record, values=values)
 
