@@ -127,7 +127,7 @@ def _require_sense(given: Mapping[str, Any]) -> None:
         from sentattn.insight import heatmap
 
         try:
-            heatmap.writer(Path(given["plot"]))
+            heatmap.require_format(Path(given["plot"]))
         except UserError as error:
             faults += error.messages
     if faults:

@@ -27,7 +27,7 @@ def test_a_sentence_with_signs_hydra_would_refuse(tiny_run: Run, capsys: pytest.
 def test_json_has_the_keys_of_the_design(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict.main([str(tiny_run.path), f"text={TEXT}", "format=json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert list(found) == ["text", "label", "probabilities", "tokens", "spans", "attention"]
+    assert list(found) == ["text", "label", "probabilities", "tokens", "spans", "unknown", "attention"]
     assert found["text"] == TEXT
     assert len(found["attention"]) == tiny_run.settings["model"]["attention"]["hops"]
 

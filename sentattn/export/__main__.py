@@ -1,4 +1,4 @@
-"""Write a trained model as ONNX, with tokenizer, labels and an example that runs without torch.
+"""Export a trained model as ONNX, with tokenizer, labels and a script that runs without torch.
 
 usage: python -m sentattn.export run=DIR [format=onnx] [output=FOLDER]
 
@@ -7,10 +7,10 @@ usage: python -m sentattn.export run=DIR [format=onnx] [output=FOLDER]
   output   folder for the files; default onnx/ in the run directory. An earlier export there is replaced
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
-What is written: model.onnx (tokens and lengths to probabilities and attention; any number of texts, of any length up
-to the run's data.max_length), tokenizer.json, labels.json, config.json (how to feed it) and predict.py, which needs
-numpy, onnxruntime and tokenizers alone. The file is tried in ONNX Runtime before the folder appears: where it differs
-from the model by more than 1e-4, nothing is written. Weights from token to token are not exported.
+Files: model.onnx (tokens and lengths to probabilities and attention, for any number of texts of any length up to the
+run's data.max_length), tokenizer.json, labels.json, config.json (inputs and outputs) and predict.py, which needs
+numpy, onnxruntime and tokenizers only. The graph is compared with the model in ONNX Runtime first: if they differ by
+more than 1e-4, nothing is written. Token-to-token weights are not exported.
 
 Needs: pip install "sentattn[onnx]"
 
@@ -29,10 +29,10 @@ from importlib import metadata
 from pathlib import Path
 
 from sentattn.config import command_line
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 KEYS = {"run": "str", "format": 'Literal["onnx"]', "output": "str", "trust": "bool"}
-NEEDED = ("onnx", "onnxruntime", "onnxscript")
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 OLDEST_TORCH = (2, 8)
 FOLDER = "onnx"
 
@@ -44,37 +44,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> None:
     arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
-    given = command_line.raw_arguments(arguments, KEYS, required=["run"])
-    _require_extra()
+    settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
+    _require_packages()
 
     from sentattn.run import find
 
-    record = find(given["run"], trust=given.get("trust", False))
-    folder = Path(given["output"]) if "output" in given else record.path / FOLDER
-    classifier = record.classifier
+    run = find(settings["run"], trust=settings.get("trust", False))
+    folder = Path(settings["output"]) if "output" in settings else run.path / FOLDER
+    classifier = run.classifier
 
-    from sentattn.export.exporting import EXAMPLE, export
+    from sentattn.export.folder import SCRIPT, write_export
 
-    exported = export(classifier, folder)
-    shapes = ", ".join(f"{batch} x {length}" for batch, length in exported.compared.shapes)
+    path, opset, verification = write_export(classifier, folder)
+    shapes = ", ".join(f"{batch} x {length}" for batch, length in verification.shapes)
     print(
-        f"{exported.path}: {exported.path.stat().st_size / 1e6:.1f} MB, opset {exported.opset}; largest difference "
-        f"from PyTorch {exported.compared.difference:.1e}, of texts x tokens {shapes}"
+        f"{path}: {path.stat().st_size / 1e6:.1f} MB, opset {opset}; largest difference "
+        f"from PyTorch {verification.difference:.1e}, of texts x tokens {shapes}"
     )
-    print(f'read a text with it: python {folder / EXAMPLE} "This movie is amazing"')
+    print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
 
 
-def _require_extra() -> None:
-    """Refuses to start without the packages that exporting needs.
+def _require_packages() -> None:
+    """Refuses to start without the packages that the export needs.
 
     Raises:
         SettingError: With those that are missing or too old.
     """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if tuple(map(int, metadata.version("torch").split(".")[:2])) < OLDEST_TORCH:
         missing.append("torch {}.{} or newer".format(*OLDEST_TORCH))
     if missing:
-        raise SettingError(f'format=onnx needs {", ".join(missing)}: type pip install "sentattn[onnx]".')
+        message = f'format=onnx needs {", ".join(missing)}: type pip install "sentattn[onnx]".'
+        raise SettingError(Fault("format", "package", message))
 
 
 if __name__ == "__main__":

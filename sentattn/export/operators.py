@@ -1,4 +1,4 @@
-"""What torch's exporter cannot carry over as it stands, said in what ONNX has."""
+"""Replacements for operators that torch's exporter cannot translate, made of operators that ONNX has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.onnx.ops import symbolic
 
 OPSET = 18
-"""The oldest that torch's exporter writes without converting: the wider the choice of runtimes."""
+"""The oldest that torch's exporter writes without conversion, for the widest choice of runtimes."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -19,7 +19,7 @@ class OnnxLSTM(nn.Module):
     """One direction of one layer as ONNX's own operator `LSTM`.
 
     torch traces `nn.LSTM` into a graph of one batch size and length. This module can be exported, not run.
-    ONNX orders the gates input, output, forget, cell where torch has input, forget, cell, output.
+    The order of the gates is input, output, forget, cell in ONNX; in torch input, forget, cell, output.
 
     Args:
         lstm: A layer that `is_one_layer` accepts.
@@ -38,7 +38,7 @@ class OnnxLSTM(nn.Module):
         self.register_buffer("biases", torch.cat([gates["bias_ih_l0"], gates["bias_hh_l0"]])[None])
 
     def forward(self, states_BLE: Tensor) -> tuple[Tensor, None]:
-        """Returns states_BLU, and in place of the final states None: no encoder here reads them."""
+        """Returns states_BLU, and None for the final states, which no encoder reads."""
         batch, length, _ = states_BLE.shape
         states_L1BU = symbolic(
             "LSTM",
@@ -52,12 +52,12 @@ class OnnxLSTM(nn.Module):
 
 
 def _reordered(gates: Tensor) -> Tensor:
-    inward, forget, cell, outward = gates.chunk(4)
-    return torch.cat([inward, outward, forget, cell])
+    input_gate, forget, cell, output = gates.chunk(4)
+    return torch.cat([input_gate, output, forget, cell])
 
 
 def is_one_layer(module: nn.Module) -> bool:
-    """Whether a module is an LSTM such as the encoders are made of."""
+    """Whether a module is an LSTM of one layer and direction, as in the encoders."""
     return (
         isinstance(module, nn.LSTM)
         and (module.num_layers, module.proj_size) == (1, 0)
@@ -67,27 +67,27 @@ def is_one_layer(module: nn.Module) -> bool:
 
 def with_onnx_lstms(model: Module) -> Module:
     """Returns a copy of a model whose LSTMs can be exported."""
-    copied = copy.deepcopy(model)
-    for module in list(copied.modules()):
-        for name, part in list(module.named_children()):
-            if is_one_layer(part):
-                assert isinstance(part, nn.LSTM)
-                setattr(module, name, OnnxLSTM(part))
-    return copied
+    replica = copy.deepcopy(model)
+    for module in list(replica.modules()):
+        for name, child in list(module.named_children()):
+            if is_one_layer(child):
+                assert isinstance(child, nn.LSTM)
+                setattr(module, name, OnnxLSTM(child))
+    return replica
 
 
 def lower_bound(sorted_N: Tensor, values: Tensor, **options: Any) -> Tensor:
-    """Returns how many of the sorted numbers are smaller than each value: `torch.searchsorted` by halving, unrolled.
+    """Returns how many of the sorted numbers are smaller than each value: `torch.searchsorted` as a binary search.
 
-    ONNX has no search. Of 200,000 numbers it takes 18 steps.
+    ONNX has no search. The loop is unrolled: 18 steps for 200,000 numbers.
 
     Args:
-        sorted_N: Numbers in rising order, at least one.
-        values: What is looked for, any shape.
-        options: Those of `torch.searchsorted`; none but the defaults.
+        sorted_N: Numbers in ascending order, at least one.
+        values: The values, any shape.
+        options: Those of `torch.searchsorted`, at their defaults.
     """
-    assert sorted_N.dim() == 1, "one table for all values"
-    assert not any(options.values()), "no option of searchsorted is used"
+    assert sorted_N.dim() == 1, "one sorted list for all values"
+    assert not any(options.values()), "options of searchsorted are not supported"
     size = sorted_N.shape[0]
     below = torch.zeros_like(values)
     step = 1 << (size.bit_length() - 1)

@@ -2,8 +2,9 @@
 
 usage: python predict.py [--json] "This movie is amazing" ["Another text" ...]
 
-Prints of each text its label, the probability of each class, and how much each token was attended to, a column
-for each hop; with --json all of it, one object a line. To be imported too: Model(folder).predict(texts).
+Prints the label of each text, the probability of each class, the tokens that are not in the vocabulary, and the
+attention to each token, a column for each hop; with --json as one object a line, in which `unknown` lists the indices
+of tokens that are not in the vocabulary. From Python: Model(folder).predict(texts).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 BATCH = 8
-PAD = 0
+PAD, UNKNOWN = 0, 1
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 Span = tuple[int, int]
@@ -34,7 +35,7 @@ class Model:
         folder: The folder of the export.
 
     Attributes:
-        config: What stands in config.json.
+        config: The content of config.json.
         labels: Names of the classes, by index.
     """
 
@@ -45,32 +46,33 @@ class Model:
         self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
 
     def predict(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns for each text its label, probabilities, tokens, spans and attention, a row of weights a hop.
+        """Returns for each text its label, probabilities, tokens, spans, unknown tokens and attention, a row a hop.
 
         Raises:
             ValueError: If a text holds no word or sign, or is not valid Unicode.
         """
-        read = [self._read(text) for text in texts]
-        found: dict[int, dict[str, Any]] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(read[i][0]))  # like lengths together: little padding
+        encoded = [self._encode(text) for text in texts]
+        predictions: dict[int, dict[str, Any]] = {}
+        order = sorted(range(len(texts)), key=lambda i: len(encoded[i][0]))  # similar lengths together: little padding
         for start in range(0, len(order), BATCH):
-            chosen = order[start : start + BATCH]
-            results = self._run([read[i][0] for i in chosen])
-            for i, (probabilities, attention) in zip(chosen, results, strict=True):
-                spans = read[i][1]
-                found[i] = {
+            batch = order[start : start + BATCH]
+            results = self._run([encoded[i][0] for i in batch])
+            for i, (probabilities, attention) in zip(batch, results, strict=True):
+                ids, spans = encoded[i]
+                predictions[i] = {
                     "text": texts[i],
                     "label": self.labels[probabilities.index(max(probabilities))],
                     "probabilities": dict(zip(self.labels, probabilities, strict=True)),
                     "tokens": [texts[i][first:end] for first, end in spans],
                     "spans": spans,
+                    "unknown": [index for index, number in enumerate(ids) if number == UNKNOWN],
                     "attention": attention,
                 }
-        return [found[i] for i in range(len(texts))]
+        return [predictions[i] for i in range(len(texts))]
 
-    def _read(self, text: str) -> tuple[list[int], list[Span]]:
-        """The ids of the tokens that the model reads, and where they stand in the text."""
-        text.encode()  # half a character, as a command line makes of bytes that are not UTF-8, is a ValueError
+    def _encode(self, text: str) -> tuple[list[int], list[Span]]:
+        """Returns the ids of the tokens that the model reads, and their spans in the text."""
+        text.encode()  # a ValueError for half a character: a command line has these for bytes that are not UTF-8
         if self.config["tokenizer"] == "spacy":
             spans = spacy_spans(text, self.config["spacy"])
             lines = "\n".join(text[start:end] for start, end in spans)
@@ -84,7 +86,7 @@ class Model:
         return [ids[i] for i in kept], [spans[i] for i in kept]
 
     def _run(self, rows: Sequence[Sequence[int]]) -> Iterator[tuple[list[float], list[list[float]]]]:
-        """Pads rows of ids to one batch; yields each one's probabilities and its attention without the padding."""
+        """Pads ids to a batch; yields the probabilities of each text, and its attention without the padding."""
         lengths = np.array([len(ids) for ids in rows], dtype=np.int64)
         tokens = np.full((len(rows), lengths.max()), PAD, dtype=np.int64)
         for row, ids in enumerate(rows):
@@ -97,7 +99,7 @@ class Model:
 
 
 def kept_positions(count: int, max_length: int | None, clip: str) -> list[int]:
-    """Returns which of a text's tokens are read: all, or of a longer text its head, its tail or half of both."""
+    """Returns the indices of the tokens that are read: all, or the head, the tail or half of both of a longer text."""
     if max_length is None or count <= max_length:
         return list(range(count))
     head = {"head": max_length, "tail": 0, "both": (max_length + 1) // 2}[clip]
@@ -105,10 +107,10 @@ def kept_positions(count: int, max_length: int | None, clip: str) -> list[int]:
 
 
 def spacy_spans(text: str, version: str) -> list[Span]:
-    """Returns where spaCy's words stand, for a model that was trained on these; no model of spaCy's is needed.
+    """Returns the spans of spaCy's words, for a model that was trained on these; no model of spaCy is needed.
 
     Raises:
-        ImportError: If spaCy is not installed; the sentence names the version that the model was exported with.
+        ImportError: If spaCy is not installed; the message names the version that the model was exported with.
     """
     blanked = LINE_BREAK.sub(lambda match: " " * len(match[0]), text)
     return [(word.idx, word.idx + len(word)) for word in english(version)(blanked) if not word.is_space]
@@ -129,8 +131,11 @@ def lines(prediction: dict[str, Any]) -> Iterator[str]:
     yield f"{prediction['label']}: {prediction['text']}"
     for name, share in prediction["probabilities"].items():
         yield f"  {share:6.1%}  {name}"
-    width = max(map(len, prediction["tokens"]))
-    for token, *weights in zip(prediction["tokens"], *prediction["attention"], strict=True):
+    tokens = prediction["tokens"]
+    if unknown := [tokens[i] for i in prediction["unknown"]]:
+        yield f"  {len(unknown)} of {len(tokens)} tokens are not in the vocabulary: {', '.join(unknown)}"
+    width = max(map(len, tokens))
+    for token, *weights in zip(tokens, *prediction["attention"], strict=True):
         yield f"    {token:<{width}}  " + "  ".join(f"{weight:.3f}" for weight in weights)
 
 
@@ -146,8 +151,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for prediction in predictions:
-        shown = [json.dumps(prediction, ensure_ascii=False)] if "--json" in arguments else lines(prediction)
-        print(*shown, sep="\n")
+        output = [json.dumps(prediction, ensure_ascii=False)] if "--json" in arguments else lines(prediction)
+        print(*output, sep="\n")
     return 0
 
 

@@ -1,77 +1,74 @@
-"""Heat maps of attention in a file: a picture for a paper, or a page to look around in."""
+"""Heat maps of attention in a file: a PNG picture or an interactive HTML page."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from sentattn.errors import UserError, suggestion
+from sentattn.errors import Fault, UserError, suggestion
 from sentattn.insight.prediction import Prediction
 
-Writer = Callable[[Sequence[Prediction]], bytes]
 
+def save(predictions: Sequence[Prediction], path: Path) -> str:
+    """Draws predictions into a file, atomically.
 
-def save(predictions: Sequence[Prediction], path: Path) -> None:
-    """Draws predictions into a file, at once or not at all.
-
-    A `.png` has one row a hop and one column a token, wrapped to lines, and a square map a head where
-    there are pairs; a `.html` page stands alone and switches between the hops and between the heads.
+    A `.png` has a row for each hop and a column for each token, wrapped to lines, and a square map for each head where
+    there are pairs; a `.html` page is one file and switches between hops and between heads.
 
     Args:
-        predictions: What to draw, one or more.
+        predictions: The predictions, one or more.
         path: The file, ending in `.png` or `.html`. Its folder exists.
+
+    Returns:
+        A note on what a picture cannot show; an empty string if it shows everything.
 
     Raises:
         UserError: If the ending is another one or the file cannot be written.
     """
-    draw = writer(path)
-    assert predictions, "there is something to draw"
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    require_format(path)
+    assert predictions, "there is at least one prediction"
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.touch()  # an unwritable folder is told before the work, not after it
-        beside.write_bytes(draw(predictions))
-        os.replace(beside, path)
+        temporary.touch()  # an unwritable folder is reported before the work, not after it
+        content, note = WRITERS[path.suffix.lower()](predictions)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
     except OSError as error:
-        raise UserError(f"The picture {path} cannot be written: {_reason(path, error)}.") from error
+        reason = (error.strerror or str(error)).lower()
+        if not path.parent.is_dir():
+            reason = f"there is no folder {path.parent}; make it, or name another"
+        raise UserError(Fault("plot", "unwritable", f"The picture {path} cannot be written: {reason}.")) from error
     finally:
-        _remove(beside)
+        with suppress(OSError):  # the folder may be none; the error above has reported it
+            temporary.unlink(missing_ok=True)
+    return note
 
 
-def writer(path: Path) -> Writer:
-    """Returns what draws the kind of file that a path names.
+def require_format(path: Path) -> None:
+    """Refuses a file that is neither `.png` nor `.html`.
 
     Raises:
-        UserError: If it is neither `.png` nor `.html`.
+        UserError: With the closest ending.
     """
-    writers: dict[str, Writer] = {".png": _png, ".html": _html}
-    if path.suffix.lower() not in writers:
+    if path.suffix.lower() not in WRITERS:
         ending = f"has the ending {path.suffix!r}" if path.suffix else "has no ending"
-        close = suggestion(path.suffix.lower(), writers) if path.suffix else ""
-        raise UserError(f"The picture {path} {ending}; legal are .png and .html.{close}")
-    return writers[path.suffix.lower()]
+        close = suggestion(path.suffix.lower(), WRITERS) if path.suffix else ""
+        message = f"The picture {path} {ending}; legal are .png and .html.{close}"
+        raise UserError(Fault("plot", "unsupported", message))
 
 
-def _png(predictions: Sequence[Prediction]) -> bytes:
-    from sentattn.insight.picture import picture
+def _png(predictions: Sequence[Prediction]) -> tuple[bytes, str]:
+    from sentattn.insight.picture import font_note, picture
 
-    return picture(predictions)
-
-
-def _html(predictions: Sequence[Prediction]) -> bytes:
-    from sentattn.insight.page import page
-
-    return page(predictions).encode()
+    return picture(predictions), font_note(predictions)
 
 
-def _reason(path: Path, error: OSError) -> str:
-    if not path.parent.is_dir():
-        return f"there is no folder {path.parent}; make it, or name another"
-    return (error.strerror or str(error)).lower()
+def _html(predictions: Sequence[Prediction]) -> tuple[bytes, str]:
+    from sentattn.insight.html import page
+
+    return page(predictions).encode(), ""
 
 
-def _remove(beside: Path) -> None:
-    try:
-        beside.unlink(missing_ok=True)
-    except OSError:  # the folder is no folder; what hinders has been told
-        return
+WRITERS: dict[str, Callable[[Sequence[Prediction]], tuple[bytes, str]]] = {".png": _png, ".html": _html}

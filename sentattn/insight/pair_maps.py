@@ -1,4 +1,4 @@
-"""Token-to-token weights as square maps in a picture: a row for each token that looks, a map for each head."""
+"""Token-to-token weights as square maps in a picture: queries are rows, keys are columns, each head has a map."""
 
 from __future__ import annotations
 
@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.insight.columns import cut
-from sentattn.insight.pairs import head_names, most_looked_at
-from sentattn.insight.pieces import visible
+from sentattn.insight.canvas import POINTS, SCALE_WIDTH, SMALL_SIZE, ColorScale, Ruler, font, write
 from sentattn.insight.prediction import Prediction
-from sentattn.insight.scale import SCALE_WIDTH, Scale
-from sentattn.insight.sheet import POINTS, SMALL_SIZE, Ruler, font, write
+from sentattn.insight.tokens import cut, head_names, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # All lengths in inches, sizes of fonts in points.
-MOST_TOKENS, FEWEST_TOKENS = 70, 8
+MAX_TOKENS, MIN_TOKENS = 70, 8
 SMALLEST_CELL, LARGEST_CELL, ANNOTATED_CELL = 0.1, 0.34, 0.25
 SMALLEST_SIZE, LARGEST_SIZE, HEADING_SIZE, TITLE_SIZE, NUMBER_SIZE = 6.0, 9.5, 11.0, 9.0, 7.0
 WIDEST_WORD, PADDING, BETWEEN, TITLE = 0.9, 0.06, 0.25, 0.25
 HEADING, NOTE, PAGE = 0.5, 0.17, 7.0
-MOST_LETTERS = 100  # wider than any axis; a URL may be thousands of letters long
+MAX_LETTERS = 100  # wider than any axis; a URL may have thousands of letters
 SMALLEST_NUMBER = 0.005
-EXPLANATION = "row: the token that looks    column: the token looked at"
+EXPLANATION = "row: the token that attends    column: the token attended to"
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class PairMaps:
         heads: Number of the model's heads.
         columns: Maps side by side.
         cell: Width and height of a cell.
-        word_room: Room for the words of an axis.
+        word_space: Length of the longest word of an axis.
         size: Size of the words' font.
     """
 
@@ -53,7 +50,7 @@ class PairMaps:
     heads: int
     columns: int
     cell: float
-    word_room: float
+    word_space: float
     size: float
 
     @property
@@ -63,11 +60,11 @@ class PairMaps:
 
     @property
     def notes(self) -> list[str]:
-        """What the picture has no room for, in sentences."""
+        """What does not fit into the picture."""
         notes = []
         if tokens_left_out := self.tokens - len(self.words):
             notes.append(
-                f"{tokens_left_out} of {self.tokens} tokens, those looked at least, are not drawn;"
+                f"{tokens_left_out} of {self.tokens} tokens, those with the least attention, are not drawn;"
                 f" a row sums to 1 over all {self.tokens}; .html shows all"
             )
         if heads_left_out := self.heads - len(self.weights_HKK):
@@ -82,7 +79,7 @@ class PairMaps:
     @property
     def map_width(self) -> float:
         """Width of a map with the words on its left."""
-        return self.word_room + len(self.words) * self.cell
+        return self.word_space + len(self.words) * self.cell
 
     @property
     def map_height(self) -> float:
@@ -91,66 +88,67 @@ class PairMaps:
 
     @property
     def width(self) -> float:
-        """Width of all of them and of what is written above."""
+        """Width of all maps and of the heading."""
         ruler = _ruler(SMALL_SIZE)
-        beside_the_scale = ruler(EXPLANATION) + BETWEEN + SCALE_WIDTH
-        return max(self.columns * (self.map_width + BETWEEN) - BETWEEN, beside_the_scale, *map(ruler, self.notes))
+        heading = ruler(EXPLANATION) + BETWEEN + SCALE_WIDTH
+        return max(self.columns * (self.map_width + BETWEEN) - BETWEEN, heading, *map(ruler, self.notes))
 
     @property
     def height(self) -> float:
-        """Height of all of them and of what is written above."""
+        """Height of all maps with the heading."""
         return self.heading + self.rows * (self.map_height + BETWEEN) - BETWEEN
 
     @property
     def heading(self) -> float:
-        """Height of what is written above."""
+        """Height of the heading."""
         return HEADING + NOTE * len(self.notes)
 
     @property
-    def largest(self) -> float:
-        """The weight that gets the full colour: at least twice an even share, so that even weights stay pale."""
-        return max(float(self.weights_HKK.max()), min(1.0, 2 / self.tokens))
+    def scale(self) -> ColorScale:
+        """The color scale, up to the largest weight, but at least twice an even share: even weights stay pale."""
+        limit = max(float(self.weights_HKK.max()), min(1.0, 2 / self.tokens))
+        return ColorScale(limit, limit)
 
 
 def lay_out(prediction: Prediction, *, width: float, height: float) -> PairMaps | None:
     """Lays out the maps of a text, or returns None where it has no pairs.
 
-    All tokens and heads are drawn where they can be read. Else the tokens that are looked at most, as
-    many as can; then as many heads as there is room for. The notes tell what is left out.
+    All tokens and heads are drawn if they are legible. Otherwise as many tokens as are legible, those with the most
+    attention over all queries and heads; then as many heads as fit. The notes count the others.
 
     Args:
         prediction: The text with its pairs.
-        width: Room for the maps side by side.
-        height: Room for the maps one below the other.
+        width: Largest width of the maps.
+        height: Largest height of the maps.
     """
     if prediction.pairs is None:
         return None
     weights_HLL = np.array(prediction.pairs)
-    words = [" ".join(visible(word[:MOST_LETTERS]).split()) for word in prediction.words]
-    ranked = most_looked_at(weights_HLL)
-    count = min(len(words), MOST_TOKENS)
+    words = [" ".join(visible(word[:MAX_LETTERS]).split()) for word in prediction.words]
+    ranked = np.argsort(-weights_HLL.sum(axis=(0, 1)), kind="stable")
+    count = min(len(words), MAX_TOKENS)
     laid_out = _grid(words, weights_HLL, np.sort(ranked[:count]), width)
-    while laid_out.height > height and count > FEWEST_TOKENS:
+    while laid_out.height > height and count > MIN_TOKENS:
         count -= 1
         laid_out = _grid(words, weights_HLL, np.sort(ranked[:count]), width)
     return _bounded(laid_out, height)
 
 
-def _grid(words: Sequence[str], weights_HLL: NDArray[np.float64], kept: NDArray[np.intp], width: float) -> PairMaps:
-    """Lays out maps of some tokens: with the largest cells that keep to a page, or else as small as can be read."""
-    chosen = [words[i] for i in kept]
-    map_width = _word_room(chosen, SMALLEST_SIZE) + len(kept) * SMALLEST_CELL
-    readable = max(1, math.floor((width + BETWEEN) / (map_width + BETWEEN)))
+def _grid(words: Sequence[str], weights_HLL: NDArray[np.float64], tokens: NDArray[np.intp], width: float) -> PairMaps:
+    """Lays out maps of some tokens: with the largest cells that fit on a page, or else the smallest legible ones."""
+    labels = [words[i] for i in tokens]
+    map_width = _word_space(labels, SMALLEST_SIZE) + len(tokens) * SMALLEST_CELL
+    legible = max(1, math.floor((width + BETWEEN) / (map_width + BETWEEN)))
     heads = len(weights_HLL)
-    even = sorted({math.ceil(heads / math.ceil(heads / columns)) for columns in range(1, readable + 1)})
+    even = sorted({math.ceil(heads / math.ceil(heads / columns)) for columns in range(1, legible + 1)})
     grids = [
         PairMaps(
-            words=chosen,
-            weights_HKK=weights_HLL[:, kept][:, :, kept],
+            words=labels,
+            weights_HKK=weights_HLL[:, tokens][:, :, tokens],
             tokens=len(words),
             heads=heads,
             columns=columns,
-            **_sizes(chosen, (width + BETWEEN) / columns - BETWEEN),
+            **_sizes(labels, (width + BETWEEN) / columns - BETWEEN),
         )
         for columns in even
     ]
@@ -160,10 +158,10 @@ def _grid(words: Sequence[str], weights_HLL: NDArray[np.float64], kept: NDArray[
 
 def _sizes(words: Sequence[str], width: float) -> dict[str, float]:
     """Returns the sizes of a map that is at most this wide."""
-    cell = (width - _word_room(words, SMALLEST_SIZE)) / len(words)
+    cell = (width - _word_space(words, SMALLEST_SIZE)) / len(words)
     size = min(LARGEST_SIZE, max(SMALLEST_SIZE, math.floor(2 * 0.85 * POINTS * cell) / 2))
-    word_room = _word_room(words, size)
-    return {"cell": min(LARGEST_CELL, (width - word_room) / len(words)), "word_room": word_room, "size": size}
+    word_space = _word_space(words, size)
+    return {"cell": min(LARGEST_CELL, (width - word_space) / len(words)), "word_space": word_space, "size": size}
 
 
 @functools.cache
@@ -171,23 +169,22 @@ def _ruler(size: float) -> Ruler:
     return Ruler(font(size))
 
 
-def _word_room(words: Sequence[str], size: float) -> float:
+def _word_space(words: Sequence[str], size: float) -> float:
     return min(WIDEST_WORD, max(map(_ruler(size), words))) + PADDING
 
 
 def _bounded(laid_out: PairMaps, height: float) -> PairMaps:
-    """Leaves out the heads for which there is no room."""
-    room = height - laid_out.heading - NOTE + BETWEEN
-    rows = max(1, math.floor(room / (laid_out.map_height + BETWEEN)))
-    return (
-        laid_out
-        if laid_out.height <= height
-        else replace(laid_out, weights_HKK=laid_out.weights_HKK[: rows * laid_out.columns])
-    )
+    """Leaves out the heads that do not fit."""
+    space = height - laid_out.heading - NOTE + BETWEEN
+    rows = max(1, math.floor(space / (laid_out.map_height + BETWEEN)))
+    if laid_out.height <= height:
+        return laid_out
+    return replace(laid_out, weights_HKK=laid_out.weights_HKK[: rows * laid_out.columns])
 
 
-def draw(axes: Axes, laid_out: PairMaps, scale: Scale, left: float, top: float, *, right: float) -> None:
-    """Draws the maps from `left` and `top` on, the scale of their colours at `right`."""
+def draw(axes: Axes, laid_out: PairMaps, left: float, top: float, *, right: float) -> None:
+    """Draws the maps with their top left corner at `left` and `top`, and their color scale at `right`."""
+    scale = laid_out.scale
     scale.draw(axes, right, top + 0.02)
     write(axes, left, top + 0.08, "pairs", size=HEADING_SIZE, weight="bold", color="black")
     for line, text in enumerate([EXPLANATION, *laid_out.notes]):
@@ -195,7 +192,7 @@ def draw(axes: Axes, laid_out: PairMaps, scale: Scale, left: float, top: float, 
     top += laid_out.heading
     for i, name in enumerate(laid_out.names):
         row, column = divmod(i, laid_out.columns)
-        cells_left = left + column * (laid_out.map_width + BETWEEN) + laid_out.word_room
+        cells_left = left + column * (laid_out.map_width + BETWEEN) + laid_out.word_space
         title_top = top + row * (laid_out.map_height + BETWEEN)
         write(axes, cells_left, title_top + 0.4 * TITLE, name, size=TITLE_SIZE, weight="bold", color="black")
         cells_top = title_top + laid_out.map_height - len(laid_out.words) * laid_out.cell
@@ -203,7 +200,7 @@ def draw(axes: Axes, laid_out: PairMaps, scale: Scale, left: float, top: float, 
 
 
 def _draw_map(
-    axes: Axes, laid_out: PairMaps, weights_KK: NDArray[np.float64], scale: Scale, left: float, top: float
+    axes: Axes, laid_out: PairMaps, weights_KK: NDArray[np.float64], scale: ColorScale, left: float, top: float
 ) -> None:
     edges = [i * laid_out.cell for i in range(len(laid_out.words) + 1)]
     words = [cut(word, _ruler(laid_out.size), WIDEST_WORD) for word in laid_out.words]
@@ -216,4 +213,4 @@ def _draw_map(
         for t, s in np.argwhere(weights_KK >= SMALLEST_NUMBER):
             x, y = left + (s + 0.5) * laid_out.cell, top + (t + 0.5) * laid_out.cell
             number = f"{weights_KK[t, s]:.2f}".removeprefix("0")
-            write(axes, x, y, number, size=NUMBER_SIZE, color=scale.ink(weights_KK[t, s]), align="center")
+            write(axes, x, y, number, size=NUMBER_SIZE, color=scale.text_color(weights_KK[t, s]), align="center")

@@ -1,4 +1,4 @@
-"""A prediction on the terminal: label, probabilities as bars, the text coloured by attention."""
+"""Predictions on the terminal: label, probabilities as bars, the text colored by attention."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.insight.pairs import lead
-from sentattn.insight.pieces import UNREAD, pieces, visible
 from sentattn.insight.prediction import Prediction
-from sentattn.insight.shares import shades, summary
+from sentattn.insight.tokens import UNREAD, pair_summary, pieces, shades, summary, unknown_note, visible
 
 NARROWEST, WIDEST = 20, 100
 BAR = 30
 BEGINNING = 60
-MOST_CLASSES = 10
-MOST_BLOCKS = 6
-MOST_LINES = 3
-# Grey to orange by saturation rather than lightness, so that they rank alike on dark and on light
-# backgrounds; black is legible on each (contrast of 7 and more); each is one of a 256-colour
-# terminal's own. What is weaker than the first step keeps the terminal's colours.
+MAX_CLASSES = 10
+MAX_BLOCKS = 6
+MAX_LINES = 3
+# Grey to orange by saturation instead of lightness, so that their order is the same on dark and on light
+# backgrounds; black is legible on each (contrast of 7 or more); each is in the 256-color palette.
+# Weights below the first step keep the terminal's colors.
 RAMP = ("#a8a8a8", "#d7af87", "#ffaf5f", "#ff8700")
 FAINTEST = 0.15
 BRACKETED = 0.6
 
 
 class Line(NamedTuple):
-    """A line of a coloured text, with the largest weight in it."""
+    """A line of a colored text, with the largest weight in it."""
 
     text: Text
     peak: float
@@ -41,15 +39,15 @@ class Line(NamedTuple):
 def render(prediction: Prediction, *, color: bool, width: int) -> str:
     """Returns a prediction as lines of text.
 
-    With one hop its attention; with up to six the mean over the hops and each hop, of which long
-    texts show the strongest lines; with more the mean and each hop's leading words. Where there are
-    pairs, a line names the heaviest ones. Without colour, brackets stand around the words that are
-    strongest in their row.
+    One hop: its attention. Up to six hops: their mean and each hop, in long texts only its strongest lines. More
+    hops: the mean and the top words of each hop. With pairs, a line has the largest ones. Without color, brackets
+    mark the words with the largest weights of their row. A note counts the words that are not in the vocabulary;
+    with color they are underlined.
 
     Args:
-        prediction: What to show.
-        color: Whether to colour by ANSI codes, as many colours as the terminal has.
-        width: Columns of the terminal; 20 are used at least.
+        prediction: The prediction.
+        color: Whether to write ANSI codes, in as many colors as the terminal has.
+        width: Columns of the terminal; at least 20 are used.
     """
     width = max(NARROWEST, width)
     console = Console(
@@ -62,9 +60,11 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
         emoji=False,
     )
     color = color and console.color_system is not None
-    console.print(_verdict(prediction))
+    console.print(_label(prediction))
     for line in _bars(prediction.probabilities, width=width, color=color):
         console.print(line)
+    if note := unknown_note(prediction):
+        console.print(Text(f"\n{note}"))
     for block in _blocks(prediction, console, width=min(width, WIDEST), color=color):
         console.print()
         for line in block:
@@ -75,7 +75,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
 
 
 def line(prediction: Prediction) -> str:
-    """Returns a prediction in one line: label, probability and the beginning of the text."""
+    """Returns a prediction as one line: label, probability and the beginning of the text."""
     label = visible(prediction.label)
     width = min(20, max(cell_len(visible(name)) for name in prediction.probabilities))
     beginning = textwrap.shorten(visible(prediction.text[:WIDEST]), BEGINNING, placeholder=UNREAD.rstrip())
@@ -90,7 +90,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:5.1f} %"
 
 
-def _verdict(prediction: Prediction) -> Text:
+def _label(prediction: Prediction) -> Text:
     label = Text(" ".join(visible(prediction.label).split()), style="bold")
     return label.append(f"  {_percent(_probability(prediction)).strip()}", style="not bold")
 
@@ -98,12 +98,12 @@ def _verdict(prediction: Prediction) -> Text:
 def _bars(probabilities: dict[str, float], *, width: int, color: bool) -> Iterator[Text]:
     """Yields a bar a class, in the order of the classes; of many classes the most likely ones."""
     shown = list(probabilities.items())
-    if len(shown) > MOST_CLASSES:
-        shown = sorted(shown, key=lambda item: -item[1])[:MOST_CLASSES]
+    if len(shown) > MAX_CLASSES:
+        shown = sorted(shown, key=lambda item: -item[1])[:MAX_CLASSES]
     names = [" ".join(visible(name).split()) for name, _ in shown]
-    room = width - len("  ") - len("  ") - len(" 100.0 %")
-    name_width = min(max(map(cell_len, names)), room // 2)
-    bar_width = min(BAR, room - name_width)
+    space = width - len("  ") - len("  ") - len(" 100.0 %")
+    name_width = min(max(map(cell_len, names)), space // 2)
+    bar_width = min(BAR, space - name_width)
     for name, (_, share) in zip(names, shown, strict=True):
         bar = Text(bar_of(share, bar_width, color=color), style=RAMP[-1] if color else "")
         yield Text.assemble(f"  {set_cell_size(name, name_width)}  ", bar, f" {_percent(share)}")
@@ -113,12 +113,12 @@ def _bars(probabilities: dict[str, float], *, width: int, color: bool) -> Iterat
 
 
 def bar_of(share: float, width: int, *, color: bool) -> str:
-    """Returns a bar that fills `share` of `width` columns, to an eighth of a column where it is coloured."""
+    """Returns a bar that fills `share` of `width` columns, with color in eighths of a column."""
     if not color:
         return ("#" * round(share * width)).ljust(width, ".")
     eighths = round(share * width * 8)
-    full, part = divmod(eighths, 8)
-    return ("\u2588" * full + (chr(0x2590 - part) if part else "")).ljust(width)
+    full, rest = divmod(eighths, 8)
+    return ("\u2588" * full + (chr(0x2590 - rest) if rest else "")).ljust(width)
 
 
 def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool) -> Iterator[list[Text]]:
@@ -126,65 +126,65 @@ def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool
     words = [visible(word) for word in prediction.words]
     mean = prediction.mean_attention
     name = "attention" if len(hops) == 1 else f"mean of {len(hops)} hops"
-    whole = [line.text for line in _coloured(prediction, mean, console, width, color)]
-    yield [*_title(name, summary(words, mean), console, width), *whole]
-    if len(hops) > MOST_BLOCKS:
-        leads = {f"hop {r:<2}": summary(words, row) for r, row in enumerate(hops, start=1)}
-        yield [part for hop, led in leads.items() for part in _title(hop, led, console, width)]
+    text = [line.text for line in _colored(prediction, mean, console, width, color)]
+    yield [*_title(name, summary(words, mean), console, width), *text]
+    if len(hops) > MAX_BLOCKS:
+        titles = [_title(f"hop {r:<2}", summary(words, row), console, width) for r, row in enumerate(hops, start=1)]
+        yield [line for title in titles for line in title]
     elif len(hops) > 1:
         for r, row in enumerate(hops, start=1):
-            lines = _coloured(prediction, row, console, width, color)
+            lines = _colored(prediction, row, console, width, color)
             yield [*_title(f"hop {r}", summary(words, row), console, width), *_strongest(lines)]
     if prediction.pairs:
-        yield _title("pairs", lead(words, prediction.pairs), console, width)
+        yield _title("pairs", pair_summary(words, prediction.pairs), console, width)
 
 
-def _title(name: str, led: str, console: Console, width: int) -> list[Text]:
-    title = Text.assemble((name, "bold"), "  ", (led, "italic"))
+def _title(name: str, top: str, console: Console, width: int) -> list[Text]:
+    title = Text.assemble((name, "bold"), "  ", (top, "italic"))
     return list(title.wrap(console, width))
 
 
-def _coloured(prediction: Prediction, row: Sequence[float], console: Console, width: int, color: bool) -> list[Line]:
-    """Returns the lines of the text, each token on the colour of its weight."""
-    text, heavy = Text(), []
-    strength = shades(row)
+def _colored(prediction: Prediction, row: Sequence[float], console: Console, width: int, color: bool) -> list[Line]:
+    """Returns the lines of the text, each token on the color of its weight."""
+    text, starts = Text(), []
+    strength, unknown = shades(row), set(prediction.unknown)
     for piece in pieces(prediction.text, prediction.spans):
         shown = piece.text.replace("\t", " ")
         if piece.token is None:
             text.append(shown, style="dim" if piece.unread else "")
             continue
-        heavy.append((len(text), row[piece.token]))
+        starts.append((len(text), row[piece.token]))
         if color:
-            text.append(shown, style=style(strength[piece.token]))
+            text.append(shown, style=style(strength[piece.token]) + Style(underline=piece.token in unknown or None))
         else:
             text.append(f"[{shown}]" if strength[piece.token] >= BRACKETED else shown)
     text.rstrip()
-    return list(_with_peaks(text, text.wrap(console, width), heavy))
+    return list(_with_peaks(text, text.wrap(console, width), starts))
 
 
-def _with_peaks(text: Text, lines: Iterable[Text], heavy: Sequence[tuple[int, float]]) -> Iterator[Line]:
-    """Yields each line with the largest weight that begins in it, given each token's place in the text."""
+def _with_peaks(text: Text, lines: Iterable[Text], starts: Sequence[tuple[int, float]]) -> Iterator[Line]:
+    """Yields each line with the largest weight in it, from the start and the weight of each token."""
     end = 0
     for line in lines:
         start = text.plain.index(line.plain, end)
         end = start + len(line.plain)
         line.rstrip()
-        yield Line(line, max((weight for place, weight in heavy if start <= place < end), default=0.0))
+        yield Line(line, max((weight for place, weight in starts if start <= place < end), default=0.0))
 
 
 def _strongest(lines: Sequence[Line]) -> Iterator[Text]:
-    """Yields the few lines that hold the largest weights, in their order, with a sign where others were left out."""
-    kept = sorted(sorted(range(len(lines)), key=lambda i: -lines[i].peak)[:MOST_LINES])
-    for before, i in zip([-1, *kept[:-1]], kept, strict=True):
+    """Yields the lines with the largest weights, in their order, with a mark where others were left out."""
+    strongest = sorted(sorted(range(len(lines)), key=lambda i: -lines[i].peak)[:MAX_LINES])
+    for before, i in zip([-1, *strongest[:-1]], strongest, strict=True):
         if i > before + 1:
             yield Text(UNREAD.strip(), style="dim")
         yield lines[i].text
-    if kept and kept[-1] < len(lines) - 1:
+    if strongest and strongest[-1] < len(lines) - 1:
         yield Text(UNREAD.strip(), style="dim")
 
 
 def style(shade: float) -> Style:
-    """Returns how a token looks at a strength from 0 to 1; below `FAINTEST` it is left alone."""
+    """Returns the style of a token by its strength, 0 to 1; below `FAINTEST` it has none."""
     if shade < FAINTEST:
         return Style.null()
     step = int((shade - FAINTEST) / (1 - FAINTEST) * len(RAMP))

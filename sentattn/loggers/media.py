@@ -10,7 +10,7 @@ import torch
 from pytorch_lightning import Callback
 
 from sentattn.inference import Classifier
-from sentattn.insight.chosen_rows import legible_rows, spread_rows
+from sentattn.insight.examples import legible_rows, spread_rows
 from sentattn.insight.picture import picture
 from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb import WandbGuard

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from portable_runs import write_run
+from untrained_runs import write_run
 
 from sentattn.export import __main__ as export
 from sentattn.run import Run
@@ -12,17 +13,15 @@ from sentattn.run import Run
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
-    """Gives runs with these settings whose models are exported, each made once."""
-    made: dict[tuple[str, ...], Run] = {}
+    """Returns a function from settings to a run with an export; each is exported once in a session."""
 
-    def give(*settings: str) -> Run:
-        if settings not in made:
-            run = write_run(tmp_path_factory.mktemp("run"), *settings)
-            assert export.main([str(run.path), "format=onnx"]) == 0
-            made[settings] = run
-        return made[settings]
+    @functools.cache
+    def run_of(*settings: str) -> Run:
+        run = write_run(tmp_path_factory.mktemp("run"), *settings)
+        assert export.main([str(run.path), "format=onnx"]) == 0
+        return run
 
-    return give
+    return run_of
 
 
 @pytest.fixture(scope="session")
@@ -33,5 +32,5 @@ def mean(exported: Callable[..., Run]) -> Run:
 
 @pytest.fixture
 def folder(mean: Run) -> Path:
-    """The folder of that export."""
+    """Its export."""
     return mean.path / export.FOLDER

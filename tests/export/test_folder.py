@@ -6,9 +6,14 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import RunError
-from sentattn.export.folder import appearing, require_replaceable
+from sentattn.export.folder import replacement, require_replaceable
 
 NAMES = ("config.json", "model.onnx")
+CONFLICT, UNWRITABLE = [("output", "conflict")], [("output", "unwritable")]
+
+
+def keys(error: RunError) -> list[tuple[str, str]]:
+    return [(fault.key, fault.kind) for fault in error.faults]
 
 
 def fill(folder: Path, content: str) -> None:
@@ -17,14 +22,14 @@ def fill(folder: Path, content: str) -> None:
 
 
 def write(folder: Path, content: str) -> None:
-    with appearing(folder) as new:
+    with replacement(folder) as new:
         fill(new, content)
 
 
-def write_half(folder: Path, fault: type[BaseException]) -> None:
-    with appearing(folder) as new:
+def write_half(folder: Path, error: type[BaseException]) -> None:
+    with replacement(folder) as new:
         fill(new, "half")
-        raise fault
+        raise error
 
 
 def test_a_folder_appears_with_its_parents(tmp_path: Path) -> None:
@@ -33,26 +38,26 @@ def test_a_folder_appears_with_its_parents(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
-def test_it_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+def test_it_replaces_an_earlier_one(tmp_path: Path) -> None:
     write(tmp_path / "a", "first")
     (tmp_path / "a" / "__pycache__").mkdir()
-    require_replaceable(tmp_path / "a", "config.json", NAMES)
+    require_replaceable(tmp_path / "a")
     write(tmp_path / "a", "second")
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(NAMES)
     assert (tmp_path / "a" / "model.onnx").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt])
-def test_what_goes_wrong_leaves_all_as_it_was(fault: type[BaseException], tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_leaves_the_earlier_export(error: type[BaseException], tmp_path: Path) -> None:
     write(tmp_path / "a", "first")
-    with pytest.raises(fault):
-        write_half(tmp_path / "a", fault)
+    with pytest.raises(error):
+        write_half(tmp_path / "a", error)
     assert (tmp_path / "a" / "model.onnx").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_the_earlier_one_comes_back_if_the_new_one_cannot_take_its_place(
+def test_the_earlier_export_is_restored_if_the_new_one_cannot_replace_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "a", "first")
@@ -64,8 +69,9 @@ def test_the_earlier_one_comes_back_if_the_new_one_cannot_take_its_place(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(RunError, match="No space left on device"):
+    with pytest.raises(RunError) as caught:
         write(tmp_path / "a", "second")
+    assert keys(caught.value) == UNWRITABLE
     assert (tmp_path / "a" / "model.onnx").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -78,38 +84,35 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "model.onnx").read_text() == "second"
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot be written"):
+    with pytest.raises(RunError) as caught:
         write(tmp_path / "file" / "a", "first")
+    assert keys(caught.value) == UNWRITABLE
 
 
-def test_what_can_be_replaced_until_something_else_is_there(tmp_path: Path) -> None:
-    require_replaceable(tmp_path / "none", "config.json", NAMES)
-    require_replaceable(tmp_path, "config.json", NAMES)
+def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) -> None:
+    require_replaceable(tmp_path / "none")
+    require_replaceable(tmp_path)
     fill(tmp_path, "first")
-    require_replaceable(tmp_path, "config.json", NAMES)
+    require_replaceable(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match=r"no export \(notes\.txt\)"):
-        require_replaceable(tmp_path, "config.json", NAMES)
+    with pytest.raises(RunError, match=r"notes\.txt would be lost") as caught:
+        require_replaceable(tmp_path)
+    assert keys(caught.value) == CONFLICT
 
 
 @pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])
-def test_files_of_these_names_that_are_no_export(config: str, tmp_path: Path) -> None:
+def test_files_of_the_same_names_are_no_export(config: str, tmp_path: Path) -> None:
     fill(tmp_path, "first")
     (tmp_path / "config.json").write_text(config)
-    with pytest.raises(RunError, match=r"holds something that is no export \(config\.json\)"):
-        require_replaceable(tmp_path, "config.json", NAMES)
+    with pytest.raises(RunError) as caught:
+        require_replaceable(tmp_path)
+    assert keys(caught.value) == CONFLICT
 
 
-def test_an_export_with_something_of_the_users_in_it(tmp_path: Path) -> None:
-    fill(tmp_path, "first")
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match=r"no export \(notes\.txt\)"):
-        require_replaceable(tmp_path, "config.json", NAMES)
-
-
-def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="is a file"):
-        require_replaceable(tmp_path / "file", "config.json", NAMES)
+    with pytest.raises(RunError) as caught:
+        require_replaceable(tmp_path / "file")
+    assert keys(caught.value) == CONFLICT

@@ -2,10 +2,16 @@ import os
 from pathlib import Path
 
 import pytest
-from given_predictions import example
+from example_predictions import example
 
 from sentattn.errors import UserError
 from sentattn.insight import heatmap
+
+UNWRITABLE = [("plot", "unwritable")]
+
+
+def keys(error: UserError) -> list[tuple[str, str]]:
+    return [(fault.key, fault.kind) for fault in error.faults]
 
 
 @pytest.mark.parametrize(
@@ -19,8 +25,9 @@ def test_the_ending_decides_and_nothing_else_is_left(tmp_path: Path, name: str, 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a", "a.htm", "a.png.gz"])
 def test_another_ending_is_refused_with_the_legal_ones(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=r"a.*legal are \.png and \.html"):
+    with pytest.raises(UserError) as caught:
         heatmap.save([example()], tmp_path / name)
+    assert keys(caught.value) == [("plot", "unsupported")]
     assert os.listdir(tmp_path) == []
 
 
@@ -30,42 +37,47 @@ def test_a_close_ending_is_suggested(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"a\.png cannot be written: there is no folder .*nowhere"):
+    with pytest.raises(UserError, match=r"a\.png cannot be written: there is no folder .*nowhere") as caught:
         heatmap.save([example()], tmp_path / "nowhere" / "a.png")
+    assert keys(caught.value) == UNWRITABLE
 
 
-def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="there is no folder"):
+    with pytest.raises(UserError) as caught:
         heatmap.save([example()], tmp_path / "file" / "a.html")
+    assert keys(caught.value) == UNWRITABLE
 
 
-def test_a_folder_of_the_same_name_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_folder_of_the_same_name_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "a.html").mkdir()
-    with pytest.raises(UserError, match=r"a\.html cannot be written"):
+    with pytest.raises(UserError) as caught:
         heatmap.save([example()], tmp_path / "a.html")
+    assert keys(caught.value) == UNWRITABLE
     assert os.listdir(tmp_path) == ["a.html"]
 
 
-def test_an_unwritable_folder_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_folder_is_reported_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "touch", refuse)
-    monkeypatch.setattr(heatmap, "_png", lambda _: pytest.fail("drawn for nothing"))
-    with pytest.raises(UserError, match=r"a\.png cannot be written: permission denied"):
+    monkeypatch.setitem(heatmap.WRITERS, ".png", lambda _: pytest.fail("drawn for nothing"))
+    with pytest.raises(UserError) as caught:
         heatmap.save([example()], tmp_path / "a.png")
+    assert keys(caught.value) == UNWRITABLE
 
 
 def test_a_failed_drawing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.html"
     path.write_text("old")
 
-    def fail(*_: object) -> bytes:
+    def fail(*_: object) -> tuple[bytes, str]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(heatmap, "_html", fail)
-    with pytest.raises(UserError, match="no space left on device"):
+    monkeypatch.setitem(heatmap.WRITERS, ".html", fail)
+    with pytest.raises(UserError) as caught:
         heatmap.save([example()], path)
+    assert keys(caught.value) == UNWRITABLE
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.html"]

@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
-from given_predictions import SENTENCE, example, paired, peaked
+from example_predictions import SENTENCE, example, paired, peaked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sentattn.insight import pair_maps
+from sentattn.insight.canvas import canvas
 from sentattn.insight.pair_maps import PairMaps
 from sentattn.insight.prediction import Prediction
-from sentattn.insight.scale import Scale
-from sentattn.insight.sheet import sheet
 
 WIDTH, HEIGHT = 9.7, 14.0
 
@@ -20,13 +19,13 @@ def laid_out(prediction: Prediction, width: float = WIDTH, height: float = HEIGH
 
 
 def drawn_texts(maps: PairMaps) -> list[str]:
-    _, axes = sheet(maps.width, maps.height)
-    pair_maps.draw(axes, maps, Scale(maps.largest), 0, 0, right=maps.width)
+    _, axes = canvas(maps.width, maps.height)
+    pair_maps.draw(axes, maps, 0, 0, right=maps.width)
     return [text.get_text() for text in axes.texts]
 
 
 def long_text(count: int, heads: int) -> Prediction:
-    """Words of which token i is the one looked at by a share that grows with i in every head."""
+    """Words whose attention grows with their index in every head."""
     total = count * (count + 1) / 2
     row = [(i + 1) / total for i in range(count)]
     return paired(" ".join(f"word{i}" for i in range(count)), *[[row] * count] * heads)
@@ -75,14 +74,14 @@ def test_up_to_60_words_all_are_drawn_in_letters_that_can_be_read(count: int) ->
     assert not maps.notes
 
 
-def test_of_a_long_text_the_tokens_looked_at_most_are_drawn_in_their_order_and_the_rest_is_told() -> None:
+def test_of_a_long_text_the_tokens_with_the_most_attention_are_drawn_and_the_rest_is_counted() -> None:
     maps = laid_out(long_text(300, 1))
     kept = len(maps.words)
     assert maps.words == [f"word{i}" for i in range(300 - kept, 300)]
     assert maps.weights_HKK.shape == (1, kept, kept)
     assert maps.weights_HKK[0, 0, -1] == pytest.approx(300 / (300 * 301 / 2))
     (note,) = maps.notes
-    assert note.startswith(f"{300 - kept} of 300 tokens, those looked at least, are not drawn")
+    assert note.startswith(f"{300 - kept} of 300 tokens, those with the least attention, are not drawn")
     assert note in drawn_texts(maps)
 
 
@@ -97,7 +96,7 @@ def test_for_many_heads_fewer_tokens_are_drawn_before_a_head_is_left_out() -> No
 
 @given(count=st.integers(1, 90), heads=st.integers(1, 30), height=st.floats(4, 20))
 @settings(max_examples=25, deadline=None)
-def test_the_maps_stay_within_their_room(count: int, heads: int, height: float) -> None:
+def test_the_maps_stay_within_their_width_and_height(count: int, heads: int, height: float) -> None:
     maps = laid_out(long_text(count, heads), height=height)
     assert maps.columns * maps.map_width + (maps.columns - 1) * pair_maps.BETWEEN <= WIDTH + 1e-9
     assert maps.height <= height
@@ -111,7 +110,15 @@ def test_a_word_without_end_is_cut() -> None:
     assert len(cut) < 30
 
 
-def test_even_weights_stay_pale_and_the_largest_weight_gets_the_full_colour() -> None:
-    assert laid_out(paired("a b c d", [[0.25] * 4] * 4)).largest == 0.5
-    assert laid_out(paired("a b c d", [[0.7, 0.1, 0.1, 0.1]] * 4)).largest == pytest.approx(0.7)
-    assert np.isclose(laid_out(paired("a", [[1.0]])).largest, 1.0)
+def test_even_weights_stay_pale_and_the_largest_weight_gets_the_full_color() -> None:
+    assert laid_out(paired("a b c d", [[0.25] * 4] * 4)).scale.limit == 0.5
+    assert laid_out(paired("a b c d", [[0.7, 0.1, 0.1, 0.1]] * 4)).scale.limit == pytest.approx(0.7)
+    assert np.isclose(laid_out(paired("a", [[1.0]])).scale.limit, 1.0)
+
+
+def test_tokens_are_ranked_by_the_attention_of_all_queries_and_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_maps, "MAX_TOKENS", 2)
+    first = [[0.7, 0.1, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1], [0.0, 0.5, 0.25, 0.25], [0.3, 0.3, 0.3, 0.1]]
+    second = [[0.0, 0.0, 0.0, 1.0]] * 4
+    assert laid_out(paired("not good at all", first)).words == ["not", "good"]
+    assert laid_out(paired("not good at all", first, second)).words == ["not", "all"]

@@ -5,13 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
-from given_predictions import SENTENCE, clipped, example, paired, peaked
+from example_predictions import SENTENCE, example, paired, peaked
+from matplotlib.figure import Figure
 from PIL import Image
 
-from sentattn.insight import picture
-from sentattn.insight.columns import Column, columns, lines
-from sentattn.insight.scale import Scale
-from sentattn.insight.sheet import DPI
+from sentattn.insight import canvas, picture
+from sentattn.insight.canvas import DPI
+from sentattn.insight.prediction import Prediction
 
 
 def pixels(data: bytes) -> np.ndarray:
@@ -28,7 +28,7 @@ def test_other_weights_give_another_picture_and_the_same_ones_the_same() -> None
 def test_the_darkest_cell_is_where_the_largest_weight_is() -> None:
     image = pixels(picture.picture([example("one two three", [0.1, 0.1, 0.8])]))
     dark_orange = (abs(image - [0xA9, 0x44, 0x00]).sum(axis=2) < 12).nonzero()
-    below_the_scale = dark_orange[0] > picture.HEAD * DPI
+    below_the_scale = dark_orange[0] > picture.TITLE * DPI
     left, right = dark_orange[1][below_the_scale].min(), dark_orange[1][below_the_scale].max()
     assert left > (picture.MARGIN + 0.5) * DPI
     assert right < 2 * DPI
@@ -48,12 +48,12 @@ def test_long_texts_are_wrapped_and_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert 2 * DPI < image.shape[0] <= 3 * DPI
 
 
-def test_what_has_no_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(picture, "TALLEST", 3.0)
     block = picture._block(example(" ".join(f"word{i}" for i in range(300))))
-    (kept,), texts_left_out = picture._bounded([block, picture._block(example())])
-    assert kept.left_out > 0
-    assert kept.left_out + sum(len(line) for line in kept.lines) == 300
+    (fitting,), texts_left_out = picture._bounded([block, picture._block(example())])
+    assert fitting.left_out > 0
+    assert fitting.left_out + sum(len(line) for line in fitting.lines) == 300
     assert texts_left_out == 1
 
 
@@ -76,51 +76,79 @@ def test_the_darkest_pair_is_where_the_largest_weight_is() -> None:
     assert columns.min() > picture.MARGIN * DPI + 2 * 0.34 * DPI
 
 
-def test_colours_darken_with_the_weight() -> None:
-    scale = Scale(0.5)
-    colours = [scale._colours(i / 100) for i in range(101)]
-    brightness = [sum(colour[:3]) for colour in colours]
-    assert brightness == sorted(brightness, reverse=True)
-    assert (scale.ink(0.0), scale.ink(0.5)) == ("black", "white")
-
-
-def test_long_names_of_classes_have_room_beside_the_scale() -> None:
+def test_long_names_of_classes_fit_next_to_the_scale() -> None:
     narrow = pixels(picture.picture([example("one two", [0.5, 0.5])]))
     wide = pixels(picture.picture([example("one two", [0.5, 0.5], label="a class with a long name")]))
     assert narrow.shape[1] == picture.NARROWEST * DPI
     assert wide.shape[1] > narrow.shape[1]
 
 
-def test_signs_without_a_glyph_and_dollars_are_drawn_without_a_word(
-    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def texts_drawn(monkeypatch: pytest.MonkeyPatch, predictions: list[Prediction]) -> list[str]:
+    """Returns all texts of a picture, from the figure's axes."""
+    drawn: list[str] = []
+
+    def record(figure: Figure) -> bytes:
+        drawn.extend(text.get_text() for text in figure.axes[0].texts)
+        return b""
+
+    monkeypatch.setattr(picture, "to_png", record)
+    picture.picture(predictions)
+    return drawn
+
+
+def test_unknown_words_are_underlined_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = picture.picture([example("one two three")])
+    assert plain != picture.picture([example("one two three", unknown=[1])])
+    note = "1 of 3 tokens is not in the model's vocabulary: two"
+    assert note in texts_drawn(monkeypatch, [example("one two three", unknown=[1])])
+
+
+def test_the_rest_of_a_long_text_with_an_outlier_is_not_white() -> None:
+    count = 200
+    row = [0.5] + [0.5 * 2 * i / (count * (count - 1)) for i in range(1, count)]
+    text = " ".join(f"w{i}" for i in range(count))
+    image = pixels(picture.picture([example(text, row)]))[round(picture.TITLE * DPI) :]
+    is_colored = (image[..., 0] - image[..., 2]) > 100  # a strong orange
+    assert is_colored.mean() > 0.1
+
+
+def test_the_legend_says_that_the_scale_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = [0.5] + [0.5 / 199] * 199
+    drawn = texts_drawn(monkeypatch, [example(" ".join("x" * 200), row)])
+    assert "darkest from the 98 % quantile; largest 0.5" in drawn
+    assert "\u2265 0.01" in drawn
+    short = texts_drawn(monkeypatch, [example()])
+    assert not [text for text in short if "quantile" in text or "\u2265" in text]
+
+
+def test_each_text_has_a_scale_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = texts_drawn(monkeypatch, [example("a b", [0.9, 0.1]), example(" ".join("x" * 40), [1 / 40] * 40)])
+    assert {"1", "0.05"} <= set(drawn)
+
+
+def test_a_script_without_a_font_is_drawn_as_boxes_and_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    codes = frozenset(range(0x250))
+    monkeypatch.setattr(canvas, "_drawable_characters", lambda weight: codes)
     level = logging.getLogger("matplotlib").level
+    prediction = example(
+        "\u4f60\u597d \u0939\u093f na\u00efve \U0001f600 \x07 $a^ and $10_ \u202e", label="\u4f60 $x$ $"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        picture.picture([example("\U0001f600 \U0001f9ff \u4f60\u597d \x07 $a^ and $10_ \u202e", label="\u4f60 $x$ $")])
+        assert picture.picture([prediction]).startswith(b"\x89PNG")
     assert capfd.readouterr() == ("", "")
     assert not caplog.records
     assert logging.getLogger("matplotlib").level == level
+    note = "no installed font has CJK, Devanagari, symbols: drawn as boxes; .html shows them"
+    assert picture.font_note([prediction]) == note
+    drawn = texts_drawn(monkeypatch, [prediction])
+    assert {note, "\u25a1\u25a1", "na\u00efve", "\u25a1 $x$ $"} <= set(drawn)
+    assert picture.font_note([example("na\u00efve")]) == ""
 
 
 def test_pyplot_is_not_touched() -> None:
     before = "matplotlib.pyplot" in sys.modules
     picture.picture([example()])
     assert ("matplotlib.pyplot" in sys.modules) == before
-
-
-def test_columns_are_the_words_of_the_text_and_three_dots_for_what_was_not_read() -> None:
-    found = columns(clipped("One two THREE four", [0, 2, 3]), len, widest=9)
-    assert list(found) == [Column("One", 3, 0), Column("...", 3, None), Column("THREE", 5, 1), Column("four", 4, 2)]
-
-
-def test_a_word_wider_than_a_line_is_cut() -> None:
-    (column,) = columns(example("x" * 10_000), len, widest=8)
-    assert column == Column("x" * 7 + "\u2026", 8, 0)
-
-
-def test_lines_hold_all_columns_in_order_and_no_more_than_fit() -> None:
-    wanted = [Column(str(i), width, i) for i, width in enumerate([3, 3, 3, 5, 1, 9, 2])]
-    found = list(lines(wanted, 9))
-    assert [column for line in found for column in line] == wanted
-    assert [[column.width for column in line] for line in found] == [[3, 3, 3], [5, 1], [9], [2]]

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from given_predictions import SENTENCE, clipped, example, paired, peaked
+from example_predictions import SENTENCE, clipped, example, paired, peaked
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -15,26 +15,26 @@ ORANGE = "48;2;255;135;0m"
 
 
 @pytest.fixture(autouse=True)
-def true_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+def true_color(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
 
 
-def test_label_probability_and_text_are_there() -> None:
+def test_label_probability_and_text_are_shown() -> None:
     shown = render(example(), color=False, width=80).splitlines()
     assert shown[0] == "positive  75.0 %"
     assert shown[1].split() == ["negative", "########......................", "25.0", "%"]
     assert shown[-1].replace("[", "").replace("]", "") == SENTENCE
 
 
-def test_the_strongest_word_stands_on_the_strongest_colour_in_its_own_case() -> None:
+def test_the_strongest_word_stands_on_the_strongest_color_in_its_own_case() -> None:
     shown = render(example(SENTENCE, peaked(10, at=8)), color=True, width=80)
     assert f"{ORANGE}GREAT" in shown
     assert shown.count("\x1b[38;2;0;0;0;") == 1
     assert CODE.sub("", shown).splitlines()[-1] == SENTENCE
 
 
-def test_without_colour_brackets_mark_the_strongest_words_and_no_code_is_written() -> None:
+def test_without_color_brackets_mark_the_strongest_words_and_no_code_is_written() -> None:
     shown = render(example(SENTENCE, peaked(10, at=8)), color=False, width=80)
     assert "\x1b" not in shown
     assert shown.splitlines()[-1] == "Slow at first, but the ending is [GREAT]."
@@ -47,7 +47,7 @@ def test_a_dumb_terminal_gets_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert render(prediction, color=True, width=80) == render(prediction, color=False, width=80)
 
 
-def test_colours_rise_with_the_weight() -> None:
+def test_colors_rise_with_the_weight() -> None:
     steps = [style(shade / 100).bgcolor for shade in range(101)]
     names = [color.name if color else "" for color in steps]
     ranks = [["", *RAMP].index(name) for name in names]
@@ -80,7 +80,7 @@ def test_several_hops_have_a_block_each_after_their_mean() -> None:
     assert blocks[3] == "hop 2  GREAT 0.600\nSlow at first, but the ending is [GREAT]."
 
 
-def test_pairs_have_a_line_of_their_own() -> None:
+def test_pairs_have_a_line() -> None:
     maps = [[0.1, 0.8, 0.1], [0.0, 1.0, 0.0], [0.5, 0.3, 0.2]]
     shown = render(paired("not that good", maps), color=False, width=80)
     assert (
@@ -104,17 +104,17 @@ def test_a_hop_on_a_long_text_shows_its_strongest_lines() -> None:
     prediction = example(text, peaked(200, at=100), peaked(200, at=199))
     _, mean, first, second = render(prediction, color=False, width=80).split("\n\n")
     assert len(mean.splitlines()) > 15
-    assert len(first.splitlines()) <= 1 + terminal.MOST_LINES + 3
+    assert len(first.splitlines()) <= 1 + terminal.MAX_LINES + 3
     assert "[word100]" in first
     assert second.splitlines()[-1].endswith("[word199]")
 
 
-def test_what_was_not_read_becomes_three_dots() -> None:
+def test_unread_words_become_three_dots() -> None:
     shown = render(clipped("one two three four five", [0, 1, 4]), color=False, width=80)
     assert shown.splitlines()[-1] == "[one] two ... five"
 
 
-def test_control_signs_of_text_and_label_never_reach_the_terminal() -> None:
+def test_control_characters_of_text_and_label_never_reach_the_terminal() -> None:
     prediction = example("a \x1b[31mred\x07 \x9b1m b \u202ec", label="good\x1b]0;title\x07")
     for color in (True, False):
         shown = CODE.sub("", render(prediction, color=color, width=80)) + line(prediction)
@@ -147,3 +147,15 @@ def test_one_line_a_text() -> None:
     assert line(example("Good\nand new.")) == "positive   75.0 %  Good and new."
     assert line(example("word " * 1000)).endswith("word word ...")
     assert len(line(example("word " * 1000))) < 80
+
+
+def test_unknown_words_are_named_and_with_color_underlined() -> None:
+    prediction = example(SENTENCE, peaked(10, at=8), unknown=[0, 8])
+    note = "2 of 10 tokens are not in the model's vocabulary: Slow, GREAT"
+    shown = render(prediction, color=False, width=80)
+    assert shown.split("\n\n")[1] == note
+    colored = render(prediction, color=True, width=80)
+    assert note in CODE.sub("", colored)
+    underlined = re.findall(r"\x1b\[(?:[0-9;]*;)?4(?:;[0-9;]*)?m(\w+)", colored)
+    assert underlined == ["Slow", "GREAT"]
+    assert "vocabulary" not in render(example(), color=True, width=80)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
-from sentattn.insight.chosen_rows import LEGIBLE, legible_rows, spread_rows
+from sentattn.insight.examples import LEGIBLE, legible_rows, spread_rows
 from sentattn.loggers import media
 from sentattn.run import Run
 from sentattn.training.fit import fit

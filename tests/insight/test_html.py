@@ -5,9 +5,11 @@ import struct
 from html.parser import HTMLParser
 
 import pytest
-from given_predictions import SENTENCE, clipped, example, paired, peaked
+from example_predictions import SENTENCE, clipped, example, paired, peaked
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sentattn.insight.page import page
+from sentattn.insight.html import packed, page
 from sentattn.insight.prediction import Prediction
 
 HOSTILE = "</p></script><script>alert(1)</script> <img src=x onerror='alert(2)'> \"quoted\" & $title <!-- ]]>"
@@ -25,13 +27,13 @@ class Reader(HTMLParser):
         self.feed(source)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.elements.append((tag, found))
-        if tag == "p" and found.get("class") == "text":
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
+        if tag == "p" and attributes.get("class") == "text":
             self._into = "text"
             self.texts.append("")
         elif tag == "script":
-            self._into = "json" if found.get("type") == "application/json" else ""
+            self._into = "json" if attributes.get("type") == "application/json" else ""
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("p", "script"):
@@ -61,7 +63,7 @@ def test_hostile_texts_and_labels_add_no_element() -> None:
     assert len(hostile.data) == 1
 
 
-def test_control_signs_become_visible() -> None:
+def test_control_characters_become_visible() -> None:
     assert Reader(page([example("a\x00b \x1bc \u202ed")])).texts == ["a\u2400b \u241bc \ufffdd"]
 
 
@@ -72,7 +74,7 @@ def test_the_page_asks_for_nothing_from_elsewhere() -> None:
     assert not re.search(r"\b(src|href|import|url|fetch)\b", source)
 
 
-def test_the_first_look_is_the_mean_and_each_hop_is_there_to_choose() -> None:
+def test_the_page_shows_the_mean_first_and_each_hop_can_be_selected() -> None:
     rows = [peaked(10, at=0, peak=0.9), peaked(10, at=8, peak=0.3)]
     source = page([example(SENTENCE, *rows)])
     read = Reader(source)
@@ -81,7 +83,7 @@ def test_the_first_look_is_the_mean_and_each_hop_is_there_to_choose() -> None:
     mean, first, second = read.data[0]
     assert [mean["name"], first["name"], second["name"]] == ["mean", "hop 1", "hop 2"]
     assert second["weights"] == pytest.approx(rows[1], rel=0.01)
-    assert second["lead"] == "GREAT 0.300"
+    assert second["top"] == "GREAT 0.300"
     shown = shades_of(source)
     assert len(shown) == 10
     assert shown[0] == 1.0
@@ -99,7 +101,7 @@ def test_switches_of_different_texts_are_apart() -> None:
     assert len(Reader(source).data) == 3
 
 
-def test_what_was_not_read_becomes_three_dots_without_a_colour() -> None:
+def test_unread_words_become_three_dots_without_a_color() -> None:
     source = page([clipped("one two three four", [0, 3])])
     assert "<i> ... </i>" in source
     assert len(shades_of(source)) == 2
@@ -110,17 +112,17 @@ def test_bars_are_as_long_as_the_probabilities() -> None:
     assert re.findall(r'style="width:([0-9.]+)%"', page([prediction])) == ["12.5", "87.5"]
 
 
-def test_each_head_has_its_map_with_the_weights_and_what_leads_it() -> None:
+def test_each_head_has_its_map_with_its_weights_and_top_pairs() -> None:
     first = [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.6, 0.4, 0.0]]
     second = [[0.0, 0.0, 1.0]] * 3
     source = page([paired("not so good", first, second)])
     _, heads = Reader(source).data
     for head, weights in zip(heads, (first, second), strict=True):
         steps = struct.unpack("<9H", base64.b64decode(str(head["weights"])))
-        found = [step / 65535 * float(str(head["full"])) for step in steps]
+        found = [step / 65535 * float(str(head["limit"])) for step in steps]
         assert found == pytest.approx([weight for row in weights for weight in row], abs=1e-5)
-    assert heads[0]["lead"] == "good \u2192 not 0.600 \u00b7 good \u2192 so 0.400"
-    assert [head["full"] for head in heads] == [pytest.approx(0.8), 1.0]
+    assert heads[0]["top"] == "good \u2192 not 0.600 \u00b7 good \u2192 so 0.400"
+    assert [head["limit"] for head in heads] == [pytest.approx(0.8), 1.0]
     inputs = [found for tag, found in Reader(source).elements if tag == "input"]
     assert [("checked" in found, found["name"]) for found in inputs] == [(True, "head-0"), (False, "head-0")]
     assert "head 2" in source
@@ -144,3 +146,32 @@ def test_the_page_of_a_long_text_stays_small() -> None:
     text = " ".join(f"word{i}" for i in range(600))
     even = [[1 / 600] * 600] * 600
     assert len(page([paired(text, even, even)])) < 2_100_000
+
+
+def test_unknown_words_are_underlined_and_named() -> None:
+    source = page([example("fine <b>zzz</b>", unknown=[4])])
+    assert re.findall(r'<span class="unknown"[^>]*>([^<]*)</span>', source) == ["zzz"]
+    assert "1 of 9 tokens is not in the model&#x27;s vocabulary: zzz" in source
+    assert 'class="note"' not in page([example()])
+
+
+def test_the_scale_says_where_it_is_cut() -> None:
+    count = 200
+    row = [0.5] + [0.5 / (count - 1)] * (count - 1)
+    source = page([example(" ".join("x" * count), row)])
+    assert "0.01 or more (98 % quantile; largest 0.5)" in source
+    assert shades_of(source)[:2] == [1.0, 0.251]
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n: st.lists(st.lists(st.floats(0, 1), min_size=n, max_size=n), min_size=n, max_size=n)
+    )
+)
+def test_packed_weights_are_exact_to_a_step(weights: list[list[float]]) -> None:
+    count = len(weights)
+    head = packed(weights)
+    steps = struct.unpack(f"<{count * count}H", base64.b64decode(head["weights"]))
+    assert head["limit"] >= max(map(max, weights))
+    unpacked = [step / 65535 * head["limit"] for step in steps]
+    assert unpacked == pytest.approx([weight for row in weights for weight in row], abs=0.51 / 65535)

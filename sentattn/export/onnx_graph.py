@@ -1,4 +1,4 @@
-"""A model to an ONNX graph whose batch and length are free."""
+"""Exports a model as an ONNX graph for any batch size and length."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sentattn.errors import RunError
+from sentattn.errors import Fault, RunError
 from sentattn.export.operators import DECOMPOSED, OPSET, with_onnx_lstms
 from sentattn.models.classifier import TextClassifier
 
 INPUTS = ("tokens", "lengths")
 OUTPUTS = ("probabilities", "attention")
 TRACED_BATCH, TRACED_LENGTH = 2, 3
-REASON = 300
-"""Most characters of torch's reason that are shown."""
+MAX_REASON = 300
+"""Most characters of torch's message that are shown."""
 
 
-class Portable(nn.Module):
-    """A classifier as the exported graph has it: ids and lengths to probabilities and attention.
+class OnnxClassifier(nn.Module):
+    """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention.
 
-    Lengths in place of a mask, since a mask can say what no model here was trained for, such as padding
-    between words.
+    Its input is lengths instead of a mask: a mask could have padding between words, which no model is trained for.
 
     Args:
         model: The classifier.
@@ -43,7 +42,7 @@ class Portable(nn.Module):
         """Returns probabilities_BC and weights_BRL, both float32.
 
         Args:
-            tokens_BL: Ids, int64; 0 behind the end of a text.
+            tokens_BL: Ids, int64; 0 after the end of a text.
             lengths_B: Number of real tokens of each text, int64, 1 or more.
         """
         mask_BL = torch.arange(tokens_BL.shape[1], device=tokens_BL.device) < lengths_B[:, None]
@@ -60,16 +59,16 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
         max_length: Most tokens that a text has; None for any number.
 
     Raises:
-        RunError: If the model holds something that cannot be exported; with torch's reason.
+        RunError: If a part of the model cannot be exported; with torch's message.
     """
-    portable = with_onnx_lstms(Portable(model)).eval()
+    classifier = with_onnx_lstms(OnnxClassifier(model)).eval()
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
     tokens_BL = torch.ones(TRACED_BATCH, length, dtype=torch.int64)
     lengths_B = torch.full((TRACED_BATCH,), length)
     shapes = _shapes(max_length)
     try:
         with _quiet(), torch.no_grad():
-            program = torch.export.export(portable, (tokens_BL, lengths_B), dynamic_shapes=shapes, strict=False)
+            program = torch.export.export(classifier, (tokens_BL, lengths_B), dynamic_shapes=shapes, strict=False)
             if any(node.target in DECOMPOSED for node in program.graph.nodes):
                 program = program.run_decompositions(DECOMPOSED)
             graph = torch.onnx.export(
@@ -82,16 +81,17 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
                 verbose=False,
             )
             assert graph is not None
-            _forget_origins(graph)
+            _remove_source_locations(graph)
             graph.save(path, external_data=False)
-    except OSError:  # such as a full disk, which is no fault of the model's
+    except OSError:  # such as a full disk: not an error of the model
         raise
-    except Exception as error:  # torch and onnxscript raise whatever came up
-        raise RunError(f"The model {model.name} cannot be exported: {_reason(error)}") from error
+    except Exception as error:  # the errors of torch and onnxscript have no common class
+        message = f"The model {model.name} cannot be exported: {_reason(error)}"
+        raise RunError(Fault("format", "unsupported", message)) from error
 
 
-def _forget_origins(program: torch.onnx.ONNXProgram) -> None:
-    """Takes out what the exporter notes of each operator: the lines of code, with the paths of this machine."""
+def _remove_source_locations(program: torch.onnx.ONNXProgram) -> None:
+    """Removes the metadata of each operator: lines of code, with paths of this machine."""
     graph = program.model.graph
     for node in graph.all_nodes():
         node.metadata_props.clear()
@@ -102,7 +102,7 @@ def _forget_origins(program: torch.onnx.ONNXProgram) -> None:
 
 
 def _shapes(max_length: int | None) -> dict[str, dict[int, Any]]:
-    """Which dimensions are free; a length that can only be 1 is none."""
+    """Returns the dynamic dimensions; a length that can only be 1 is static."""
     batch = torch.export.Dim("batch")
     tokens = {0: batch}
     if max_length != 1:
@@ -111,23 +111,23 @@ def _shapes(max_length: int | None) -> dict[str, dict[int, Any]]:
 
 
 def _reason(error: BaseException) -> str:
-    """The beginning of the error that started it: torch's errors are pages."""
+    """Returns the beginning of the first cause's message: torch's messages are pages long."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return textwrap.shorten(str(error) or type(error).__name__, REASON, placeholder=" ...")
+    return textwrap.shorten(str(error) or type(error).__name__, MAX_REASON, placeholder=" ...")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps what torch's exporter says of itself from the user: other packages, deprecations, skipped steps."""
+    """Hides the exporter's own warnings and output: deprecations, optional packages, skipped steps."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with (
-            open(os.devnull, "w", encoding="utf-8") as nowhere,
+            open(os.devnull, "w", encoding="utf-8") as devnull,
             warnings.catch_warnings(),
-            redirect_stdout(nowhere),
-            redirect_stderr(nowhere),
+            redirect_stdout(devnull),
+            redirect_stderr(devnull),
         ):
             warnings.simplefilter("ignore")
             yield

@@ -1,4 +1,4 @@
-"""Runs that hold a model with large random weights in place of a trained one."""
+"""Runs whose models have large random weights instead of trained ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sentattn.run import CONFIG, MODEL, Run
 WORDS = ["the", "film", "was", "not", "good", "bad", "but", ",", ".", "!", "10/10", "caf\u00e9", "it's", "a"]
 LABELS = ["neg", "mixed", "pos"]
 MAX_LENGTH = 9
-LOUDER = 3.0
-"""Weights as they are at the start make all texts nearly the same to the model, and mistakes hard to see."""
+SCALE = 3.0
+"""With initial weights all texts have nearly the same outputs, and errors are hard to see."""
 TEXTS = [
     "Film",
     "not bad",
@@ -38,25 +38,25 @@ TEXTS = [
 
 
 def composed_from(*settings: str) -> dict[str, Any]:
-    """Returns all settings, with short texts and few n-grams where these settings say nothing else."""
-    own = {setting.partition("=")[0]: setting for setting in settings}
+    """Returns all settings; texts are short and n-grams few by default."""
+    by_key = {setting.partition("=")[0]: setting for setting in settings}
     small = {"data.max_length": f"data.max_length={MAX_LENGTH}"}
-    if "model/embedding" in own:
+    if "model/embedding" in by_key:
         small["model.embedding.ngram_vocab_size"] = "model.embedding.ngram_vocab_size=30"
-    return compose([*(small | own).values()])
+    return compose([*(small | by_key).values()])
 
 
 def classifier(*settings: str) -> Classifier:
     """Returns an untrained classifier with these settings, the same for the same settings."""
     composed = composed_from(*settings)
     text = {key: composed["data"][key] for key in TEXT_SETTINGS}
-    reading = {"lowercase": text["lowercase"], "max_length": text["max_length"], "clip": text["clip"]}
-    tokenizer = Tokenizer(WORDS, rules=text["tokenizer"], **reading)
+    options = {"lowercase": text["lowercase"], "max_length": text["max_length"], "clip": text["clip"]}
+    tokenizer = Tokenizer(WORDS, rules=text["tokenizer"], **options)
     torch.manual_seed(zlib.crc32(" ".join(settings).encode()))
     model = build_model(composed["model"], num_embeddings=len(tokenizer), classes=len(LABELS))
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.1).mul_(LOUDER)
+            parameter.add_(torch.randn_like(parameter), alpha=0.1).mul_(SCALE)
         model.embedding.vectors.weight[0] = 0.0  # type: ignore[index, union-attr]
     if isinstance(model.embedding, NGrams):
         model.embedding.count(lambda: _rows(tokenizer))
@@ -66,14 +66,13 @@ def classifier(*settings: str) -> Classifier:
 
 
 def _rows(tokenizer: Tokenizer) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The texts three times each, so that their n-grams have vectors."""
+    """Returns the texts three times each, so that their n-grams have vectors."""
     rows = [encoded.ids for encoded in tokenizer.encode(TEXTS) for _ in range(3)]
     return np.concatenate(rows).astype(np.int64), np.cumsum([0, *map(len, rows)])
 
 
 def write_run(path: Path, *settings: str) -> Run:
-    """Writes a run directory with such a model and no more."""
-    made = classifier(*settings)
-    made.save(path / MODEL)
+    """Writes a run directory with such a model and its settings."""
+    classifier(*settings).save(path / MODEL)
     (path / CONFIG).write_text(yaml.safe_dump(composed_from(*settings)))
     return Run(path)

@@ -1,8 +1,10 @@
-"""The example's own reading of texts beside that of the package."""
+"""The stand-alone script: it reads texts as the package does, and imports nothing of it."""
 
 from __future__ import annotations
 
+import ast
 import sys
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from sentattn.data import spacy_tokenizer
 from sentattn.data import text as text_module
+from sentattn.export import predict
 from sentattn.export.predict import english, kept_positions, spacy_spans
 
 
@@ -22,12 +25,22 @@ def test_the_same_tokens_are_kept(count: int, max_length: int | None, clip: Lite
 
 
 @given(st.text(max_size=40) | st.sampled_from(["It's  <BR/>not\n\n4.99$!", "don't <br /> \t go"]))
-def test_spacys_words_stand_at_the_same_places(text: str) -> None:
+def test_spans_of_spacys_words_are_the_same(text: str) -> None:
     assert spacy_spans(text, "3.8") == spacy_tokenizer.spans(text)
 
 
-def test_without_spacy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spacy_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     english.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ImportError, match=r"pip install spacy==3\.8\.2"):
         spacy_spans("a", "3.8.2")
+
+
+def test_it_imports_nothing_that_could_run_what_a_folder_holds() -> None:
+    tree = ast.parse(Path(predict.__file__).read_text())
+    imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imports |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    standard = {"__future__", "collections.abc", "functools", "json", "pathlib", "re", "sys", "typing"}
+    assert imports - standard == {"numpy", "onnxruntime", "spacy", "tokenizers"}
+    assert not called & {"eval", "exec", "compile", "__import__"}

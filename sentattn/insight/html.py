@@ -1,7 +1,8 @@
-"""A page of predictions that stands alone: no network, no framework, every text escaped."""
+"""Predictions as an HTML page of one file: no network, no framework, every text escaped."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from html import escape
@@ -9,21 +10,32 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from sentattn.insight.pairs import Map, head_names, lead, packed
-from sentattn.insight.pieces import pieces, visible
+import numpy as np
+
 from sentattn.insight.prediction import Prediction
-from sentattn.insight.shares import full_colour, shades, summary
+from sentattn.insight.tokens import (
+    Map,
+    color_limit,
+    head_names,
+    limit_label,
+    pair_summary,
+    pieces,
+    shades,
+    summary,
+    unknown_note,
+    visible,
+)
 
 TEMPLATE = "page.html"
-CAPTION = (
-    "Row: the token that looks. Column: the token looked at. A row sums to 1. Point at a cell for its words and weight."
-)
+STEPS = 2**16 - 1
+"""Steps of a packed weight: two bytes, as the page's script expects."""
+CAPTION = "Row: the token that attends. Column: the token attended to. A row sums to 1. Point at a cell for its weight."
 
 
 def page(predictions: Sequence[Prediction]) -> str:
-    """Returns an HTML page on which each text shows the mean attention or, at a click, one hop's.
+    """Returns an HTML page that shows the mean attention to each text or, at a click, that of one hop.
 
-    Token-to-token weights follow as a square map, one head at a time.
+    Words that are not in the vocabulary are underlined. Token-to-token weights are a square map, a head at a time.
     """
     texts = "a text" if len(predictions) == 1 else f"{len(predictions):,} texts"
     template = Template(resources.files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8"))
@@ -40,8 +52,9 @@ def _article(number: int, prediction: Prediction) -> str:
             f"<h2>{_safe(prediction.label)}<small>{_percent(share)}</small></h2>",
             _classes(prediction.probabilities),
             _switch(f"row-{number}", [row["name"] for row in rows]) if len(rows) > 1 else "",
-            f'<p class="lead"><b>{escape(rows[0]["lead"])}</b>'
-            f'<span>weight 0<span class="scale">{rows[0]["full"]}</span></span></p>',
+            f'<p class="note">{escape(note)}</p>' if (note := unknown_note(prediction)) else "",
+            f'<p class="top"><b>{escape(rows[0]["top"])}</b>'
+            f'<span>weight 0<span class="scale">{rows[0]["scale"]}</span></span></p>',
             f'<p class="text" dir="auto">{_text(prediction)}</p>',
             f'<script type="application/json">{_json(rows)}</script>',
             _pairs(number, prediction.words, prediction.pairs) if prediction.pairs else "",
@@ -51,18 +64,19 @@ def _article(number: int, prediction: Prediction) -> str:
 
 
 def _rows(prediction: Prediction) -> list[dict[str, Any]]:
-    """Returns what can be shown: the mean over the hops and, where there are several, each hop."""
+    """Returns the rows to choose from: the mean over the hops and, if there are several, each hop."""
     words = [visible(word) for word in prediction.words]
     hops = prediction.attention if len(prediction.attention) > 1 else []
-    named = {"mean": prediction.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
+    by_name = {"mean": prediction.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
     return [
         {
             "name": name,
-            "lead": summary(words, row),
-            "full": _rounded(full_colour(row)),
+            "top": summary(words, row),
+            "limit": _rounded(color_limit(row)),
+            "scale": limit_label(color_limit(row), max(row, default=0.0)),
             "weights": [_rounded(weight) for weight in row],
         }
-        for name, row in named.items()
+        for name, row in by_name.items()
     ]
 
 
@@ -80,40 +94,51 @@ def _switch(group: str, names: Sequence[str]) -> str:
         f"<span>{name}</span></label>"
         for row, name in enumerate(names)
     ]
-    return f'<fieldset aria-label="what is shown">{"".join(buttons)}</fieldset>'
+    return f'<fieldset aria-label="row">{"".join(buttons)}</fieldset>'
 
 
 def _text(prediction: Prediction) -> str:
-    """Returns the text with each token on the colour of its mean weight, as it shows before any click."""
-    strength = shades(prediction.mean_attention)
-    return "".join(
-        f'<span style="--w:{strength[piece.token]:.3f}">{escape(piece.text)}</span>'
-        if piece.token is not None
-        else f"<i>{escape(piece.text)}</i>"
-        if piece.unread
-        else escape(piece.text)
-        for piece in pieces(prediction.text, prediction.spans)
-    )
+    """Returns the text with each token on the color of its mean weight, as the page shows it first."""
+    strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
+    parts = []
+    for text, token, unread in pieces(prediction.text, prediction.spans):
+        if token is not None:
+            attributes = ' class="unknown"' if token in unknown else ""
+            parts.append(f'<span{attributes} style="--w:{strength[token]:.3f}">{escape(text)}</span>')
+        else:
+            parts.append(f"<i>{escape(text)}</i>" if unread else escape(text))
+    return "".join(parts)
 
 
 def _pairs(number: int, words: Sequence[str], maps: Sequence[Map]) -> str:
-    """Returns the figure of the token-to-token weights; the page's script draws the map of the head chosen."""
+    """Returns the figure of the token-to-token weights; the page's script draws the map of the selected head."""
     names = head_names(len(maps))
     words = [visible(word) for word in words]
-    heads = [{"lead": lead(words, [weights]), **packed(weights)} for weights in maps]
+    heads = [{"top": pair_summary(words, [weights]), **packed(weights)} for weights in maps]
     return "\n".join(
         (
             "<figure>",
             "<h3>pairs</h3>",
             _switch(f"head-{number}", names) if len(names) > 1 else "",
-            '<p class="lead"><b></b><span>weight 0<span class="scale power"></span></span></p>',
-            '<div class="map"><div class="looked-at"></div><div class="looking"></div>'
+            '<p class="top"><b></b><span>weight 0<span class="scale power"></span></span></p>',
+            '<div class="map"><div class="keys"></div><div class="queries"></div>'
             '<div class="cells"><canvas role="img"></canvas><i></i></div></div>',
             f"<figcaption>{CAPTION}</figcaption>",
             f'<script type="application/json">{_json(heads)}</script>',
             "</figure>",
         )
     )
+
+
+def packed(weights: Map) -> dict[str, Any]:
+    """Returns a map small enough for a page: `limit`, the weight of the full color, and `weights`.
+
+    The weights are steps of `limit / STEPS`, row by row, two bytes each (little-endian), in base64.
+    """
+    weights_LL = np.array(weights)
+    limit = max(float(weights_LL.max()), min(1.0, 2 / len(weights_LL)))
+    steps = np.rint(weights_LL * (STEPS / limit)).astype("<u2")
+    return {"limit": limit, "weights": base64.b64encode(steps.tobytes()).decode()}
 
 
 def _safe(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Every variant and every part, exported and read without torch."""
+"""Every variant and every part, exported and run without torch."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from portable_runs import LABELS, MAX_LENGTH, TEXTS, WORDS, classifier, write_run
 from torch import Tensor, nn
+from untrained_runs import LABELS, MAX_LENGTH, TEXTS, WORDS, classifier, write_run
 
 import sentattn
 from sentattn.config.groups import Choices
 from sentattn.errors import RunError
 from sentattn.export import __main__ as export
-from sentattn.export import exporting
-from sentattn.inference import Classifier
+from sentattn.export import folder as export_folder
+from sentattn.export import predict as script
 from sentattn.models.attention.base import Attended
 from sentattn.models.attention.uniform import Uniform
+from sentattn.models.classifier import TextClassifier
 from sentattn.models.encoders.base import Encoder
 from sentattn.run import Run
 
@@ -37,7 +38,7 @@ OTHERS = [  # with the variants: every part, and every quirk that changes a mode
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
 ]
-# As on a machine without them: neither torch nor sentattn can be imported.
+# Neither torch nor sentattn can be imported.
 WITHOUT_TORCH = """
 import runpy, sys
 sys.modules["torch"] = sys.modules["sentattn"] = None
@@ -52,27 +53,30 @@ def without_torch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[
 
 
 def assert_same(run: Run) -> None:
-    """The example gives what `predict` gives, for texts of several lengths at once."""
-    done = without_torch(run.path / export.FOLDER, "--json", *TEXTS)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    for one, expected in zip(found, run.predict(TEXTS), strict=True):
-        other = json.loads(json.dumps(expected.to_json()))
-        for key in ("text", "label", "tokens", "spans"):
-            assert one[key] == other[key]
-        assert list(one["probabilities"]) == LABELS
-        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
-        for row, expected_row in zip(one["attention"], other["attention"], strict=True):
+    """Asserts that the export predicts what the run predicts, for texts of several lengths at once."""
+    folder = run.path / export.FOLDER
+    assert (folder / "predict.py").read_bytes() == Path(script.__file__).read_bytes()
+    predictions = script.Model(folder).predict(TEXTS)
+    for prediction, expected in zip(predictions, run.predict(TEXTS), strict=True):
+        exported, other = json.loads(json.dumps(prediction)), json.loads(json.dumps(expected.to_json()))
+        assert list(exported) == list(other)
+        for key in ("text", "label", "tokens", "spans", "unknown"):
+            assert exported[key] == other[key]
+        assert list(exported["probabilities"]) == LABELS
+        assert exported["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
+        for row, expected_row in zip(exported["attention"], other["attention"], strict=True):
             assert row == pytest.approx(expected_row, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", CHOICES.names("model"))
-def test_every_variant_runs_without_torch(name: str, exported: Callable[..., Run]) -> None:
+def test_every_variant_gives_the_predictions_of_its_run(name: str, exported: Callable[..., Run]) -> None:
     assert_same(exported(f"model={name}"))
 
 
 @pytest.mark.parametrize("settings", OTHERS, ids=" ".join)
-def test_other_parts_and_quirks_run_without_torch(settings: tuple[str, ...], exported: Callable[..., Run]) -> None:
+def test_other_parts_and_quirks_give_the_predictions_of_their_run(
+    settings: tuple[str, ...], exported: Callable[..., Run]
+) -> None:
     assert_same(exported(*settings))
 
 
@@ -85,11 +89,13 @@ def test_other_parts_and_quirks_run_without_torch(settings: tuple[str, ...], exp
 def test_any_parts_together(names: tuple[str, ...], tmp_path: Path) -> None:
     encoder, attention, pooling = names
     parts = (f"model/encoder={encoder}", f"model/attention={attention}", f"model/pooling={pooling}")
-    exporting.export(classifier("model=mean", *parts, *(PRUNE if pooling == "prune" else ())), tmp_path / "onnx")
+    export_folder.write_export(
+        classifier("model=mean", *parts, *(PRUNE if pooling == "prune" else ())), tmp_path / "onnx"
+    )
     assert (tmp_path / "onnx" / "model.onnx").is_file()
 
 
-def test_the_texts_differ_to_the_models_compared(exported: Callable[..., Run]) -> None:
+def test_the_models_compared_tell_the_texts_apart(exported: Callable[..., Run]) -> None:
     for settings in (("model=structured",), OTHERS[0]):
         chances = [one.probabilities["pos"] for one in exported(*settings).predict(TEXTS)]
         assert max(chances) - min(chances) > 0.1
@@ -104,8 +110,8 @@ def test_the_graph_takes_any_batch_and_length(folder: Path) -> None:
     assert outputs["attention"] == (["batch", 1, "length"], "tensor(float)")
 
 
-def test_what_stands_beside_the_graph(folder: Path) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == sorted(exporting.FILES)
+def test_the_files_next_to_the_graph(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == sorted(export_folder.FILES)
     assert json.loads((folder / "labels.json").read_text()) == LABELS
     config = json.loads((folder / "config.json").read_text())
     assert config["sentattn"] == sentattn.__version__
@@ -134,15 +140,15 @@ def test_weights_of_half_precision_become_single(tmp_path: Path) -> None:
     assert {weight.dtype for weight in Run(tmp_path).classifier.model.parameters()} == {torch.float32}
 
 
-class Stubborn(Uniform):
-    """Weighs as it likes the sum of the states: which operators are run depends on numbers."""
+class DataDependent(Uniform):
+    """Depends on the sum of the states: which operators run depends on values."""
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         return super().forward(states_BLD if states_BLD.sum() > 0 else -states_BLD, mask_BL)
 
 
 class Recurrent(Encoder):
-    """torch's own bidirectional LSTM, as a user may write it: exported, it would have one length."""
+    """torch's bidirectional LSTM, as a user may write it: its graph would have one length."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -153,47 +159,61 @@ class Recurrent(Encoder):
         return ahead + behind
 
 
-@pytest.mark.parametrize(("slot", "part"), [("attention", Stubborn(dim=100)), ("encoder", Recurrent(100))])
-def test_what_cannot_be_exported_is_refused_by_name(slot: str, part: nn.Module, tmp_path: Path) -> None:
-    made = classifier("model=mean")
-    setattr(made.model, slot, part)
-    with pytest.raises(RunError, match="mean cannot be exported: "):
-        exporting.export(made, tmp_path / "onnx")
+@pytest.mark.parametrize(("slot", "part"), [("attention", DataDependent(dim=100)), ("encoder", Recurrent(100))])
+def test_a_model_that_cannot_be_exported_is_refused_by_name(slot: str, part: nn.Module, tmp_path: Path) -> None:
+    exported = classifier("model=mean")
+    setattr(exported.model, slot, part)
+    with pytest.raises(RunError, match="mean cannot be exported: ") as caught:
+        export_folder.write_export(exported, tmp_path / "onnx")
+    assert caught.value.faults[0].kind == "unsupported"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_graph_that_differs_is_not_written(mean: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = classifier("model=mean", "seed=1")  # other weights
 
-    def write_other(made: Classifier, path: Path, *, max_length: int | None) -> None:
+    def write_other(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
         path.write_bytes((mean.path / "onnx" / "model.onnx").read_bytes())
 
-    monkeypatch.setattr(exporting, "write_graph", write_other)
+    monkeypatch.setattr(export_folder, "write_graph", write_other)
     with pytest.raises(RunError, match=r"mean differs from the model by .*, more than 1e-04; nothing was written"):
-        exporting.export(other, tmp_path / "onnx")
+        export_folder.write_export(other, tmp_path / "onnx")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_example_prints_a_text_with_its_attention(mean: Run) -> None:
-    [prediction] = mean.predict(["The film"])
-    done = without_torch(mean.path / "onnx", "The film")
-    first, *rest = done.stdout.splitlines()
-    assert first == f"{prediction.label}: The film"
-    assert [line.split() for line in rest[-2:]] == [["The", "0.500"], ["film", "0.500"]]
+def test_the_script_prints_a_text_with_its_attention_without_torch(mean: Run) -> None:
+    [prediction] = mean.predict(["The film zzz"])
+    printed = without_torch(mean.path / "onnx", "The film zzz")
+    assert (printed.returncode, printed.stderr) == (0, "")
+    first, *rest = printed.stdout.splitlines()
+    assert first == f"{prediction.label}: The film zzz"
+    assert rest[3] == "  1 of 3 tokens are not in the vocabulary: zzz"
+    assert [line.split() for line in rest[-3:]] == [["The", "0.333"], ["film", "0.333"], ["zzz", "0.333"]]
     shares = {name: f"{100 * share:.1f}%" for name, share in prediction.probabilities.items()}
     assert dict(line.split()[::-1] for line in rest[:3]) == shares
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
-        ([], 2, "usage: python predict.py"),
-        (["--help"], 0, "usage: python predict.py"),
-        (["a", " "], 2, "no word or sign"),
-    ],
+    ("arguments", "code", "message"),
+    [([], 2, "usage: python predict.py"), (["--help"], 0, "usage: python predict.py"), (["a", " "], 2, "no word")],
 )
-def test_the_example_says_what_is_wrong(folder: Path, arguments: list[str], code: int, sentence: str) -> None:
-    done = without_torch(folder, *arguments)
-    assert done.returncode == code
-    assert sentence in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+def test_the_script_reports_what_is_wrong(
+    folder: Path,
+    arguments: list[str],
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(script, "__file__", str(folder / "predict.py"))
+    assert script.main(arguments) == code
+    assert message in "".join(capsys.readouterr())
+
+
+def test_the_script_prints_json(
+    folder: Path, mean: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "__file__", str(folder / "predict.py"))
+    assert script.main(["--json", "The film", "zzz"]) == 0
+    predictions = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [prediction["unknown"] for prediction in predictions] == [[], [0]]
