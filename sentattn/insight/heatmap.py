@@ -66,7 +66,7 @@ def _png(predictions: Sequence[Prediction]) -> tuple[bytes, str]:
 
 
 def _html(predictions: Sequence[Prediction]) -> tuple[bytes, str]:
-    from sentattn.insight.html import page
+    from sentattn.insight.page import page
 
     return page(predictions).encode(), ""
 

@@ -9,7 +9,7 @@ from example_predictions import SENTENCE, clipped, example, paired, peaked
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.insight.html import packed, page
+from sentattn.insight.page import packed, page
 from sentattn.insight.prediction import Prediction
 
 HOSTILE = "</p></script><script>alert(1)</script> <img src=x onerror='alert(2)'> \"quoted\" & $title <!-- ]]>"
