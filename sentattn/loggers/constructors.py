@@ -6,11 +6,10 @@ hash of the settings without the seed, whether the run is resumed, and the study
 
 from __future__ import annotations
 
-import csv
 import logging
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -93,7 +92,7 @@ def wandb_logger(
         project=project,
         entity=entity,
         id=run_id,
-        resume="allow" if resumed else None,
+        resumed=resumed,
         name=name,
         group=settings["group"] or f"{data}-{model}-{setting}",
         tags=list(dict.fromkeys([*label(settings).split(", "), data, *settings["tags"]])),
@@ -109,15 +108,14 @@ def csv_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guard:
     def make() -> Logger:
         from pytorch_lightning.loggers import CSVLogger
 
-        rows = _take_rows(path) if resumed and path.is_file() else []
+        if resumed:  # Lightning starts a new file, and warns of an old one
+            shutil.rmtree(path.parent, ignore_errors=True)
         logger = CSVLogger(directory, name="csv", version="", flush_logs_every_n_steps=1)
         logger.log_hyperparams(_config(**filled))
         logger.save()
-        for row in rows:
-            logger.log_metrics({name: float(value) for name, value in row.items() if value}, step=int(row["step"]))
         return logger
 
-    return _guard("CSV", make, directory=directory, location=str(path))
+    return _guard("CSV", make, directory=directory, location=str(path), resumed=resumed, replays=True)
 
 
 def tensorboard_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guard:
@@ -134,7 +132,7 @@ def tensorboard_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guar
         return logger
 
     location = f"tensorboard --logdir {directory.parent} shows it next to other runs"
-    return _guard("TensorBoard", make, directory=directory, location=location)
+    return _guard("TensorBoard", make, directory=directory, location=location, resumed=resumed)
 
 
 def mlflow_logger(
@@ -167,7 +165,7 @@ def mlflow_logger(
         logger.log_hyperparams(_config(**filled))
         return logger
 
-    return _guard("MLflow", make, directory=directory, location=address)
+    return _guard("MLflow", make, directory=directory, location=address, resumed=resumed)
 
 
 def no_logger(**filled: Any) -> None:
@@ -192,22 +190,14 @@ def require_package(node: Mapping[str, Any]) -> None:
         raise SettingError(Fault("logger", "package", message))
 
 
-def _guard(title: str, make: Any, *, directory: Path, location: str) -> Guard:
+def _guard(title: str, make: Callable[[], Logger], **arguments: Any) -> Guard:
     from sentattn.loggers.guard import Guard  # imports Lightning
 
-    return Guard(title, make, directory=directory, location=location)
+    return Guard(title, make, **arguments)
 
 
 def _config(*, settings: Mapping[str, Any], setting: str, study: str | None) -> dict[str, Any]:
     return {**settings, "setting": setting} | ({"study": study} if study else {})
-
-
-def _take_rows(path: Path) -> list[dict[str, str]]:
-    """Reads the rows of an interrupted run and removes the folder, which Lightning would empty with a warning."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    shutil.rmtree(path.parent)
-    return rows
 
 
 def _mlflow_run_id(address: str, experiment: str, name: str) -> str | None:

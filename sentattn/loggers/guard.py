@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pytorch_lightning.loggers.logger import DummyLogger, Logger
+
+from sentattn.run import METRICS
 
 T = TypeVar("T")
 
@@ -18,19 +21,36 @@ class Guard(Logger):
     A row is an epoch: Lightning hands over the metrics of validation and of training separately, and both are logged
     together, with the epoch, counted from 1, as the step. Whatever is called once the logger is off does nothing.
 
+    A resumed training repeats the epochs after its last checkpoint exactly; those that the run directory has already
+    are not logged again.
+
     Args:
         title: What the user calls it.
         make: Opens Lightning's logger. It is called by `start`.
         directory: The run directory, which has the record of the run whatever becomes of the logger.
         location: Where the user finds what was logged.
+        resumed: Whether the run continues after an interruption.
+        replays: Whether the earlier epochs of a resumed run are logged again, for a logger that starts from nothing.
     """
 
-    def __init__(self, title: str, make: Callable[[], Logger], *, directory: Path, location: str = "") -> None:
+    def __init__(
+        self,
+        title: str,
+        make: Callable[[], Logger],
+        *,
+        directory: Path,
+        location: str = "",
+        resumed: bool = False,
+        replays: bool = False,
+    ) -> None:
         super().__init__()
         self.title = title
         self.directory = directory
         self._make = make
         self._location = location
+        self._resumed = resumed
+        self._replays = replays
+        self._last_epoch = 0
         self._logger: Logger | None = None
         self._row: dict[str, float] = {}
 
@@ -38,6 +58,7 @@ class Guard(Logger):
         """Opens the logger and prints where the user finds what it logs."""
         try:
             self._logger = self._make()
+            self._continue(self._logger)
             print(f"{self.title}: {self._describe_location(self._logger)}")
         except Exception as error:
             self._switch_off(error)
@@ -79,7 +100,8 @@ class Guard(Logger):
         if any(name.startswith("train/") for name in metrics):
             row, self._row = self._row, {}
             epoch = int(row.pop("epoch")) + 1
-            self.attempt(lambda logger: self._log(logger, row, epoch), None)
+            if epoch > self._last_epoch:
+                self.attempt(lambda logger: self._log(logger, row, epoch), None)
 
     def finalize(self, status: str) -> None:
         """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""
@@ -93,6 +115,15 @@ class Guard(Logger):
         """
         self.attempt(lambda logger: self._finish(logger, summary, failed), None)
         self._logger = None
+
+    def _continue(self, logger: Logger) -> None:
+        """Learns from the run directory which epochs were logged, and replays them where that is needed."""
+        path = self.directory / METRICS
+        lines = path.read_text(encoding="utf-8").splitlines() if self._resumed and path.is_file() else []
+        for row in map(json.loads, lines):
+            self._last_epoch = int(row["epoch"])
+            if self._replays:
+                self._log(logger, {name: value for name, value in row.items() if "/" in name}, self._last_epoch)
 
     def _describe_location(self, logger: Any) -> str:
         return self._location

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,17 +44,13 @@ class LocalRun(NamedTuple):
 
     Attributes:
         directory: The run directory.
+        folder: W&B's newest folder in it, which has the whole run; those before an interruption are next to it.
         host: The server that the run was trained for; None for that of the environment.
     """
 
     directory: Path
+    folder: Path
     host: str | None
-
-    @property
-    def folders(self) -> list[Path]:
-        """W&B's folders of the run in the order of time: one, and another for each time that it was resumed."""
-        folders = [path for path in (self.directory / "wandb").glob("*run-*-*") if path.is_dir()]
-        return sorted(folders, key=lambda path: path.name.removeprefix("offline-"))
 
 
 def marker(folder: Path) -> Path:
@@ -83,7 +79,7 @@ def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
     """Returns the runs in folders of which W&B keeps files, each once."""
     paths = sorted(path.parent for folder in folders for name in (record.CONFIG, STUDY) for path in folder.rglob(name))
     unique = {path.resolve(): path for path in paths}.values()
-    return [run for path in unique if (run := LocalRun(path, _host(path))).folders]
+    return [LocalRun(path, folder, _host(path)) for path in unique if (folder := _newest_folder(path / "wandb"))]
 
 
 def upload(run: LocalRun, *, minutes: float) -> str:
@@ -99,26 +95,24 @@ def upload(run: LocalRun, *, minutes: float) -> str:
     Raises:
         NotUploaded: With the reason.
     """
-    if any(next(folder.glob("run-*.wandb"), None) is None for folder in run.folders):
-        raise NotUploaded("not_found", f"a folder in {run.directory / 'wandb'} has no file of W&B's")
-    folders = _pending(run.folders)
-    if not folders:
+    if not any(run.folder.glob("run-*.wandb")):
+        raise NotUploaded("not_found", f"{run.folder} has no file of W&B's")
+    if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
         return "uploaded before"
     if not has_key(run.host):
         raise NotUploaded("missing", "no key is configured; `wandb login` asks for one and stores it")
     environment = _environment(run)
     if error := find_connection_error(environment["WANDB_BASE_URL"]):  # W&B would try again for days
         raise NotUploaded("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")
-    command = [sys.executable, "-m", "wandb", "sync", "--include-online", *map(str, folders)]
+    command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(run.folder)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 * minutes)
     except subprocess.TimeoutExpired:
         raise NotUploaded("network", f"it did not end within {minutes:g} minutes; minutes= allows more") from None
     output = f"{done.stdout}\n{done.stderr}"
-    for folder in folders:
-        if not _is_synced(folder):
-            raise NotUploaded("failed", _reason(output))
-        marker(folder).unlink(missing_ok=True)
+    if not _is_synced(run.folder):
+        raise NotUploaded("failed", _reason(output))
+    marker(run.folder).unlink(missing_ok=True)
     address = _ADDRESS.findall(output)
     return f"uploaded to {address[-1]}" if address else "uploaded"
 
@@ -128,11 +122,10 @@ def _is_synced(folder: Path) -> bool:
     return any(folder.glob("run-*.wandb.synced"))
 
 
-def _pending(folders: Sequence[Path]) -> list[Path]:
-    """Returns the folders after the last one that was uploaded."""
-    synced = [place for place, folder in enumerate(folders, start=1) if _is_synced(folder)]
-    later = folders[max(synced, default=0) :]
-    return [folder for folder in later if folder.name.startswith("offline-") or marker(folder).is_file()]
+def _newest_folder(folder: Path) -> Path | None:
+    """Returns W&B's folder of the last time that the run was trained; their names begin with the time."""
+    folders = [path for path in folder.glob("*run-*-*") if path.is_dir()]
+    return max(folders, key=lambda path: path.name.removeprefix("offline-"), default=None)
 
 
 def _host(directory: Path) -> str | None:

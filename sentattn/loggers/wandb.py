@@ -27,12 +27,14 @@ class WandbGuard(Guard):
 
     Online where a key is configured, else offline at once, without a question and without waiting. W&B's step is the
     epoch, so a row there is an epoch; the summary has the values of the best epoch. A resumed run continues under its
-    id; offline it writes a further file of the same id, and an upload sends all of them in order.
+    id. Offline it writes a further file of that id, in which the earlier epochs are repeated, because a process that
+    was killed leaves an unreadable one behind; the last file is the one that is uploaded.
 
     Args:
         directory: The run directory; W&B's files go to `wandb/` in it.
         mode: `auto`, `online` or `offline`; the environment's `WANDB_MODE` overrides `auto`.
         host: Address of W&B's server; None is `WANDB_BASE_URL` or W&B's own.
+        resumed: Whether the run continues after an interruption.
         axes: The metric that is the x-axis of each group of metrics, by the group's name.
         examples: Validation rows whose attention is drawn after each epoch.
         texts: Texts whose attention is drawn after each epoch.
@@ -46,20 +48,21 @@ class WandbGuard(Guard):
         directory: Path,
         mode: Literal["auto", "online", "offline"],
         host: str | None,
+        resumed: bool,
         axes: Mapping[str, str],
         examples: int = 0,
         texts: Sequence[str] = (),
         table: int = 0,
         **run: Any,
     ) -> None:
-        super().__init__("W&B", self._open, directory=directory)
+        super().__init__("W&B", self._open, directory=directory, resumed=resumed, replays=True)
         self.examples = examples
         self.texts = tuple(texts)
         self.table = table
         self._mode = mode
         self._host = host
         self._axes = axes
-        self._init = {"dir": str(directory), "reinit": "create_new", **run}
+        self._init = {"dir": str(directory), "reinit": "create_new", "resume": "allow" if resumed else None, **run}
 
     def log_media(self, make: Callable[[], Mapping[str, Any]], *, epoch: int, during_epoch: bool = False) -> None:
         """Logs pictures or tables.

@@ -29,8 +29,11 @@ def open_logger(directory: Path, name: str, *extra: str, resumed: bool = False) 
 
 
 def log(logger: Guard, *epochs: int) -> None:
-    """Logs epochs as Lightning does: validation, then training."""
+    """Logs epochs as Lightning does: validation, then training; the record has a line of each."""
     for epoch in epochs:
+        with (logger.directory / "metrics.jsonl").open("a") as file:
+            row = {"epoch": epoch, "val/accuracy": epoch / 10, "train/loss": 1 / epoch, "train_seconds": 3.0}
+            file.write(json.dumps(row) + "\n")
         logger.log_metrics({"val/accuracy": epoch / 10, "epoch": epoch - 1}, step=99)
         logger.log_metrics({"train/loss": 1 / epoch, "epoch": epoch - 1}, step=99)
 
@@ -49,7 +52,8 @@ def curve(directory: Path, name: str, metric: str = "train/loss") -> list[tuple[
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(f"sqlite:///{directory / 'mlflow.db'}")
-    [run] = client.search_runs([client.get_experiment_by_name("sentattn").experiment_id])
+    [run] = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
+    assert (run.info.run_name, run.info.status, run.data.params["seed"]) == (directory.name, "FINISHED", "0")
     return [(one.step, one.value) for one in client.get_metric_history(run.info.run_id, metric)]
 
 
@@ -74,11 +78,12 @@ def test_csv_of_a_training_has_a_line_an_epoch_and_the_settings(tmp_path: Path) 
 def test_a_resumed_run_has_each_epoch_once_and_the_test_at_the_best_epoch(
     tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    first = open_logger(tmp_path, name)
+    extra = ["logger.experiment=mine"] if name == "mlflow" else []
+    first = open_logger(tmp_path, name, *extra)
     log(first, 1, 2)
     first.finish({"best_epoch": None}, failed=True)
-    second = open_logger(tmp_path, name, resumed=True)
-    log(second, 3)
+    second = open_logger(tmp_path, name, *extra, resumed=True)
+    log(second, 2, 3)  # the second epoch is trained again
     second.finish(SUMMARY)
     assert curve(tmp_path, name) == [(epoch, pytest.approx(1 / epoch)) for epoch in (1, 2, 3)]
     assert curve(tmp_path, name, "val/accuracy") == [(epoch, pytest.approx(epoch / 10)) for epoch in (1, 2, 3)]
@@ -100,15 +105,6 @@ def test_tensorboard_has_the_settings(tmp_path: Path) -> None:
     written = yaml.safe_load(text.removeprefix("```yaml\n").removesuffix("```"))
     assert written == compose(tiny("logger=tensorboard"))
     assert (tmp_path / "tensorboard" / "hparams.yaml").is_file()
-
-
-def test_mlflow_has_the_settings_and_the_experiment(tmp_path: Path) -> None:
-    from mlflow.tracking import MlflowClient
-
-    open_logger(tmp_path, "mlflow", "logger.experiment=mine").finish(SUMMARY)
-    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    [run] = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
-    assert (run.info.run_name, run.info.status, run.data.params["seed"]) == (tmp_path.name, "FINISHED", "0")
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])

@@ -160,7 +160,7 @@ def study_guard(
         project=logger["project"],
         entity=logger["entity"],
         id=f"{plan.study}-{started:%y%m%d%H%M%S}",
-        resume="allow" if resumed else None,
+        resumed=resumed,
         name=plan.study,
         group=plan.study,
         tags=[settings["model"]["name"], settings["data"]["name"], *settings["tags"]],
