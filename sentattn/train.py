@@ -84,7 +84,7 @@ def _run(arguments: list[str]) -> None:
         command_line.show(request.settings)
     tables.check(request.settings["data"])
     if request.check:
-        from sentattn.training.forecast.estimate import check
+        from sentattn.training.dry_run import check
 
         check(request.settings, seeds=request.seeds)
     else:

@@ -1,1 +1,0 @@
-"""What to expect of a training before it begins: shapes, memory and time."""
