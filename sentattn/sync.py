@@ -36,34 +36,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     values = command_line.raw_arguments(arguments, KEYS, positional="folders")
     folders = [Path(folder) for folder in values["folders"]] or [Path(values.get("output_dir", "outputs"))]
-    if missing := [folder for folder in folders if not folder.is_dir()]:
-        raise RunError(
-            *(
-                Fault(str(folder), "not_found", f"{folder} is no folder; give run directories, or output_dir=FOLDER.")
-                for folder in missing
-            )
-        )
+    advice = "give run directories, or output_dir=FOLDER"
+    missing = [folder for folder in folders if not folder.is_dir()]
+    if missing:
+        raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder; {advice}.") for path in missing))
 
-    from sentattn.loggers.upload import NotUploaded, find_runs, upload
+    from sentattn.loggers.upload import find_runs, upload
 
     runs = find_runs(folders)
     if not runs:
         print(f"No run of W&B in {', '.join(map(str, folders))}: there is nothing to upload.")
         return
-    failed: dict[tuple[str, str], list[Path]] = {}
+    failed: dict[Fault, list[Path]] = {}
     for run in runs:
         try:
             print(f"{run.directory}: {upload(run, minutes=values.get('minutes', 10.0))}", flush=True)
-        except NotUploaded as error:
-            failed.setdefault((error.kind, str(error)), []).append(run.directory)
+        except RunError as error:
+            failed.setdefault(error.faults[0], []).append(run.directory)
     if failed:
-        raise RunError(*(Fault("", kind, _describe(paths, reason)) for (kind, reason), paths in failed.items()))
+        raise RunError(*(_describe(fault, paths) for fault, paths in failed.items()))
 
 
-def _describe(paths: Sequence[Path], reason: str) -> str:
-    if len(paths) == 1:
-        return f"{paths[0]} was not uploaded: {reason}."
-    return f"{len(paths)} runs were not uploaded ({paths[0]} and others): {reason}."
+def _describe(fault: Fault, paths: Sequence[Path]) -> Fault:
+    """Returns one fault for all runs with the same reason."""
+    runs = f"{paths[0]} was" if len(paths) == 1 else f"{len(paths)} runs were"
+    others = f" ({paths[0]} and others)" if len(paths) > 1 else ""
+    return Fault(str(paths[0]), fault.kind, f"{runs} not uploaded{others}: {fault.message}.")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sentattn import run as record
-from sentattn.errors import RunError
+from sentattn.errors import Fault, RunError
 
 ANSWER_SECONDS = 10.0
 STUDY = "study.db"
@@ -24,19 +24,6 @@ STUDY = "study.db"
 
 _ADDRESS = re.compile(r"https?://\S+/runs/\S+")
 _PREFIX = re.compile(r"^(?:wandb:\s*)?(?:ERROR\s*)?(?:\[[^\]]*\]\s*)?")
-
-
-class NotUploaded(Exception):  # noqa: N818 - an outcome of one run, next to those that were uploaded
-    """A run that was not uploaded.
-
-    Args:
-        kind: The kind of fault.
-        reason: The reason in words.
-    """
-
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(reason)
-        self.kind = kind
 
 
 class LocalRun(NamedTuple):
@@ -93,28 +80,32 @@ def upload(run: LocalRun, *, minutes: float) -> str:
         The outcome in words, such as the run's address.
 
     Raises:
-        NotUploaded: With the reason.
+        RunError: With the reason as the message of a fault.
     """
     if not any(run.folder.glob("run-*.wandb")):
-        raise NotUploaded("not_found", f"{run.folder} has no file of W&B's")
+        raise _not_uploaded("not_found", f"{run.folder} has no file of W&B's")
     if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
         return "uploaded before"
     if not has_key(run.host):
-        raise NotUploaded("missing", "no key is configured; `wandb login` asks for one and stores it")
+        raise _not_uploaded("missing", "no key is configured; `wandb login` asks for one and stores it")
     environment = _environment(run)
     if error := find_connection_error(environment["WANDB_BASE_URL"]):  # W&B would try again for days
-        raise NotUploaded("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")
+        raise _not_uploaded("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")
     command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(run.folder)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 * minutes)
     except subprocess.TimeoutExpired:
-        raise NotUploaded("network", f"it did not end within {minutes:g} minutes; minutes= allows more") from None
+        raise _not_uploaded("network", f"it did not end within {minutes:g} minutes; minutes= allows more") from None
     output = f"{done.stdout}\n{done.stderr}"
     if not _is_synced(run.folder):
-        raise NotUploaded("failed", _reason(output))
+        raise _not_uploaded("failed", _reason(output))
     marker(run.folder).unlink(missing_ok=True)
     address = _ADDRESS.findall(output)
     return f"uploaded to {address[-1]}" if address else "uploaded"
+
+
+def _not_uploaded(kind: str, reason: str) -> RunError:
+    return RunError(Fault("", kind, reason))
 
 
 def _is_synced(folder: Path) -> bool:
@@ -147,16 +138,12 @@ def _address(host: str | None) -> str:
 
 
 def _environment(run: LocalRun) -> dict[str, str]:
-    changed = {
-        "WANDB_BASE_URL": _address(run.host),
-        "WANDB_ERROR_REPORTING": "false",
-        "WANDB_MODE": "online",
-        "WANDB_DIR": str(run.directory),  # where it writes its log, which otherwise goes to the working folder
-    }
-    # With these the command would share W&B's process of this program, and print nothing.
-    return {
-        name: value for name, value in os.environ.items() if name not in ("WANDB_SILENT", "WANDB_SERVICE")
-    } | changed
+    environment = dict(os.environ)
+    for name in ("WANDB_SILENT", "WANDB_SERVICE"):  # these would join W&B's process of this program, and print nothing
+        environment.pop(name, None)
+    environment |= {"WANDB_BASE_URL": _address(run.host), "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
+    environment["WANDB_DIR"] = str(run.directory)  # for W&B's log, which otherwise goes to the working folder
+    return environment
 
 
 @cache

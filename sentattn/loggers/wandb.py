@@ -75,14 +75,6 @@ class WandbGuard(Guard):
         step = {"step": epoch} if during_epoch else {}
         self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}, **step), None)
 
-    def log_config(self, values: Mapping[str, Any]) -> None:
-        """Adds values to the top of the run's config, where W&B's panels find them by their names."""
-        self.attempt(lambda logger: logger.experiment.config.update(dict(values), allow_val_change=True), None)
-
-    def add_tag(self, tag: str) -> None:
-        """Adds a tag to the run."""
-        self.attempt(lambda logger: _add_tag(logger.experiment, tag), None)
-
     def _open(self) -> WandbLogger:
         # W&B reports its own errors to its makers, and would make every program wait for that at its end.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -164,17 +156,17 @@ class TrialCallback(Callback):
         self._values = values
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if isinstance(trainer.logger, WandbGuard):
-            trainer.logger.log_config(self._values)
+        values = dict(self._values)
+        self._attempt(trainer, lambda run: run.config.update(values, allow_val_change=True))
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        tag = "pruned" if isinstance(exception, Pruned) else "failed"
+        self._attempt(trainer, lambda run: setattr(run, "tags", (*(run.tags or ()), tag)))
+
+    def _attempt(self, trainer: Trainer, action: Callable[[Any], None]) -> None:
         if isinstance(trainer.logger, WandbGuard):
-            trainer.logger.add_tag("pruned" if isinstance(exception, Pruned) else "failed")
+            trainer.logger.attempt(lambda logger: action(logger.experiment), None)
 
 
 def _folder(run: wandb.Run) -> Path:
     return Path(run.dir).parent
-
-
-def _add_tag(run: wandb.Run, tag: str) -> None:
-    run.tags = (*(run.tags or ()), tag)

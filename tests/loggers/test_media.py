@@ -18,14 +18,21 @@ from sentattn.run import Run
 from sentattn.training.fit import fit
 
 
-@pytest.mark.parametrize("model", [["model=structured"], ["model=relation", "model.attention.hidden=4"]])
+@pytest.mark.parametrize(
+    "model",
+    [
+        ["model=structured", "model.encoder.hidden=4", "model.attention.hidden=5"],
+        ["model=relation", "model.attention.hidden=4"],
+    ],
+)
 def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: list[str]) -> None:
     shared = [setting for setting in tiny() if not setting.startswith(("model.", "logger"))]
 
     def run(name: str, *settings: str) -> Run:
         return fit([*shared, *model, "model.embedding.size=8", f"output_dir={tmp_path / name}", *settings])
 
-    with_it, without = run("with", "logger=wandb", "logger.texts=[A fine film.]"), run("without", "logger=none")
+    drawn = ["logger=wandb", "logger.examples=1", "logger.texts=[A fine film.]"]
+    with_it, without = run("with", *drawn), run("without", "logger=none")
     for name in ("model/model.safetensors", "predictions.parquet"):
         assert (with_it.path / name).read_bytes() == (without.path / name).read_bytes()
     assert _steady(with_it) == _steady(without)
