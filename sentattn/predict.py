@@ -1,20 +1,25 @@
-"""Read texts with a trained model: label, probabilities, and what it attended to.
+"""Predict texts with a trained model: label, probabilities, attention.
 
 usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FILE] [format=json]
        python -m sentattn.predict run=DIR input=FILE [output=FILE] [plot=FILE] [format=json]
 
-  run         run directory, or `latest`; it may also stand without a key
+  run         run directory, or `latest`; it may also be typed without a key
   text        a text, taken as it was typed
-  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .jsonl or .parquet
+  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .jsonl or .parquet; `-` reads lines of text
+              from the standard input
   column      the table's column of texts; default that of the table that the run was trained on, or `text`
-  output      file for the predictions: .jsonl (with attention), .csv or .tsv
+  output      file for the predictions: .jsonl (with attention), .csv or .tsv. It has all columns and all rows of the
+              input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
+              column, the new one begins with predicted_. A row without a text has an empty prediction, and the
+              reason is in error
   plot        picture of the attention: .png, or .html to open in a browser (of a file: its first 50 texts,
               with pairs its first 10)
-  format      text (default) or json, one object a line
+  format      text (default) or json, one object a line; its `unknown` lists the indices of the tokens that are not in
+              the model's vocabulary
   pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
-              on both axes (plot=), as lists of rows (json) or as the heaviest ones (text); default true
+              on both axes (plot=), as lists of rows (json) or as the largest ones (text); default true
               for text=, false for input=, since they grow with the square of the length
-  batch_size  texts read at once; default 64 (with pairs one at a time)
+  batch_size  texts in a batch; default 64 (with pairs 1)
   trust       trust=true loads a run with classes of your own: it can run any code that the run names
 
 Examples:
@@ -22,23 +27,24 @@ Examples:
   python -m sentattn.predict run=latest text="Slow at first, but wonderful." plot=attention.png
   python -m sentattn.predict run=latest input=reviews.csv column=review output=labels.csv
   python -m sentattn.predict run=latest input=reviews.csv output=pairs.jsonl pairs=true
+  cat reviews.txt | python -m sentattn.predict run=latest input=-
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line, types
-from sentattn.errors import RunError, SettingError, UserError
+from sentattn.errors import DataError, Fault, RunError, SettingError, UserError
 
 if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
+    from sentattn.text_files import Row
 
 KEYS = {
     "run": "str",
@@ -52,8 +58,48 @@ KEYS = {
     "batch_size": "Count",
     "trust": "bool",
 }
-MOST_PLOTTED, MOST_PLOTTED_WITH_PAIRS = 50, 10
-FEW = 5
+MAX_PLOTTED, MAX_PLOTTED_WITH_PAIRS = 50, 10
+MAX_PLACES = 5
+
+
+@dataclass
+class Summary:
+    """Counts of the rows of a file, and the predictions to draw."""
+
+    max_plotted: int
+    plotted: list[Prediction] = field(default_factory=list)
+    predictions: int = 0
+    without_text: list[str] = field(default_factory=list)
+    tokens: int = 0
+    unknown: int = 0
+
+    def count(self, rows: Iterable[Row], source: str) -> Iterator[Row]:
+        """Yields rows, counting them.
+
+        Raises:
+            DataError: At the end, if none has a text.
+        """
+        for row in rows:
+            if (prediction := row.prediction) is None:
+                self.without_text.append(row.where)
+            else:
+                self.predictions += 1
+                self.tokens += len(prediction.tokens)
+                self.unknown += len(prediction.unknown)
+                if len(self.plotted) < self.max_plotted:
+                    self.plotted.append(prediction)
+            yield row
+        if not self.predictions:
+            raise DataError(Fault("input", "missing", f"input={source} holds no text."))
+
+    def notes(self) -> Iterator[str]:
+        """Yields what the user should know about the rows of a file."""
+        if places := self.without_text:
+            more = f" and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else ""
+            listed = ", ".join(places[:MAX_PLACES])
+            yield f"rows without a text: {len(places):,} ({listed}{more}); their predictions are empty"
+        if self.unknown:
+            yield f"{self.unknown:,} of {self.tokens:,} tokens are not in the model's vocabulary"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,103 +109,110 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> None:
     arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
-    given = command_line.raw_arguments(arguments, KEYS, required=["run"])
-    _require_sense(given)
+    settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
+    _check(settings)
 
     from sentattn.run import find
 
-    record = find(given["run"], trust=given.get("trust", False))
-    classifier = record.classifier
-    column = given.get("column") or record.settings.get("data", {}).get("text", "text")
-    left_out: list[str] = []
-    pairs = given.get("pairs", "text" in given and _has_place_for_pairs(given))
-    texts = _texts(given, column, left_out.append)
-    predictions = classifier.stream(texts, batch_size=given.get("batch_size", 64), pairs=pairs)
-    if given.get("pairs"):
-        predictions = _with_pairs(predictions, classifier.model.name)
-    plotted: list[Prediction] = []
-    if "plot" in given:
-        plotted = list(islice(predictions, MOST_PLOTTED_WITH_PAIRS if pairs else MOST_PLOTTED))
-        predictions = _chain(plotted, predictions)
-    if "output" in given:
+    run = find(settings["run"], trust=settings.get("trust", False))
+    classifier = run.classifier
+
+    from sentattn.text_files import COLUMN, Row, column_names, predict_rows
+
+    source = settings.get("input", "")
+    column = settings.get("column") or run.settings.get("data", {}).get("text") or COLUMN
+    rows = _rows(source, column) if source else iter([Row("text", {COLUMN: settings["text"]}, settings["text"])])
+    columns = column_names(source, column=column) if source else [COLUMN]
+    pairs = settings.get("pairs", not source and _shows_pairs(settings))
+    summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
+
+    def predict(texts: Iterator[str]) -> Iterator[Prediction]:
+        predictions = classifier.stream(texts, batch_size=settings.get("batch_size", 64), pairs=pairs)
+        return _with_pairs(predictions, classifier.model.name) if settings.get("pairs") else predictions
+
+    rows = summary.count(predict_rows(rows, predict), source)
+    if "output" in settings:
         from sentattn.text_files import write_predictions
 
-        count = write_predictions(Path(given["output"]), predictions)
-        print(f"{count:,} predictions in {given['output']}")
+        write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
+        print(f"{summary.predictions:,} predictions in {settings['output']}")
     else:
-        _print(predictions, given)
-    if left_out:
-        print(_left_out(left_out), file=sys.stderr)
-    if "plot" in given:
+        _print(rows, columns, settings)
+    for note in summary.notes() if source else ():
+        print(note, file=sys.stderr)
+    if "plot" in settings:
         from sentattn.insight import heatmap
 
-        heatmap.save(plotted, Path(given["plot"]))
-        print(f"picture in {given['plot']}", file=sys.stderr)
+        note = heatmap.save(summary.plotted, Path(settings["plot"]))
+        print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
-def _require_sense(given: Mapping[str, Any]) -> None:
-    """Refuses what does not go together, all at once and before anything is loaded.
+def _check(settings: Mapping[str, Any]) -> None:
+    """Checks which settings go together, before anything is loaded.
 
     Raises:
         SettingError: With all faults.
     """
     faults = []
-    if ("text" in given) == ("input" in given):
-        both = "text= and input= are both given; leave one out." if "text" in given else ""
-        faults.append(both or 'Nothing to read: type text="..." or input=FILE.')
-    if "text" in given and not given["text"].strip():
-        faults.append("text= is empty; type what is to be read.")
-    if "column" in given and ("input" not in given or Path(given["input"]).suffix == ".txt"):
-        faults.append(f"column={given['column']} has no effect without input=TABLE; leave it out.")
-    if "output" in given and "format" in given:
-        faults.append(f"format={given['format']} has no effect on output={given['output']}; the ending decides there.")
-    if "pairs" in given and not _has_place_for_pairs(given):
-        faults.append(
-            f"pairs={types.given(given['pairs'])} has no effect here; what shows pairs: text=... on the terminal,"
+    if "text" in settings and "input" in settings:
+        faults.append(Fault("input", "conflict", "text= and input= exclude one another; leave one out."))
+    if "text" not in settings and "input" not in settings:
+        faults.append(Fault("text", "missing", 'There is nothing to predict: type text="..." or input=FILE.'))
+    if "text" in settings and not settings["text"].strip():
+        faults.append(Fault("text", "missing", "text= is empty; type the text to predict."))
+    if "column" in settings and Path(settings.get("input", "-")).suffix in ("", ".txt"):
+        message = f"column={settings['column']} has no effect without input=TABLE; leave it out."
+        faults.append(Fault("column", "no_effect", message))
+    if "output" in settings and "format" in settings:
+        message = f"format={settings['format']} has no effect on output={settings['output']}, whose ending decides."
+        faults.append(Fault("format", "no_effect", message))
+    if "pairs" in settings and not _shows_pairs(settings):
+        message = (
+            f"pairs={types.given(settings['pairs'])} has no effect here; pairs are shown by text=... on the terminal,"
             " format=json, plot=FILE and output=FILE.jsonl."
         )
-    elif given.get("pairs") and "batch_size" in given:
-        faults.append(
-            f"batch_size={given['batch_size']} has no effect with pairs=true, which reads one text at a time; "
-            "leave one out."
-        )
-    if "plot" in given:
+        faults.append(Fault("pairs", "no_effect", message))
+    elif settings.get("pairs") and "batch_size" in settings:
+        message = f"batch_size={settings['batch_size']} has no effect with pairs=true: a batch is one text then."
+        faults.append(Fault("batch_size", "no_effect", message))
+    if "plot" in settings:
         from sentattn.insight import heatmap
 
         try:
-            heatmap.require_format(Path(given["plot"]))
+            heatmap.require_format(Path(settings["plot"]))
         except UserError as error:
-            faults += error.messages
+            faults += error.faults
     if faults:
         raise SettingError(*faults)
 
 
-def _has_place_for_pairs(given: Mapping[str, Any]) -> bool:
-    """Whether anything that is shown or written can hold token-to-token weights."""
-    if "plot" in given:
+def _shows_pairs(settings: Mapping[str, Any]) -> bool:
+    """Whether the output has a place for token-to-token weights."""
+    if "plot" in settings:
         return True
-    if "output" in given:
-        return Path(given["output"]).suffix == ".jsonl"
-    return "text" in given or given.get("format") == "json"
+    if "output" in settings:
+        return Path(settings["output"]).suffix == ".jsonl"
+    return "text" in settings or settings.get("format") == "json"
 
 
 def _with_pairs(predictions: Iterable[Prediction], model: str) -> Iterator[Prediction]:
     """Yields predictions that have pairs.
 
     Raises:
-        RunError: At the first one, if the model has none; the sentence names the models that have.
+        RunError: If the model has none; the message names the models that have them.
     """
     for prediction in predictions:
         if prediction.pairs is None:
-            raise RunError(
+            message = (
                 f"pairs=true: the model {model} has no token-to-token weights; those that have them are "
                 f"{', '.join(_models_with_pairs())}. Leave pairs= out, or name a run of one of these."
             )
+            raise RunError(Fault("pairs", "unsupported", message))
         yield prediction
 
 
 def _models_with_pairs() -> list[str]:
-    """Returns the variants that have token-to-token weights: each is asked for those of a text of one token."""
+    """Returns the variants that give token-to-token weights for a text of one token."""
     import torch
 
     from sentattn.build import build_model
@@ -167,51 +220,40 @@ def _models_with_pairs() -> list[str]:
     from sentattn.config.groups import Choices
 
     tokens_BL = torch.zeros(1, 1, dtype=torch.int64)
-    found = []
+    names = []
     for name in Choices.of().names("model"):
         model = build_model(compose([f"model={name}"])["model"], num_embeddings=2, classes=2).eval()
         if model(tokens_BL, tokens_BL == 0, pairs=True).attended.pairs_BHLL is not None:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
-def _texts(given: Mapping[str, Any], column: str, left_out: Callable[[str], None]) -> Iterator[str]:
-    """Yields the texts asked for, showing progress on a file; tells of rows without one."""
-    if "text" in given:
-        yield given["text"]
-        return
+def _rows(source: str, column: str) -> Iterator[Row]:
+    """Yields the rows of a file, showing progress."""
     from sentattn.progress import Progress
-    from sentattn.text_files import read_texts
+    from sentattn.text_files import read_rows
 
-    texts = read_texts(Path(given["input"]), column=column, left_out=left_out)
     with Progress() as progress:
-        for number, text in enumerate(texts, start=1):
-            yield text
+        for number, row in enumerate(read_rows(source, column=column), start=1):
+            yield row
             progress("reading", number, None)
 
 
-def _left_out(places: Sequence[str]) -> str:
-    more = f" and {len(places) - FEW:,} more" if len(places) > FEW else ""
-    return f"left out rows without a text: {len(places):,} ({', '.join(places[:FEW])}{more})"
-
-
-def _chain(first: list[Prediction], rest: Iterable[Prediction]) -> Iterator[Prediction]:
-    yield from first
-    yield from rest
-
-
-def _print(predictions: Iterable[Prediction], given: Mapping[str, Any]) -> None:
-    """Prints a text with its attention, texts of a file in one line each, or JSON."""
+def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Prints a text with its attention, rows of a file in one line each, or JSON."""
     from sentattn.insight import terminal
+    from sentattn.text_files import NO_TEXT, json_line
 
-    for prediction in predictions:
-        if given.get("format") == "json":
-            print(json.dumps(prediction.to_json(), ensure_ascii=False))
-        elif "input" in given:
-            print(terminal.line(prediction))
+    for row in rows:
+        if settings.get("format") == "json":
+            print(json_line(row, columns))
+        elif row.prediction is None:
+            print(f"({row.where}: {NO_TEXT})")
+        elif "input" in settings:
+            print(terminal.line(row.prediction))
         else:
             color = sys.stdout.isatty()
-            print(terminal.render(prediction, color=color, width=shutil.get_terminal_size().columns))
+            print(terminal.render(row.prediction, color=color, width=shutil.get_terminal_size().columns))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Files of texts in, files of predictions out; both are streamed."""
+"""Files of texts in, files of predictions out, row by row."""
 
 from __future__ import annotations
 
@@ -6,113 +6,214 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from sentattn.data.tables import records, require_table, text_of
 from sentattn.data.text import LINE_BREAK
 from sentattn.data.text_tables import text_lines
-from sentattn.errors import DataError, RunError
+from sentattn.errors import DataError, Fault, RunError
 
 if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
 
 COLUMN = "text"
+STDIN = "-"
 TEXT = ".txt"
+JSON = (".jsonl", ".ndjson", ".json")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+OUTPUTS = (".jsonl", *DELIMITERS)
+NO_TEXT = "no text"
+HINT = "Name the column of texts with column=NAME."
 
 
-def read_texts(path: Path, *, column: str = COLUMN, left_out: Callable[[str], None]) -> Iterator[str]:
-    """Yields the texts of a file in its order.
+class Row(NamedTuple):
+    """A row of the input.
 
-    A `.txt` file holds one text a line; a table (CSV, TSV, JSON lines, parquet) has a column of texts. Rows of a table
-    without a text are left out.
+    Attributes:
+        where: Its line or row, such as `line 17`.
+        values: Its values by column.
+        text: The text to predict; empty where the row has none.
+        prediction: Its prediction; None before it is predicted and where it has no text.
+    """
+
+    where: str
+    values: dict[str, Any]
+    text: str
+    prediction: Prediction | None = None
+
+
+def is_lines(source: str) -> bool:
+    """Whether a source has one text a line and no columns."""
+    return source == STDIN or Path(source).suffix == TEXT
+
+
+def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
+    """Yields the rows of a file in its order, those without a text too.
+
+    A `.txt` file and the standard input hold one text a line; a table (CSV, TSV, JSON lines, parquet) has a column
+    of texts. Empty lines of a table are skipped.
 
     Args:
-        path: The file.
-        column: The column of texts, for a table.
-        left_out: Is told where a row stands that is left out, such as `line 17`.
+        source: The file, or `-` for the standard input.
+        column: The column of texts of a table.
 
     Raises:
-        DataError: If the file cannot be read or holds no text, or a line of a `.txt` file is empty; the sentence
-            names file and line.
+        DataError: If the file cannot be read; the message names file and line.
     """
+    path = Path(source)
+    if is_lines(source):
+        if source != STDIN:
+            require_table(path, "input", also=(TEXT,))
+        try:
+            with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
+                name = "standard input" if source == STDIN else source
+                for number, line in enumerate(text_lines(stream, name), start=1):
+                    text = line.rstrip("\r\n")
+                    yield Row(f"line {number}", {COLUMN: text}, "" if _is_blank(text) else text)
+        except OSError as error:
+            raise DataError(
+                Fault("input", "unreadable", f"input={source} cannot be read: {error.strerror}.")
+            ) from error
+        return
     require_table(path, "input", also=(TEXT,))
-    texts = _lines(path) if path.suffix == TEXT else _column(path, column, left_out)
-    first = next(texts, None)
-    if first is None:
-        raise DataError(f"input={path} holds no text.")
-    yield first
-    yield from texts
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(text_lines(file, str(path)), start=1):
-                if _is_blank(line):
-                    raise DataError(f"{path}, line {number}: the text is empty; remove the line or fill it.")
-                yield line.rstrip("\r\n")
-    except OSError as error:
-        raise DataError(f"input={path} cannot be read: {error.strerror}.") from error
-
-
-def _column(path: Path, column: str, left_out: Callable[[str], None]) -> Iterator[str]:
-    for record in records(path, [column], "Name the column of texts with column=NAME."):
+    for record in records(path, [column], HINT, keep_others=True):
         text = text_of(record, column, path)
-        if _is_blank(text):
-            left_out(record.where)
-        else:
-            yield text
+        yield Row(record.where, record.values, "" if _is_blank(text) else text)
+
+
+def column_names(source: str, *, column: str = COLUMN) -> list[str]:
+    """Returns the columns of the input in their order: those of any row, since objects of JSON lines may differ.
+
+    Raises:
+        DataError: As `read_rows`.
+    """
+    if is_lines(source):
+        return [COLUMN]
+    rows = read_rows(source, column=column)
+    if not {*JSON} & {*Path(source).suffixes}:
+        return list(next((row.values for row in rows), {column: ""}))
+    return list(dict.fromkeys(name for row in rows for name in row.values))
 
 
 def _is_blank(text: str) -> bool:
-    """Whether a text holds no token, HTML breaks being spaces."""
+    """Whether a text holds no token; HTML line breaks are spaces."""
     return not re.sub(LINE_BREAK, " ", text).strip()
 
 
-def write_predictions(path: Path, predictions: Iterable[Prediction]) -> int:
-    """Writes a file of predictions at once or not at all, and returns how many there are.
+def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterator[Prediction]]) -> Iterator[Row]:
+    """Yields all rows in their order, those that have a text with its prediction.
 
-    A `.jsonl` file holds everything, attention included; `.csv` and `.tsv` hold text, label and
-    probabilities.
+    Args:
+        rows: The rows.
+        predict: Predicts a stream of texts in their order; it may read ahead.
+    """
+    waiting: deque[Row] = deque()
+
+    def texts() -> Iterator[str]:
+        for row in rows:
+            waiting.append(row)
+            if row.text:
+                yield row.text
+
+    for prediction in predict(texts()):
+        while not waiting[0].text:
+            yield waiting.popleft()
+        yield waiting.popleft()._replace(prediction=prediction)
+    yield from waiting
+
+
+def to_json(row: Row, columns: Sequence[str]) -> dict[str, Any]:
+    """Returns a row as an object: its columns, then the prediction as `Prediction.to_json` has it.
+
+    Args:
+        row: The row with its prediction.
+        columns: The columns of the input. A key of the prediction that is one of them begins with `predicted_`; a
+            column `text` replaces the prediction's.
+    """
+    if row.prediction is None:
+        fields: dict[str, Any] = {"text": "", "label": None, "error": NO_TEXT}
+    else:
+        fields = row.prediction.to_json()
+    if "text" in columns:
+        del fields["text"]
+    return row.values | {_free(key, columns): value for key, value in fields.items()}
+
+
+def _free(name: str, columns: Sequence[str]) -> str:
+    """Returns a name for a column of the output that is none of the input's."""
+    while name in columns:
+        name = f"predicted_{name}"
+    return name
+
+
+def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str], labels: Sequence[str]) -> None:
+    """Writes rows with their predictions, atomically.
+
+    A `.jsonl` file holds everything, attention included; `.csv` and `.tsv` hold the columns of the input, label,
+    probabilities, the words that are not in the vocabulary, and why a prediction is empty.
+
+    Args:
+        path: The file.
+        rows: The rows.
+        columns: The columns of the input.
+        labels: The classes.
 
     Raises:
         RunError: If the file cannot be written.
     """
-    writers: dict[str, Callable[[IO[str], Iterable[Prediction], str], int]] = {
-        ".jsonl": _write_json_lines,
-        ".csv": _write_table,
-        ".tsv": _write_table,
-    }
-    if path.suffix not in writers:
-        raise RunError(f"output={path} has an unknown ending; legal are {', '.join(writers)}.")
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    require_output(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            count = writers[path.suffix](file, predictions, path.suffix)
-        os.replace(beside, path)
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            if path.suffix in DELIMITERS:
+                _write_table(file, rows, columns, labels, DELIMITERS[path.suffix])
+            else:
+                file.writelines(json_line(row, columns) + "\n" for row in rows)
+        os.replace(temporary, path)
     except OSError as error:
-        raise RunError(f"output={path} cannot be written: {error.strerror}.") from error
+        raise RunError(Fault("output", "unwritable", f"output={path} cannot be written: {error.strerror}.")) from error
     finally:
-        beside.unlink(missing_ok=True)
-    return count
+        temporary.unlink(missing_ok=True)
 
 
-def _write_json_lines(file: IO[str], predictions: Iterable[Prediction], suffix: str) -> int:
-    count = 0
-    for prediction in predictions:
-        file.write(json.dumps(prediction.to_json(), ensure_ascii=False) + "\n")
-        count += 1
-    return count
+def require_output(path: Path) -> None:
+    """Refuses a file of predictions with an unknown ending.
+
+    Raises:
+        RunError: With the legal endings.
+    """
+    if path.suffix not in OUTPUTS:
+        message = f"output={path} has an unknown ending; legal are {', '.join(OUTPUTS)}."
+        raise RunError(Fault("output", "unsupported", message))
 
 
-def _write_table(file: IO[str], predictions: Iterable[Prediction], suffix: str) -> int:
-    writer = csv.writer(file, delimiter=DELIMITERS[suffix], lineterminator="\n")
-    count = 0
-    for count, prediction in enumerate(predictions, start=1):
-        if count == 1:
-            writer.writerow([COLUMN, "label", *(f"probability_{label}" for label in prediction.probabilities)])
-        writer.writerow([prediction.text, prediction.label, *(f"{p:.6f}" for p in prediction.probabilities.values())])
-    return count
+def json_line(row: Row, columns: Sequence[str]) -> str:
+    """Returns a row with its prediction as a line of JSON."""
+    return json.dumps(to_json(row, columns), ensure_ascii=False, default=str)
+
+
+def _write_table(
+    file: IO[str], rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str], delimiter: str
+) -> None:
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    added = ["label", *(f"probability_{label}" for label in labels), "unknown_words", "error"]
+    writer.writerow([*columns, *(_free(name, columns) for name in added)])
+    for row in rows:
+        values = [_cell(row.values.get(column)) for column in columns]
+        if (prediction := row.prediction) is None:
+            writer.writerow([*values, *[""] * (len(added) - 1), NO_TEXT])
+        else:
+            shares = [f"{prediction.probabilities[label]:.6f}" for label in labels]
+            unknown = " ".join(prediction.words[token] for token in prediction.unknown)
+            writer.writerow([*values, prediction.label, *shares, unknown, ""])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str) or value is None:
+        return value or ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | int | float | list | dict) else str(value)

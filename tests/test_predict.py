@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from torch import Tensor
 
 from sentattn import predict
+from sentattn.errors import DataError, UserError
 from sentattn.models.attention.structured import Structured
 from sentattn.run import Run
 
 TEXT = "It's great, but slow (10/10)! Schön."
 
 
-def test_a_sentence_with_signs_hydra_would_refuse(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_with_signs_that_hydra_would_refuse(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict.main([f"run={tiny_run.path}", f"text={TEXT}"]) == 0
     shown = capsys.readouterr().out
     assert "%" in shown
@@ -24,7 +27,7 @@ def test_a_sentence_with_signs_hydra_would_refuse(tiny_run: Run, capsys: pytest.
     assert "\x1b" not in shown
 
 
-def test_json_has_the_keys_of_the_design(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_all_fields(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict.main([str(tiny_run.path), f"text={TEXT}", "format=json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["text", "label", "probabilities", "tokens", "spans", "unknown", "attention"]
@@ -67,7 +70,7 @@ def test_a_file_comes_with_its_pairs_when_they_are_asked_for(tiny_run: Run, tmp_
     assert plot.read_text().count("<article>") == 12
     assert predict.main([*arguments, "pairs=true"]) == 0
     assert [json.loads(line)["pairs"] for line in output.read_text().splitlines()] == [[[[1.0]]]] * 12
-    assert plot.read_text().count("<figure>") == predict.MOST_PLOTTED_WITH_PAIRS
+    assert plot.read_text().count("<figure>") == predict.MAX_PLOTTED_WITH_PAIRS
 
 
 def test_pairs_of_a_model_that_has_none_are_refused_with_the_models_that_have(
@@ -76,9 +79,9 @@ def test_pairs_of_a_model_that_has_none_are_refused_with_the_models_that_have(
     assert predict.main([f"run={tiny_run.path}", "text=good", "format=json", "pairs=true"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    (sentence,) = shown.err.splitlines()
-    assert sentence.startswith("error: pairs=true: the model structured has no token-to-token weights")
-    listed = sentence.partition("those that have them are ")[2].partition(".")[0].split(", ")
+    (message,) = shown.err.splitlines()
+    assert message.startswith("error: pairs=true: the model structured has no token-to-token weights")
+    listed = message.partition("those that have them are ")[2].partition(".")[0].split(", ")
     assert "transformer" in listed
     assert not {"structured", "mean", "lstm"} & set(listed)
 
@@ -113,40 +116,86 @@ def test_a_file_keeps_its_order_and_streams(tiny_run: Run, tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "keys"),
     [
-        ([], "run is missing"),
-        (["run=RUN"], 'type text="..." or input=FILE'),
-        (["run=RUN", "text=a", "input=b.txt"], "leave one out"),
-        (["run=RUN", "text= "], "text= is empty"),
-        (["run=RUN", "txet=a"], "Did you mean 'text'"),
-        (["run=RUN", "text=a", "plot=a.gif"], "legal are .png and .html"),
-        (["run=RUN", "text=a", "format=xml"], "format=xml is not legal"),
-        (["run=RUN", "text=a", "batch_size=0"], "batch_size=0 is not legal"),
-        (["run=RUN", "text=a", "format=json", "output=o.csv"], "has no effect"),
-        (["run=RUN", "text=a", "pairs=maybe"], "pairs=maybe is not legal: it takes true or false"),
-        (["run=RUN", "input=b.txt", "pairs=true"], "pairs=true has no effect"),
-        (["run=RUN", "text=a", "output=o.csv", "pairs=false"], "pairs=false has no effect"),
-        (["run=RUN", "input=b.txt", "format=json", "pairs=true", "batch_size=8"], "reads one text at a time"),
-        (["run=RUN", "input=none.txt"], "input=none.txt: there is no such file"),
-        (["run=RUN", "text=a", "column=b"], "column=b has no effect without input=TABLE"),
-        (["run=RUN", "input=a.txt", "column=b"], "column=b has no effect without input=TABLE"),
-        (["run=nowhere", "text=a"], "nowhere is no folder"),
+        (["run=RUN"], [("text", "missing")]),
+        (["run=RUN", "text=a", "input=b.txt"], [("input", "conflict")]),
+        (["run=RUN", "text= "], [("text", "missing")]),
+        (["run=RUN", "text=<br>"], [("text", "missing")]),
+        (["run=RUN", "text=a", "plot=a.gif"], [("plot", "unsupported")]),
+        (["run=RUN", "text=a", "format=json", "output=o.csv"], [("format", "no_effect")]),
+        (["run=RUN", "input=b.txt", "pairs=true"], [("pairs", "no_effect")]),
+        (["run=RUN", "text=a", "output=o.csv", "pairs=false"], [("pairs", "no_effect")]),
+        (["run=RUN", "input=b.txt", "format=json", "pairs=true", "batch_size=8"], [("batch_size", "no_effect")]),
+        (["run=RUN", "input=none.txt"], [("input", "not_found")]),
+        (["run=RUN", "text=a", "column=b"], [("column", "no_effect")]),
+        (["run=RUN", "input=a.txt", "column=b"], [("column", "no_effect")]),
+        (["run=RUN", "input=-", "column=b"], [("column", "no_effect")]),
+        (["run=RUN", "text=a", "output=o.xls"], [("output", "unsupported")]),
     ],
 )
-def test_faults_are_one_sentence_and_exit_code_2(
-    tiny_run: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+def test_errors_have_key_and_kind(tiny_run: Run, arguments: list[str], keys: list[tuple[str, str]]) -> None:
+    with pytest.raises(UserError) as caught:
+        predict._command([word.replace("RUN", str(tiny_run.path)) for word in arguments])
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == keys
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "run"),
+        (["run=RUN", "txet=a"], "Did you mean 'text'"),
+        (["run=RUN", "text=a", "format=xml"], "xml"),
+        (["run=RUN", "text=a", "batch_size=0"], "batch_size"),
+        (["run=RUN", "text=a", "pairs=maybe"], "pairs"),
+        (["run=nowhere", "text=a"], "nowhere"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(
+    tiny_run: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], part: str
 ) -> None:
     assert predict.main([word.replace("RUN", str(tiny_run.path)) for word in arguments]) == 2
-    error = capsys.readouterr().err
-    assert sentence in error
-    assert all(line.startswith("error: ") for line in error.splitlines())
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert part in line
 
 
-def test_a_fault_in_a_file_names_the_line_and_leaves_no_output(
+def test_a_damaged_file_leaves_no_output(tiny_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"good\nb\xe4d\n")
+    with pytest.raises(DataError, match=r"in\.txt, line 2"):
+        predict._command([f"run={tiny_run.path}", f"input={tmp_path / 'in.txt'}", f"output={tmp_path / 'o.csv'}"])
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt"}
+
+
+def test_a_file_without_any_text_is_refused(tiny_run: Run, tmp_path: Path) -> None:
+    for name, content in {"a.txt": "\n\n", "b.csv": "text,n\n,1\n", "c.txt": ""}.items():
+        (tmp_path / name).write_text(content)
+        with pytest.raises(DataError) as caught:
+            predict._command([f"run={tiny_run.path}", f"input={tmp_path / name}", f"output={tmp_path / 'o.csv'}"])
+        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("input", "missing")]
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_rows_without_a_text_and_unknown_words_are_reported(
     tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "in.txt").write_text("good\n\n")
-    assert predict.main([f"run={tiny_run.path}", f"input={tmp_path / 'in.txt'}", f"output={tmp_path / 'o.csv'}"]) == 2
-    assert "in.txt, line 2: the text is empty" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt"}
+    (tmp_path / "in.csv").write_text("id,text\n1,The zzz\n2,\n3,the\n")
+    assert predict.main([f"run={tiny_run.path}", f"input={tmp_path / 'in.csv'}"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 3
+    assert shown.out.splitlines()[1] == "(line 3: no text)"
+    assert "rows without a text: 1 (line 3)" in shown.err
+    assert "1 of 3 tokens are not in the model's vocabulary" in shown.err
+
+
+def test_unknown_words_of_a_text_are_reported(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert predict.main([f"run={tiny_run.path}", "text=The zzz"]) == 0
+    assert "1 of 2 tokens is not in the model's vocabulary: zzz" in capsys.readouterr().out
+    assert predict.main([f"run={tiny_run.path}", "text=The zzz", "format=json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unknown"] == [1]
+
+
+def test_standard_input(tiny_run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\nbad\n")))
+    assert predict.main([f"run={tiny_run.path}", "input=-", "format=json"]) == 0
+    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["good", "bad"]

@@ -58,11 +58,14 @@ def test_the_sheet_can_be_predicted(run: Run, folder: Path, capsys: pytest.Captu
     assert predict.main([str(run.path), "input=reviews.csv", "output=labels.csv"]) == 0
     shown = capsys.readouterr()
     assert "90 predictions in labels.csv" in shown.out
-    assert "left out rows without a text: 1 (line 182)" in shown.err  # a header of one line, then rows of two
+    assert "rows without a text: 1 (line 182)" in shown.err  # a header of one line, then rows of two
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert rows[1]["text"] == 'Essen fine okay;\n"Nummer" 1'
-    assert list(rows[0]) == ["text", "label", "probability_schlecht", "probability_gut", "probability_sehr gut"]
+    assert rows[1]["Bewertung"] == 'Essen fine okay;\n"Nummer" 1'
+    added = ["label", "probability_schlecht", "probability_gut", "probability_sehr gut", "unknown_words", "error"]
+    assert list(rows[0]) == ["Nr", "Bewertung", "Urteil", "", *added]
+    assert [row["Nr"] for row in rows] == [*map(str, range(90)), ""]
+    assert [row["error"] for row in rows] == [""] * 90 + ["no text"]
 
 
 def test_another_table_may_name_its_column(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import datetime
+import io
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 
 from sentattn.errors import DataError, RunError
 from sentattn.insight.prediction import Prediction
-from sentattn.text_files import read_texts, write_predictions
+from sentattn.text_files import Row, column_names, predict_rows, read_rows, to_json, write_predictions
 
 TEXTS = ['Good, "really" good!', "Schön; aber\tlang", "7/10"]
 
@@ -37,80 +40,172 @@ def prediction(text: str) -> Prediction:
         tokens=["a"],
         spans=[(0, 1)],
         attention=[[1.0]],
+        unknown=[0],
     )
 
 
+LABELS = ("negative", "positive")
+ADDED = ["label", "probability_negative", "probability_positive", "unknown_words", "error"]
+
+
 def texts(path: Path, **settings: str) -> list[str]:
-    return list(read_texts(path, left_out=lambda where: pytest.fail(where), **settings))
+    return [row.text for row in read_rows(str(path), **settings)]
+
+
+def predict(stream: Iterator[str]) -> Iterator[Prediction]:
+    """Reads ahead, as a classifier does."""
+    yield from [prediction(text) for text in stream]
+
+
+def write_all(source: Path, output: Path, column: str = "text") -> None:
+    rows = predict_rows(read_rows(str(source), column=column), predict)
+    write_predictions(output, rows, columns=column_names(str(source), column=column), labels=LABELS)
+
+
+def read_table(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".csv", ".tsv", ".jsonl"])
-def test_texts_come_back_in_order(tmp_path: Path, suffix: str) -> None:
+def test_texts_are_read_in_order(tmp_path: Path, suffix: str) -> None:
     assert texts(write(tmp_path / f"texts{suffix}")) == TEXTS
 
 
-def test_rows_of_a_table_without_a_text_are_left_out_and_told(tmp_path: Path) -> None:
+def test_rows_without_a_text_are_read_too(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("stars;review\n1;good\n2;\n3;<br /> <br>\n\n4;bad\n")
-    left_out: list[str] = []
-    assert list(read_texts(tmp_path / "a.csv", column="review", left_out=left_out.append)) == ["good", "bad"]
-    assert left_out == ["line 3", "line 4"]
+    rows = list(read_rows(str(tmp_path / "a.csv"), column="review"))
+    assert [(row.where, row.text) for row in rows] == [
+        ("line 2", "good"),
+        ("line 3", ""),
+        ("line 4", ""),
+        ("line 6", "bad"),
+    ]
+    (tmp_path / "a.txt").write_text("good\n\nbad\n")
+    assert texts(tmp_path / "a.txt") == ["good", "", "bad"]
+
+
+def test_standard_input_is_lines_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO("good\n\nSch\u00f6n\n".encode()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert [(row.where, row.text) for row in read_rows("-")] == [
+        ("line 1", "good"),
+        ("line 2", ""),
+        ("line 3", "Sch\u00f6n"),
+    ]
+    assert column_names("-") == ["text"]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "kind"),
     [
-        ("a.txt", b"good\n\nbad\n", r"a\.txt, line 2: the text is empty"),
-        ("a.txt", b"", "holds no text"),
-        ("a.txt", b"good\nb\xe4d\n", r"a\.txt, line 2: byte 0xe4 .* is not UTF-8"),
-        ("a.csv", b"review,stars\nx,1\n", "no column 'text'; it has 'review', 'stars'. Name the column .* column=NAME"),
-        ("a.jsonl", b'{"text": "x"}\n{"review": "y"}\n', r"a\.jsonl, line 2 has no column 'text'; it has 'review'"),
-        ("a.jsonl", b'{"text": "x"}\nnonsense\n', r"a\.jsonl, line 2"),
-        ("a.jsonl", b'{"text": 7}\n', r"a\.jsonl, line 1: 'text' holds a number \(7\), no text"),
-        ("a.csv", b"text,stars\n,1\n", "holds no text"),
-        ("a.pdf", b"x", r"unknown ending; legal are \.txt"),
+        ("a.txt", b"good\nb\xe4d\n", "damaged"),
+        ("a.csv", b"review,stars\nx,1\n", "missing"),
+        ("a.jsonl", b'{"text": "x"}\n{"review": "y"}\n', "missing"),
+        ("a.jsonl", b'{"text": "x"}\nnonsense\n', "damaged"),
+        ("a.jsonl", b'{"text": 7}\n', "type"),
+        ("a.pdf", b"x", "unsupported"),
     ],
 )
-def test_faults_name_file_and_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_errors_of_files(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        list(read_texts(tmp_path / name, left_out=lambda where: None))
+    with pytest.raises(DataError) as caught:
+        texts(tmp_path / name)
+    assert caught.value.faults[0].kind == kind
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_column_is_named_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("review,stars\nx,1\n")
+    with pytest.raises(DataError, match=r"no column 'text'; it has 'review', 'stars'. Name the column .* column=NAME"):
+        texts(tmp_path / "a.csv")
+
+
+def test_a_missing_file_is_reported_with_the_closest(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
     with pytest.raises(DataError, match=r"^input=.*none\.txt: there is no such file\. Did you mean 'mine\.txt'\?"):
         texts(tmp_path / "none.txt")
 
 
 def test_json_lines_hold_everything(tmp_path: Path) -> None:
-    path = tmp_path / "out.jsonl"
-    assert write_predictions(path, map(prediction, TEXTS)) == 3
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert [row["text"] for row in rows] == TEXTS
+    write_all(write(tmp_path / "in.jsonl"), tmp_path / "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["text"], row["stars"]) for row in rows] == [(text, 3) for text in TEXTS]
     assert rows[0]["attention"] == [[1.0]]
+    assert list(rows[0]) == ["text", "stars", "label", "probabilities", "tokens", "spans", "unknown", "attention"]
 
 
-def test_table_holds_probabilities_by_label(tmp_path: Path) -> None:
-    path = tmp_path / "out.csv"
-    write_predictions(path, map(prediction, TEXTS))
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["text"] for row in rows] == TEXTS
-    assert rows[0]["probability_positive"] == "0.750000"
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_table_keeps_all_columns_and_rows_in_their_order(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "in.csv").write_text('id,review,label,\n1,"good, ""really""",x,\n2,,y,\n,bad,,z\n', encoding="utf-8")
+    write_all(tmp_path / "in.csv", tmp_path / f"out{suffix}", "review")
+    header, *rows = read_table(tmp_path / f"out{suffix}")
+    assert header == ["id", "review", "label", "", "predicted_label", *ADDED[1:]]
+    assert [row[:4] for row in rows] == [["1", 'good, "really"', "x", ""], ["2", "", "y", ""], ["", "bad", "", "z"]]
+    assert rows[0][4:] == ["positive", "0.250000", "0.750000", "g", ""]
+    assert rows[1][4:] == ["", "", "", "", "no text"]
 
 
-def test_a_fault_halfway_leaves_no_file_behind(tmp_path: Path) -> None:
-    def failing() -> Iterator[Prediction]:
-        yield prediction("a")
-        raise DataError("line 2 is empty")
+def test_columns_of_the_same_name_are_all_kept(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("text,a,a,a (2)\ngood,1,2,3\n")
+    write_all(tmp_path / "in.csv", tmp_path / "out.csv")
+    assert [row[:4] for row in read_table(tmp_path / "out.csv")] == [
+        ["text", "a", "a (3)", "a (2)"],
+        ["good", "1", "2", "3"],
+    ]
+
+
+def test_objects_with_different_keys_fill_one_table(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        '{"text": "a", "n": 1}\n{"text": null, "more": [1, true]}\n{"text": "b", "n": null}\n'
+    )
+    write_all(tmp_path / "in.jsonl", tmp_path / "out.csv")
+    header, *rows = read_table(tmp_path / "out.csv")
+    assert header == ["text", "n", "more", *ADDED]
+    assert [row[:3] for row in rows] == [["a", "1", ""], ["", "", "[1, true]"], ["b", "", ""]]
+
+
+def test_a_table_in_parquet_keeps_its_columns(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"n": [1.5, None], "text": ["good", None], "day": [datetime.date(2026, 1, 2)] * 2})
+    pq.write_table(table, tmp_path / "in.parquet")
+    write_all(tmp_path / "in.parquet", tmp_path / "out.csv")
+    rows = [row[:3] for row in read_table(tmp_path / "out.csv")]
+    assert rows == [["n", "text", "day"], ["1.5", "good", "2026-01-02"], ["", "", "2026-01-02"]]
+    write_all(tmp_path / "in.parquet", tmp_path / "out.jsonl")
+    first, second = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert (first["day"], first["label"]) == ("2026-01-02", "positive")
+    assert (second["label"], second["error"]) == (None, "no text")
+
+
+def test_a_prediction_never_replaces_a_column() -> None:
+    row = Row(
+        "line 1", {"review": "good", "text": "other", "label": 1, "predicted_label": 2}, "good", prediction("good")
+    )
+    record = to_json(row, list(row.values))
+    assert (record["text"], record["label"], record["predicted_label"]) == ("other", 1, 2)
+    assert record["predicted_predicted_label"] == "positive"
+
+
+def test_rows_keep_their_order_when_the_model_reads_ahead() -> None:
+    rows = [Row(str(i), {}, "" if i % 3 else f"text {i}") for i in range(10)]
+    predicted = list(predict_rows(rows, predict))
+    assert [row.where for row in predicted] == [str(i) for i in range(10)]
+    assert [row.prediction.text if row.prediction else "" for row in predicted] == [row.text for row in rows]
+
+
+def test_an_error_halfway_leaves_no_file(tmp_path: Path) -> None:
+    def failing() -> Iterator[Row]:
+        yield Row("line 1", {"text": "a"}, "a", prediction("a"))
+        raise DataError("line 2 is damaged")
 
     with pytest.raises(DataError):
-        write_predictions(tmp_path / "out.jsonl", failing())
+        write_predictions(tmp_path / "out.jsonl", failing(), columns=["text"], labels=LABELS)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_output_faults(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"unknown ending; legal are \.jsonl"):
-        write_predictions(tmp_path / "out.xls", [])
-    with pytest.raises(RunError, match="cannot be written: No such file or directory"):
-        write_predictions(tmp_path / "none" / "out.csv", [])
+@pytest.mark.parametrize(("name", "kind"), [("out.xls", "unsupported"), ("none/out.csv", "unwritable")])
+def test_errors_of_outputs(tmp_path: Path, name: str, kind: str) -> None:
+    with pytest.raises(RunError) as caught:
+        write_predictions(tmp_path / name, [], columns=["text"], labels=LABELS)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("output", kind)]

@@ -17,7 +17,7 @@ from sentattn.data.labels import class_faults
 from sentattn.data.text_tables import Record, read_delimited, read_json_lines, require_columns
 from sentattn.errors import DataError, Fault
 
-Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str] | None, str], Iterator[Record]]
+Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str] | None, str, bool], Iterator[Record]]
 
 TEXT: dict[str, Reader] = {
     ".csv": partial(read_delimited, delimiter=","),
@@ -37,13 +37,16 @@ SPLITS = ("train", "val", "test")
 COLUMNS_HINT = "Name its columns with data.text=COLUMN data.label=COLUMN."
 
 
-def records(path: Path, columns: Sequence[str] | None, hint: str = "") -> Iterator[Record]:
+def records(
+    path: Path, columns: Sequence[str] | None, hint: str = "", *, keep_others: bool = False
+) -> Iterator[Record]:
     """Yields the records of a table, one after another; memory does not grow with the file.
 
     Args:
         path: A file whose name ends as in `ENDINGS`. JSON holds one object a line.
         columns: The columns wanted. None: all of them; a CSV then has no header, and its columns are "0", "1", ...
         hint: The end of the message that a column is missing.
+        keep_others: Whether to return the columns that are not wanted too.
 
     Raises:
         DataError: If the file is missing, damaged or not what its ending says; the message names file and line.
@@ -52,17 +55,19 @@ def records(path: Path, columns: Sequence[str] | None, hint: str = "") -> Iterat
     ending, is_compressed = _ending(path)
     try:
         if ending == PARQUET:
-            yield from read_parquet(path, columns, hint)
+            yield from read_parquet(path, columns, hint, keep_others)
             return
         with path.open("rb") as file, gzip.open(file) if is_compressed else nullcontext(file) as stream:
-            yield from TEXT[ending](cast(IO[bytes], stream), str(path), columns, hint)
+            yield from TEXT[ending](cast(IO[bytes], stream), str(path), columns, hint, keep_others)
     except (OSError, EOFError, zlib.error) as error:
         reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
         kind = "unreadable" if getattr(error, "errno", None) else "damaged"
         raise DataError(Fault("", kind, f"{path} cannot be read to its end ({reason}).")) from error
 
 
-def read_parquet(path: Path, columns: Sequence[str] | None, hint: str = "") -> Iterator[Record]:
+def read_parquet(
+    path: Path, columns: Sequence[str] | None, hint: str = "", keep_others: bool = False
+) -> Iterator[Record]:
     """Yields the rows of a parquet file; the arguments are those of `records`.
 
     Raises:
@@ -74,8 +79,8 @@ def read_parquet(path: Path, columns: Sequence[str] | None, hint: str = "") -> I
     try:
         with ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
             names = file.schema_arrow.names
-            wanted = names if columns is None else list(columns)
-            require_columns(names, wanted, str(path), hint)
+            require_columns(names, names if columns is None else columns, str(path), hint)
+            wanted = names if columns is None or keep_others else list(columns)
             batches = file.iter_batches(batch_size=ROWS, columns=wanted, use_threads=False)
             for number, row in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), start=1):
                 yield Record(f"row {number}", {column: row[column] for column in wanted})

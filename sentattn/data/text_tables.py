@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import IO, Any, NamedTuple
 
 from sentattn.errors import DataError, Fault, suggestion
@@ -37,7 +37,13 @@ class Record(NamedTuple):
 
 
 def read_delimited(
-    stream: IO[bytes], name: str, columns: Sequence[str] | None, hint: str = "", *, delimiter: str = ","
+    stream: IO[bytes],
+    name: str,
+    columns: Sequence[str] | None,
+    hint: str = "",
+    keep_others: bool = False,
+    *,
+    delimiter: str = ",",
 ) -> Iterator[Record]:
     """Yields the records of a CSV or TSV; empty lines and rows of empty fields are skipped.
 
@@ -47,6 +53,7 @@ def read_delimited(
         columns: The columns wanted, which the first row must name; the one of `DELIMITERS` that separates them there
             separates all columns. None: there is no header, and the columns are "0", "1", ...
         hint: The end of the message that a column is missing.
+        keep_others: Whether to return the other columns too; of columns with the same name, later ones get a number.
         delimiter: The delimiter that is tried first.
 
     Raises:
@@ -68,9 +75,20 @@ def read_delimited(
     else:
         require_columns(header, columns, name, _missing_header(header, columns, delimiter) or hint)
     indices = {column: header.index(column) for column in columns}
+    names = dict(zip(_unique(header), range(len(header)), strict=True)) if keep_others else indices
     for number, fields in rows:
         _require_width(fields, header, indices, f"{name}, line {number}", delimiter)
-        yield Record(f"line {number}", {column: fields[index] for column, index in indices.items()})
+        fields += [""] * (len(header) - len(fields))
+        yield Record(f"line {number}", {column: fields[index] for column, index in names.items()})
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Returns the names, with a number after later ones of the same name."""
+    unique: list[str] = []
+    for name in names:
+        numbered = chain([name] if name not in unique else [], (f"{name} ({number})" for number in count(2)))
+        unique.append(next(other for other in numbered if other == name or other not in {*unique, *names}))
+    return unique
 
 
 def _rows(lines: Iterable[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -177,7 +195,9 @@ def _require_width(
         raise DataError(Fault("", "damaged", message))
 
 
-def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str] | None, hint: str = "") -> Iterator[Record]:
+def read_json_lines(
+    stream: IO[bytes], name: str, columns: Sequence[str] | None, hint: str = "", keep_others: bool = False
+) -> Iterator[Record]:
     """Yields the objects of JSON lines; empty lines are skipped.
 
     Args:
@@ -185,6 +205,7 @@ def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str] | None,
         name: Their name in messages.
         columns: The keys wanted, which every object must have; None for all that an object has.
         hint: The end of the message that a key is missing.
+        keep_others: Whether to return the other keys too.
 
     Raises:
         DataError: If a line holds no object or lacks a key; the message names the line.
@@ -197,7 +218,7 @@ def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str] | None,
         if columns is not None:
             if not values.keys() >= set(columns):
                 require_columns(list(values), columns, where, hint)
-            values = {column: values[column] for column in columns}
+            values = values if keep_others else {column: values[column] for column in columns}
         for column, value in values.items():
             require_unicode(value, f"{where}: {column!r}")
         yield Record(f"line {number}", values)
