@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
+    from sentattn.sweep.resources import Slot
     from sentattn.sweep.search_space import Value
-    from sentattn.sweep.slots import Slot
     from sentattn.sweep.study import SweepStudy
 
 TRIALS, LOG = "trials", "log.txt"

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sentattn.config.arguments import LAST, Faults
 from sentattn.config.groups import Choices
 from sentattn.errors import SettingError
-from sentattn.sweep import draft, keys
-from sentattn.sweep.checking import Checker, ordered, texts
-from sentattn.sweep.conditions import conditions
+from sentattn.sweep import options
 from sentattn.sweep.objective import Objective, read_objectives
-from sentattn.sweep.pruners import check_pruner, default_pruner
-from sentattn.sweep.samplers import DEFAULT, check_sampler, drawn_at_random
+from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
 from sentattn.sweep.search_space import Dimension, Value, override, read_dimension
-from sentattn.sweep.sweep_file import Draft
+from sentattn.sweep.sweep_file import Draft, read_draft
+from sentattn.sweep.validation import Checker, conditions, ordered, texts
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
 TRAINING_METRIC = "val/"
@@ -62,7 +60,9 @@ class Plan:
         threads: Of a trial on a CPU.
         keep: How many of the best trials keep their checkpoints.
         confirm: Seeds to train the best setting with at the end.
-        output_dir: The study lies in `output_dir/sweeps/<study>`.
+        output_dir: The study is in `output_dir/sweeps/<study>`.
+        storage: SQLAlchemy's URL of its database; None for a file in its folder. It may hold a password.
+        engine: What runs trials.
         seed: Of the sampler and of every trial.
         members: The studies of a file that starts several; the plan itself then has no trials.
         notes: What was added or left out, for the user to know.
@@ -87,6 +87,8 @@ class Plan:
     confirm: int
     output_dir: str
     seed: int
+    storage: str | None = field(default=None, repr=False)
+    engine: str = "local"
     members: tuple[Plan, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -113,22 +115,20 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         SettingError: With all faults, those of the file first.
     """
     faults = Faults()
-    asked, choices = draft.read(arguments, faults)
-    options = _options(asked, faults)
+    asked, choices = read_draft(arguments, faults)
+    own = _options(asked, faults)
     objectives = read_objectives(asked.objectives, faults)
     parts = {name: _joined(asked, part) for name, part in asked.studies.items()} or {"": asked}
     checked = {name: _checked(part, choices, faults) for name, part in parts.items()}
     first = next(iter(checked.values()))
-    sampler, pruner = _components(asked, first.space, len(objectives), options["repeats"], faults)
-    if len(objectives) > 1 and options["confirm"]:
-        faults.add(
-            f"confirm={options['confirm']}: with several objectives there is no single best setting; leave it out."
-        )
-    name = _name(options["study"], first, faults)
+    sampler, pruner = _components(asked, first.space, len(objectives), own["repeats"], faults)
+    if len(objectives) > 1 and own["confirm"]:
+        faults.add(f"confirm={own['confirm']}: with several objectives there is no single best setting; leave it out.")
+    name = _name(own["study"], first, faults)
     faults.tell()
-    del options["study"]
-    budget = Budget(options.pop("trials"), options.pop("hours"))
-    shared = {"budget": budget, "objectives": objectives, "sampler": sampler, "pruner": pruner, **options}
+    del own["study"]
+    budget = Budget(own.pop("trials"), own.pop("hours"))
+    shared = {"budget": budget, "objectives": objectives, "sampler": sampler, "pruner": pruner, **own}
     plans = [
         Plan(
             study=f"{name}-{part}" if part else name,
@@ -159,13 +159,13 @@ def _joined(common: Draft, part: Draft) -> Draft:
 def _checked(asked: Draft, choices: Choices, faults: Faults) -> Checker:
     """Reads the ranges of a study and checks them against the configuration."""
     for key, text in asked.overrides.items():
-        if sentence := keys.decided(key, text):
+        if sentence := options.decided(key, text):
             faults.add(sentence, asked.positions[key])
     space = _space(asked, choices, faults)
     if not asked.ranges:
         faults.add(f"there is nothing to search: type a range such as {RANGES}, or sweep=NAME.")
     unread = [key for key in asked.ranges if key not in space]
-    overrides = {key: text for key, text in asked.overrides.items() if key not in keys.DECIDED}
+    overrides = {key: text for key, text in asked.overrides.items() if key not in options.DECIDED}
     checker = Checker(overrides, space, choices, asked.folders)
     checker.run(faults, asked.positions, unread)
     return checker
@@ -175,7 +175,7 @@ def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimensio
     read: dict[str, Dimension] = {}
     for key, (text, _) in asked.ranges.items():
         try:
-            if sentence := keys.not_searched(key, text):
+            if sentence := options.not_searched(key, text):
                 raise SettingError(sentence)
             read[key] = read_dimension(key, text, choices)
         except SettingError as error:
@@ -195,24 +195,24 @@ def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimensio
 def _options(asked: Draft, faults: Faults) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in asked.options.items():
-        values[key], sentence = keys.option_value(key, value)
+        values[key], sentence = options.option_value(key, value)
         if sentence:
             faults.add(sentence, asked.positions.get(key, LAST))
-            values[key] = keys.OPTIONS[key].default
-    options = keys.options_of(values)
-    if options["trials"] is None and options["hours"] is None:
+            values[key] = options.OPTIONS[key].default
+    own = options.options_of(values)
+    if own["trials"] is None and own["hours"] is None:
         faults.add("trials=null needs hours=HOURS: one of them ends the sweep.")
-    if options["slots"] is not None and "slots_per_gpu" in values:
+    if own["slots"] is not None and "slots_per_gpu" in values:
         faults.add(
             "slots and slots_per_gpu cannot stand together: give the number of trials at once, or that of a GPU."
         )
-    return options
+    return own
 
 
 def _components(
     asked: Draft, space: Mapping[str, Dimension], objectives: int, repeats: int, faults: Faults
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    sampler = {"name": DEFAULT, **asked.components["sampler"]}
+    sampler = {"name": DEFAULT_SAMPLER, **asked.components["sampler"]}
     pruner = {"name": default_pruner(objectives, repeats), **asked.components["pruner"]}
     for sentence in check_sampler(sampler, space, objectives):
         faults.add(sentence, asked.positions.get("sampler", LAST))

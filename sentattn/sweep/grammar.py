@@ -52,7 +52,7 @@ def read(key: str, text: str) -> Range:
         parsed: Override = OverridesParser.create().parse_override(f"key={text}")
     except HydraException as error:
         raise SettingError(f"{shown}: {_unreadable(key, text, error)}") from error
-    found: Any = parsed._value  # `value()` leaves a range as it is and is annotated for Hydra's own sweepers
+    found: Any = parsed.value()  # leaves a range as it is
     if not isinstance(found, Range):
         raise SettingError(f"{shown} is one value and no range: put it among the overrides; ranges are {RANGES}.")
     _check_tags(shown, found)

@@ -1,4 +1,4 @@
-"""A study's trials as they are told: what each tried, and what came of it."""
+"""The trials of a study: what each tried, and what it reached."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "runni
 STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
-    TrialState.FAIL: "failed",
     TrialState.RUNNING: "running",
 }
-SPACE, OUTSIDE, NOTE, AGAIN_OF, ATTEMPT, NEXT = "space", "outside", "note", "again_of", "attempt", "next_attempt"
-"""Names of what is kept beside a study's and a trial's own figures; `NEXT` marks one that is to be tried again."""
-BROKEN_OFF = "it was broken off with the sweep"
-"""The note of a trial that is to be tried again and has not failed."""
+SPACE, OUTSIDE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT = "space", "outside", "error", "retryable", "retry_of", "attempt"
+"""User attributes, the first of a study and the others of a trial."""
+RENAMED = {"note": ERROR, "again_of": RETRY_OF, "next_attempt": RETRYABLE}
+"""Attributes of a trial by the names that they had in 2026."""
+INTERRUPTED = "it was broken off with the sweep"
+"""What a trial of 2026 had as a note that was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,14 @@ class Record:
 
     Attributes:
         number: Its number and that of its directory.
-        state: What became of it; `interrupted` is one that ended with the sweep and is tried again, `outside` is a
-            finished trial that the space, since changed, holds no more.
+        state: How it ended. `interrupted` is one that ended with the sweep and is tried again; `outside` is a finished
+            trial outside of a space that was changed.
         values: What it tried, by key.
         objectives: What it reached; None where it did not finish.
-        steps: What it had reached after each epoch, or repeat.
+        steps: What it had reached after each epoch or repeat.
         error: Why it failed, and the last lines of its log.
         retry_of: The trial that it tries again.
-        attempt: Which try it is, counted from 0; a try that the sweep's own end broke off does not count.
+        attempt: Counts from 0; an attempt that was interrupted does not count.
         started: When it started.
         ended: When it ended.
     """
@@ -58,19 +59,19 @@ class Record:
     ended: datetime | None
 
 
-def read(folder: Path) -> list[Record]:
-    """Reads the trials of a study, which another process may be at work on.
+def read(folder: Path, url: str | None = None) -> list[Record]:
+    """Reads the trials of a study, also while another process works on it.
 
     Raises:
         RunError: If the folder holds none.
     """
-    return records(storage.load(folder))
+    return records(storage.load(folder, url))
 
 
 def records(study: optuna.Study) -> list[Record]:
-    """Returns the trials of a study in the order in which they began."""
+    """Returns the trials of a study in the order in which they started, without those that have not."""
     space = space_of(study)
-    return [record(trial, space) for trial in study.get_trials(deepcopy=False)]
+    return [record(one, space) for one in study.get_trials(deepcopy=False) if one.state is not TrialState.WAITING]
 
 
 def space_of(study: optuna.Study) -> dict[str, Dimension]:
@@ -78,43 +79,48 @@ def space_of(study: optuna.Study) -> dict[str, Dimension]:
     return from_json(study.user_attrs[SPACE])
 
 
+def attributes(trial: FrozenTrial) -> dict[str, Any]:
+    """Returns the user attributes of a trial; those of an earlier revision by the names of today."""
+    attrs = {RENAMED.get(key, key): value for key, value in trial.user_attrs.items()}
+    if attrs.get(ERROR) == INTERRUPTED:
+        del attrs[ERROR]
+    return attrs
+
+
 def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     """Returns what is known of a trial."""
-    attrs = trial.user_attrs
+    attrs = attributes(trial)
     outside: Mapping[str, Any] | None = attrs.get(OUTSIDE)
     values = {key: space[key].value(value) if key in space else value for key, value in trial.params.items()}
-    reached = outside["objectives"] if outside else trial.values if trial.state is TrialState.COMPLETE else None
+    objectives = outside["objectives"] if outside else trial.values if trial.state is TrialState.COMPLETE else None
     steps = outside["steps"] if outside else trial.intermediate_values
+    failed: State = "failed" if ERROR in attrs else "interrupted"
     return Record(
         number=trial.number,
-        state="outside" if outside else _state(trial),
+        state="outside" if outside else STATES.get(trial.state, failed),
         values=outside["values"] if outside else values,
-        objectives=tuple(reached) if reached else None,
+        objectives=tuple(objectives) if objectives else None,
         steps={int(step): value for step, value in steps.items()},
-        error=attrs.get(NOTE, ""),
-        retry_of=attrs.get(AGAIN_OF),
+        error=attrs.get(ERROR, ""),
+        retry_of=attrs.get(RETRY_OF),
         attempt=attrs.get(ATTEMPT, 0),
         started=trial.datetime_start,
         ended=trial.datetime_complete,
     )
 
 
-def _state(trial: FrozenTrial) -> State:
-    return "interrupted" if trial.user_attrs.get(NOTE) == BROKEN_OFF else STATES[trial.state]
-
-
 def best(found: Sequence[Record], modes: Sequence[str]) -> list[Record]:
-    """Returns the best complete trial, the first of equals; with several objectives, those that no other one beats."""
+    """Returns the best complete trial, the first of equals; with several objectives the Pareto front."""
     signs = [1.0 if mode == "max" else -1.0 for mode in modes]
     scored = [
         (tuple(sign * value for sign, value in zip(signs, one.objectives, strict=True)), one)
         for one in found
         if one.state == "complete" and one.objectives and not any(map(math.isnan, one.objectives))
     ]
-    front = [one for score, one in scored if not any(_beats(other, score) for other, _ in scored)]
-    return front if len(signs) > 1 else front[:1]
+    if len(signs) == 1:
+        return [max(scored, key=lambda pair: (pair[0], -pair[1].number))[1]] if scored else []
+    return [one for score, one in scored if not any(_dominates(other, score) for other, _ in scored)]
 
 
-def _beats(other: Sequence[float], own: Sequence[float]) -> bool:
-    pairs = list(zip(other, own, strict=True))
-    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+def _dominates(score: Sequence[float], other: Sequence[float]) -> bool:
+    return tuple(score) != tuple(other) and all(a >= b for a, b in zip(score, other, strict=True))

@@ -1,28 +1,132 @@
-"""What asks for the next trial: Optuna's samplers by name.
+"""What suggests the next trial and what prunes one: Optuna's samplers and pruners by name.
 
-The default is TPE over several settings at once, in groups of those that occur together. A sweep here has a few dozen
-trials over settings of mixed kinds, some of which are set under a condition only: groups let each condition's settings
-be learned from the trials that had them, where a Gaussian process and CMA-ES draw them at random.
+The default sampler is TPE over several settings at once, in groups of those that occur together. A sweep here has a few
+dozen trials over settings of mixed kinds, some of them conditional: groups model the settings of each condition from
+the trials that had them, where a Gaussian process and CMA-ES draw them at random.
+
+The default pruner ends a trial in the lowest quarter of what three or more complete ones had reached after the same
+epoch. Since pruned trials are not compared with, the rule grows stricter by itself: on recorded trainings it saves as
+many epochs as the median does in the beginning, at less than half of its regret (docs/performance.md). With the four to
+eight epochs of a training here, Hyperband and successive halving have two rungs to decide on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from optuna import samplers
+from optuna import pruners, samplers
 from optuna.distributions import CategoricalDistribution
 
-from sentattn.sweep.components import Component, faults_of
+from sentattn.config import types
+from sentattn.errors import suggestion
+from sentattn.sweep import storage
 from sentattn.sweep.search_space import Dimension, all_values, points
 
 if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
 
     from sentattn.sweep.config import Plan
 
-DEFAULT = "tpe"
+TYPED = {"int", "float", "str", "bool", "None"}
+"""Types that can be typed; an argument of any other is no setting."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """A sampler or a pruner.
+
+    Attributes:
+        make: Optuna's class.
+        defaults: Our own, where they differ from Optuna's.
+        unless: Defaults that are left out where another setting has a value: by their name, that setting and value.
+        packages: What it needs and Optuna does not bring.
+        named: Arguments that are objects in Optuna and names here: annotation and what makes the object.
+    """
+
+    make: Callable[..., Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    unless: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+    packages: Sequence[str] = ()
+    named: Mapping[str, tuple[str, Callable[[Any], Any]]] = field(default_factory=dict)
+
+    def settings(self) -> dict[str, str]:
+        """Returns what can be set, with annotations as in `sentattn.config.types`."""
+        arguments = inspect.signature(self.make).parameters.values()
+        annotations = {a.name: inspect.formatannotation(a.annotation).strip("'") for a in arguments}
+        plain = {name: text for name, text in annotations.items() if name != "seed" and _is_typed(text)}
+        return plain | {name: annotation for name, (annotation, _) in self.named.items()}
+
+    def build(self, given: Mapping[str, Any], **filled: Any) -> Any:
+        """Returns Optuna's object."""
+        left_out = [name for name, (other, value) in self.unless.items() if given.get(other) is value]
+        defaults = {name: value for name, value in self.defaults.items() if name not in left_out}
+        arguments = {**defaults, **given, **filled}
+        storage.quiet()
+        for name, (_, make) in self.named.items():
+            if name in arguments:
+                arguments[name] = make(arguments[name])
+        return self.make(**arguments)
+
+
+def _is_typed(annotation: str) -> bool:
+    return all(part.strip() in TYPED for part in annotation.split("|"))
+
+
+def faults_of(kind: str, given: Mapping[str, Any], table: Mapping[str, Component]) -> list[str]:
+    """Returns what is wrong with a sampler or a pruner by itself.
+
+    Args:
+        kind: `sampler` or `pruner`.
+        given: Its name under `name`, and its settings.
+        table: Those that there are.
+    """
+    name = given.get("name")
+    there = f"There are {', '.join(table)}."
+    if not isinstance(name, str) or name not in table:
+        shown = types.given(name)
+        return [f"{kind}={shown}: there is no {kind} {shown!r}.{suggestion(shown, table)} {there}"]
+    component = table[name]
+    legal = component.settings()
+    settings = {key: value for key, value in given.items() if key != "name"}
+    faults = []
+    for key, value in settings.items():
+        if key not in legal:
+            takes = f"It takes {', '.join(legal)}." if legal else "It takes no settings."
+            faults.append(f"{kind}.{key}: {kind}={name} has no {key!r}.{suggestion(key, legal)} {takes}")
+        elif fault := types.fault(f"{kind}.{key}", legal[key], value):
+            faults.append(fault)
+    missing = [package for package in component.packages if importlib.util.find_spec(package) is None]
+    if missing:
+        faults.append(f"{kind}={name} needs {' and '.join(missing)}: pip install {' '.join(missing)}.")
+    return faults or _refused(kind, name, component, settings)
+
+
+def _refused(kind: str, name: str, component: Component, settings: Mapping[str, Any]) -> list[str]:
+    """What Optuna itself refuses when it is given the settings."""
+    needed = [
+        argument.name
+        for argument in inspect.signature(component.make).parameters.values()
+        if argument.default is argument.empty
+        and argument.name not in {*settings, *component.defaults}
+        and (argument.name in component.settings())
+    ]
+    if needed:
+        return [f"{kind}={name} needs {' and '.join(f'{kind}.{key}=VALUE' for key in needed)}."]
+    try:
+        component.build(settings)
+    except (TypeError, ValueError) as error:
+        typed = " ".join(f"{kind}.{key}={types.given(value)}" for key, value in settings.items())
+        return [f"{kind}={name} {typed}: {' '.join(str(error).replace('`', '').split()).rstrip('.')}."]
+    return []
+
+
+DEFAULT_SAMPLER = "tpe"
 LARGEST_GRID = 1_000_000
 CROSSOVERS = {
     name.removesuffix("Crossover").lower(): name
@@ -133,4 +237,54 @@ def build_sampler(plan: Plan, *, past: int = 0) -> BaseSampler:
     return sampler
 
 
-__all__ = ["DEFAULT", "SAMPLERS", "build_sampler", "check_sampler", "drawn_at_random"]
+DEFAULT_PRUNER, NONE, REPEATS = "percentile", "none", "wilcoxon"
+INNER = ("median", "percentile", "hyperband", "successive_halving", "threshold")
+
+
+def _inner(name: str) -> Any:
+    return PRUNERS[name].build({})
+
+
+PRUNERS: dict[str, Component] = {
+    DEFAULT_PRUNER: Component(pruners.PercentilePruner, {"percentile": 75.0, "n_startup_trials": 3}),
+    "median": Component(pruners.MedianPruner),
+    "hyperband": Component(pruners.HyperbandPruner),
+    "successive_halving": Component(pruners.SuccessiveHalvingPruner),
+    "threshold": Component(pruners.ThresholdPruner),
+    "patient": Component(
+        pruners.PatientPruner, {"wrapped_pruner": "median"}, named={"wrapped_pruner": (f"Literal{list(INNER)}", _inner)}
+    ),
+    REPEATS: Component(pruners.WilcoxonPruner, packages=["scipy"]),
+    NONE: Component(pruners.NopPruner),
+}
+
+
+def default_pruner(objectives: int, repeats: int) -> str:
+    """Returns the pruner that goes with so many objectives and trainings a trial."""
+    if objectives > 1:
+        return NONE
+    return REPEATS if repeats > 1 else DEFAULT_PRUNER
+
+
+def check_pruner(given: Mapping[str, Any], objectives: int, repeats: int) -> list[str]:
+    """Returns what is wrong with a pruner, by itself and for so many objectives and trainings a trial."""
+    name = given.get("name")
+    faults = faults_of("pruner", given, PRUNERS)
+    if name not in PRUNERS or name == NONE:
+        return faults
+    if objectives > 1:
+        faults.append(f"pruner={name} compares trials by one figure, and here are {objectives}; type pruner=none.")
+    elif name == REPEATS and repeats == 1:
+        faults.append("pruner=wilcoxon compares the repeats of a trial, and here is one; type repeats=5 or another.")
+    elif name != REPEATS and repeats > 1:
+        faults.append(
+            f"pruner={name} compares epochs, and with repeats={repeats} trials are means; type pruner=wilcoxon."
+        )
+    return faults
+
+
+def build_pruner(plan: Plan) -> BasePruner:
+    """Returns Optuna's pruner."""
+    given = {key: value for key, value in plan.pruner.items() if key != "name"}
+    pruner: BasePruner = PRUNERS[plan.pruner["name"]].build(given)
+    return pruner

@@ -44,6 +44,8 @@ Value: TypeAlias = str | int | float | bool | None
 When: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Under which choices of other dimensions one has its place: it is left out where they are not taken."""
 
+ROUNDING = 1e-8
+"""How far a value may be from a step of its range, as in Optuna."""
 ZERO_SHARE = 0.2
 """Of a log range with 0: the share of random draws that are 0."""
 
@@ -92,7 +94,10 @@ class Dimension:
             return False
         if self.zero and value < self.floor:
             return value == 0
-        return self.distribution._contains(float(value))
+        assert isinstance(self.distribution, FloatDistribution | IntDistribution)
+        low, high, step = self.distribution.low, self.distribution.high, self.distribution.step
+        steps = (value - low) / step if step else 0.0
+        return low <= value <= high and abs(steps - round(steps)) < ROUNDING
 
     def ends(self) -> tuple[Value, ...]:
         """Returns all choices, or both ends of a range, and 0 where it is one of its points."""

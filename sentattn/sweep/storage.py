@@ -1,125 +1,118 @@
-"""Where a study lies: one SQLite file that only its owner writes, and which process that is."""
+"""Where a study is stored, by default one SQLite file in its folder, and which process works on it."""
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import optuna
 from filelock import FileLock, Timeout
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.storages import RDBStorage
-from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from sentattn.errors import RunError
+from sentattn.errors import Fault, RunError, SettingError
+from sentattn.run import write_atomically
 
-DATABASE, LOCK, OWNER = "study.db", ".owner.lock", "owner.pid"
+DATABASE, LOCK, OWNER = "study.db", ".owner.lock", "owner.json"
 CURRENT = "current"
-"""Marks the study of a file that counts. A space that changes makes a new one; the old one goes when it is whole."""
+"""Numbers the studies of a sweep whose space was changed: the largest is the current one."""
 
 
-class Owner:
-    """Holds a study's folder for this process until it is given up; the system gives it up when the process dies.
+class StudyLock:
+    """Holds a study's folder for this process; the system releases it when the process dies.
 
     Args:
         folder: The study's folder.
 
     Raises:
-        RunError: If another process holds it, with that one's id.
+        RunError: If another process holds it, with its ID.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+        self._file = folder / OWNER
         self._lock = FileLock(folder / LOCK)
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise RunError(
-                f"{folder} is being worked on by process {_written(folder) or 'unknown'}; "
-                f"`sentattn sweep stop {folder.name}` ends it."
-            ) from error
-        (folder / OWNER).write_text(f"{os.getpid()}\n", encoding="utf-8")
+            message = (
+                f"{folder} is in use by process {owner(folder) or 'unknown'}; "
+                f"`python -m sentattn.sweep stop {folder.name}` stops it."
+            )
+            raise RunError(Fault("study", "busy", message)) from error
+        content = {"pid": os.getpid(), "host": socket.gethostname(), "started": _started(os.getpid())}
+        write_atomically(self._file, json.dumps(content) + "\n")
 
     def release(self) -> None:
-        """Gives the folder up."""
-        (self._folder / OWNER).unlink(missing_ok=True)
+        """Releases the folder."""
+        self._file.unlink(missing_ok=True)
         self._lock.release()
 
 
 def owner(folder: Path) -> int | None:
-    """Returns the id of the process that works on a study; None where there is none."""
-    if not (folder / LOCK).is_file():
+    """Returns the ID of the process of this machine that works on a study, or None, without taking its lock."""
+    try:
+        content = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+        pid: int = content["pid"]
+        os.kill(pid, 0)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return _written(folder)
-    lock.release()
-    return None
+    is_same = content.get("host") == socket.gethostname() and content.get("started") == _started(pid)
+    return pid if is_same else None  # the number may have been given to another process since
 
 
-def _written(folder: Path) -> int | None:
+def _started(pid: int) -> str | None:
+    """When a process started, in ticks since the system did; None on other systems than Linux."""
     try:
-        return int((folder / OWNER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
         return None
 
 
 def quiet() -> None:
-    """Keeps Optuna from telling every trial; what goes wrong is told by the owner."""
+    """Keeps Optuna from printing each trial and its warnings of experimental features: they are our choice."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    for category in (ExperimentalWarning, FutureWarning, UserWarning):
+        warnings.filterwarnings("ignore", category=category, module=r"optuna\.|sentattn\.sweep")
 
 
-def open_storage(folder: Path, *, reader: bool = False) -> RDBStorage:
-    """Opens a study's file.
+def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) -> RDBStorage:
+    """Opens the storage of a study.
 
-    The journal is written ahead and not forced to the disk with every step: whatever dies of the sweep, nothing that
-    was told is lost; a machine that loses power may lose the last moments, and its file stays whole.
+    SQLite's journal is written ahead and not forced to the disk with each step: if a process of the sweep dies, nothing
+    is lost; if the machine does, the last steps may be, never the file.
 
     Args:
         folder: The study's folder.
-        reader: Whether it is only read, beside an owner that may just be making its tables.
+        url: Of SQLAlchemy; None for the file in the folder.
+        reader: Whether it is only read; then no tables are created.
 
     Raises:
-        RunError: If it cannot be opened or written.
+        SettingError: If the URL is malformed, or needs a package that is not installed.
     """
     quiet()
+    make = partial(RDBStorage, skip_table_creation=reader, skip_compatibility_check=reader)
+    if url is not None:
+        try:
+            return make(url, engine_kwargs={"pool_pre_ping": True})
+        except (ArgumentError, ImportError) as error:
+            message = f"storage={shown(url)} cannot be opened: {_reason(error)}."
+            raise SettingError(Fault("storage", "type", message)) from None  # SQLAlchemy's may hold the password
     file = folder / DATABASE
-    try:
-        if not reader and not file.exists():
-            _make(file)
-        return _opened(file, reader=reader)
-    except (sqlite3.Error, OSError, RuntimeError, optuna.exceptions.OptunaError) as error:
-        raise RunError(f"{file} cannot be opened: {' '.join(str(error).split())}.") from error
-
-
-def _make(file: Path) -> None:
-    """Makes a study's file at once or not at all: whoever reads it meanwhile would hinder the tables."""
-    new = file.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    with sqlite3.connect(new) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-    connection.close()
-    storage = _opened(new, reader=False)
-    storage.remove_session()
-    storage.engine.dispose()
-    os.replace(new, file)
-
-
-def _opened(file: Path, *, reader: bool) -> RDBStorage:
-    return RDBStorage(
-        f"sqlite:///{file}",
-        engine_kwargs={"creator": lambda: _connect(file)},
-        skip_table_creation=reader,
-        skip_compatibility_check=reader,
-    )
+    if not reader:
+        with sqlite3.connect(file) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        connection.close()
+    return make(f"sqlite:///{file}", engine_kwargs={"creator": lambda: _connect(file)})
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -128,82 +121,84 @@ def _connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def current(storage: RDBStorage) -> str | None:
-    """Returns the name of the study that counts; None where there is none yet."""
-    whole = [one for one in storage.get_all_studies() if one.user_attrs.get(CURRENT) is True]
-    return max(whole, key=lambda one: one._study_id).study_name if whole else None
+def shown(url: str) -> str:
+    """Returns a URL without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return "URL"
 
 
-def clear(storage: RDBStorage, kept: str | None) -> None:
-    """Deletes all studies but one: what a change of the space has left behind, or had begun when it was killed."""
-    for one in storage.get_all_studies():
-        if one.study_name != kept:
-            optuna.delete_study(study_name=one.study_name, storage=storage)
+def studies(storage: RDBStorage, name: str | None) -> dict[str, int]:
+    """Returns the studies of a sweep by name, with the number of each; those that are not complete have 0.
+
+    Args:
+        storage: Where they are.
+        name: Of the sweep; None for all studies of the storage.
+    """
+    own = (name, f"{name} (")
+    return {
+        one.study_name: int(one.user_attrs.get(CURRENT, 0))
+        for one in storage.get_all_studies()
+        if name is None or one.study_name == own[0] or one.study_name.startswith(own[1])
+    }
 
 
-def load(folder: Path) -> optuna.Study:
-    """Opens the study of a folder to read it.
+def current(storage: RDBStorage, name: str | None) -> str | None:
+    """Returns the name of the current study of a sweep; None if there is none yet."""
+    complete = {study: number for study, number in studies(storage, name).items() if number}
+    return max(complete, key=complete.__getitem__, default=None)
+
+
+def delete_others(storage: RDBStorage, name: str | None, kept: str | None) -> None:
+    """Deletes all studies of a sweep but one: what a change of the space left, or had begun when it was killed."""
+    for study in studies(storage, name):
+        if study != kept:
+            optuna.delete_study(study_name=study, storage=storage)
+
+
+def load(folder: Path, url: str | None = None) -> optuna.Study:
+    """Opens the current study of a folder to read it.
 
     Raises:
         RunError: If there is none.
     """
-    if not (folder / DATABASE).is_file():
-        raise RunError(f"{folder} holds no study; `python -m sentattn.sweep study={folder.name} ...` begins one.")
-    storage = open_storage(folder, reader=True)
+    if url is None and not (folder / DATABASE).is_file():
+        hint = f"`python -m sentattn.sweep study={folder.name} ...` begins one; another storage needs storage=URL"
+        raise RunError(Fault("study", "not_found", f"{folder} holds no study; {hint}."))
     try:
-        name = current(storage)
-    except (SQLAlchemyError, optuna.exceptions.StorageInternalError):  # its tables are not there yet
+        storage = open_storage(folder, url, reader=True)
+        name = current(storage, folder.name if url else None)
+    except (SQLAlchemyError, StorageInternalError):  # its tables do not exist yet
         name = None
     if name is None:
-        raise RunError(f"{folder / DATABASE} holds no study yet.")
+        raise RunError(Fault("study", "not_found", f"{place(folder, url)} holds no study yet."))
     return optuna.load_study(study_name=name, storage=storage)
 
 
+def place(folder: Path, url: str | None) -> str:
+    """Returns where a study is stored, without a password."""
+    return shown(url) if url else str(folder / DATABASE)
+
+
 @contextmanager
-def told(folder: Path) -> Iterator[None]:
-    """Tells of a study that cannot be written as of a fault that can be mended."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError) as error:
-        cause = error.__cause__ or error
-        reason = " ".join(str(getattr(cause, "orig", None) or cause).split())  # SQLite's words, without SQLAlchemy's
-        raise RunError(
-            f"{folder / DATABASE} cannot be written: {reason}. Nothing that was told is lost; "
-            "make room, and the same command goes on."
-        ) from error
+def writing(folder: Path, url: str | None) -> Iterator[None]:
+    """Raises a storage that cannot be written as an error that the user can correct.
 
-
-class Disk:
-    """Writes what becomes of a study, one transaction a step.
-
-    Args:
-        study: Optuna's, in a file.
-        backend: The file.
+    Raises:
+        RunError: With the database's reason.
     """
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError, OSError) as error:
+        message = (
+            f"{place(folder, url)} cannot be written: {_reason(error)}. Nothing that was reported is lost; free space "
+            "or restore the connection, and the same command resumes."
+        )
+        raise RunError(Fault("storage", "unwritable", message)) from None
 
-    def __init__(self, study: optuna.Study, backend: RDBStorage) -> None:
-        self._study = study
-        self._backend = backend
-        self._ids = {trial.number: trial._trial_id for trial in study.get_trials(deepcopy=False)}
 
-    def begin(self, trial: FrozenTrial) -> None:
-        """Writes a trial that has begun."""
-        self._ids[trial.number] = self._backend.create_new_trial(self._study._study_id, trial)
-
-    def step(self, number: int, step: int, value: float) -> None:
-        """Writes what a trial has reached."""
-        self._backend.set_trial_intermediate_value(self._ids[number], step, value)
-
-    def end(
-        self, number: int, state: TrialState, values: Sequence[float] | None, attrs: Mapping[str, Any] | None = None
-    ) -> None:
-        """Writes how a trial ended; that it did comes last."""
-        for key, value in (attrs or {}).items():
-            self._backend.set_trial_user_attr(self._ids[number], key, value)
-        self._backend.set_trial_state_values(self._ids[number], state, values)
-
-    def note(self, key: str, value: Any) -> None:
-        """Writes what is known of the study itself."""
-        self._study.set_user_attr(key, value)
+def _reason(error: BaseException) -> str:
+    """Returns the words of the database without those of SQLAlchemy, which hold the statement."""
+    cause = error.__cause__ or error
+    return " ".join(str(getattr(cause, "orig", None) or cause).split()).rstrip(".")

@@ -1,43 +1,49 @@
-"""A study on disk: what is asked next, what came of it, and how it goes on after whatever ended it.
+"""A study that is worked on: one `optuna.Study` in a database, which is all of its state.
 
-Only the owner's process has one. Every step is written when it is taken, so a process that is killed loses nothing that
-was told: the trials that were running are tried again with their values, under new numbers, and each finished trial is
-there once.
+Each step is written when it is taken, so that whatever process dies, no finished trial is lost: trials that were
+running are tried again with their values under new numbers, and each finished trial is counted once.
 """
 
 from __future__ import annotations
 
 import math
+import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-import optuna
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from sentattn.sweep import storage
-from sentattn.sweep.clock import Clock
-from sentattn.sweep.opening import PLACE, SECONDS, opened
-from sentattn.sweep.records import AGAIN_OF, ATTEMPT, BROKEN_OFF, NEXT, NOTE, Record, best, record
-from sentattn.sweep.samplers import LARGEST_GRID
+from sentattn.run import CHECKPOINTS, MODEL
+from sentattn.sweep import storage as storages
+from sentattn.sweep.callbacks import TRIALS, TrialOutcome
+from sentattn.sweep.records import ATTEMPT, ERROR, OUTSIDE, RETRY_OF, RETRYABLE, Record, attributes, best, records
+from sentattn.sweep.resume import ALIVE_SECONDS, SCHEDULER, open_study, this_scheduler
+from sentattn.sweep.samplers import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.search_space import Value, points, suggest
 
 if TYPE_CHECKING:
     from sentattn.sweep.config import Plan
 
+SECONDS = "seconds"
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
+LARGE = (CHECKPOINTS, MODEL)
+"""What is deleted of all trials but the best: it can be trained again with `from=`."""
+NOTE_SECONDS = 5.0
+"""Between two notes of the time on disk."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class NextTrial:
     """A trial to be run.
 
     Attributes:
-        number: Its number, and that of its directory.
+        number: Its number and that of its directory.
         values: What it tries, by key.
-        arguments: What `python -m sentattn.train` takes for it; each repeat has the seed after that of the one before.
+        arguments: Its command line for `python -m sentattn.train`.
     """
 
     number: int
@@ -46,62 +52,71 @@ class Asked:
 
 
 class SweepStudy:
-    """A study, held by this process: in memory, where the sampler looks, and on disk, where each step is written.
+    """A study that this process works on.
 
     Args:
         plan: The sweep.
-        folder: Where it lies.
-        disk: What writes it.
-        live: Its trials in memory.
-        owner: What holds the folder.
+        folder: Its folder.
+        lock: Holds the folder.
+
+    Attributes:
+        best_values: Objectives of the best trials by number, the best first; those that keep their checkpoints.
+        failures: How many trials have failed since the last that did not.
     """
 
-    def __init__(self, plan: Plan, folder: Path, disk: storage.Disk, live: optuna.Study, owner: storage.Owner) -> None:
+    def __init__(self, plan: Plan, folder: Path, lock: storages.StudyLock) -> None:
         self.plan = plan
         self.folder = folder
-        self._disk = disk
-        self._live = live
-        self._owner = owner
+        self._lock = lock
+        self._study = open_study(plan, storages.open_storage(folder, plan.storage))
+        trials = self._study.get_trials(deepcopy=False)
+        self._study.sampler = build_sampler(plan, past=len(trials))
+        self._study.pruner = build_pruner(plan)
         self._running: dict[int, Trial] = {}
-        self._failures = 0
-        trials = live.get_trials(deepcopy=False)
-        tried_again = {trial.user_attrs.get(AGAIN_OF) for trial in trials}
-        self._again = [t.number for t in trials if NEXT in t.user_attrs and t.number not in tried_again]
-        self._finished = sum(trial.state in FINISHED for trial in trials)
-        self._tried = sum(AGAIN_OF not in trial.user_attrs for trial in trials if trial.params)
+        retried = {attributes(one).get(RETRY_OF) for one in trials}
+        self._retries = [one.number for one in trials if one.number not in retried and self._is_due(one)]
+        self._finished = sum(one.state in FINISHED for one in trials)
+        self._tried = sum(RETRY_OF not in attributes(one) for one in trials if one.params)
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
-        self._place: Mapping[str, Any] = live.user_attrs.get(PLACE, {})
-        self._clock = Clock(float(live.user_attrs.get(SECONDS, 0.0)), disk)
+        self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
+        self._since = self._noted = time.monotonic()
+        self.failures = 0
+        self.best_values: dict[int, Sequence[float]] = {}
+        complete = {one.number: one.objectives for one in self.records() if one.state == "complete" and one.objectives}
+        folders = (self.folder / TRIALS).glob("*")
+        self._keep_best(complete, [int(one.name) for one in folders if one.name.isdecimal()])
 
     @classmethod
     def open(cls, plan: Plan, folder: Path) -> SweepStudy:
-        """Begins a study or goes on with it; its space may have been changed since.
+        """Begins a study or resumes it; its space may have been changed since.
 
         Args:
-            plan: The sweep; no file of several.
-            folder: Where the study lies.
+            plan: The sweep; none with several studies.
+            folder: The study's folder.
 
         Raises:
-            RunError: If another process works on it, with that one's id, or it cannot be written.
-            SettingError: If the study that is there looks for something else.
+            RunError: If another process works on it, or it cannot be written.
+            SettingError: If the study there is about something else.
         """
-        assert not plan.members, "each study of a file of several is opened by itself"
-        owner = storage.Owner(folder)
-        try:
-            with storage.told(folder):
-                return cls(plan, folder, *opened(plan, folder), owner)
-        except BaseException:
-            owner.release()
-            raise
+        assert not plan.members, "each study of several is opened by itself"
+        with storages.writing(folder, plan.storage):
+            lock = storages.StudyLock(folder)
+            try:
+                return cls(plan, folder, lock)
+            except BaseException:
+                lock.release()
+                raise
 
     def close(self) -> None:
-        """Notes the time and gives the folder up."""
+        """Writes the time and releases the folder."""
         try:
-            with storage.told(self.folder):
-                self._clock.note(always=True)
+            with storages.writing(self.folder, self.plan.storage):
+                self._study.set_user_attr(SECONDS, self.seconds())
+                if self.plan.storage:
+                    self._study.set_user_attr(SCHEDULER, None)
         finally:
-            self._owner.release()
+            self._lock.release()
 
     def __enter__(self) -> SweepStudy:
         return self
@@ -109,96 +124,82 @@ class SweepStudy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self) -> Asked | None:
-        """Returns the next trial; None while what runs may fill the budget, and when the study is done.
+    def ask(self) -> NextTrial | None:
+        """Returns the next trial; None if there is none now, since those that run may fill the budget.
 
-        A trial that is to be tried again comes first.
+        A trial that is tried again comes first.
         """
-        if self.ended() or not self._is_room():
+        if self.ended() or not self._has_budget():
             return None
-        with storage.told(self.folder):
-            if self._again:
-                before = self._live.get_trials(deepcopy=False)[self._again.pop(0)]
-                attrs = {AGAIN_OF: before.number, ATTEMPT: before.user_attrs[NEXT]}
-                self._live.enqueue_trial(before.params, user_attrs=attrs)
+        with storages.writing(self.folder, self.plan.storage):
+            if self._retries:
+                self._enqueue(self._retries.pop(0))
             else:
                 self._tried += 1
-            trial = self._live.ask()
+            trial = self._study.ask()
             values = suggest(trial, self.plan.space)
-            self._note_place()
-            self._disk.begin(self._live.get_trials(deepcopy=False)[trial.number])
             self._running[trial.number] = trial
-            self._clock.note()
-        return Asked(trial.number, values, self.plan.trial_arguments(values))
+        return NextTrial(trial.number, values, self.plan.trial_arguments(values))
 
-    def report(self, number: int, epoch: int, value: float) -> bool:
-        """Notes what a trial has reached; returns whether it should end early.
+    def report(self, number: int, step: int, value: float) -> bool:
+        """Records what a trial has reached; returns whether it is to be pruned.
 
         Args:
             number: The trial.
-            epoch: The epoch, counted from 1; where a trial is a mean over repeats, the repeat.
+            step: The epoch, counted from 1; where a trial is a mean over repeats, the repeat.
             value: The first objective there.
         """
         if not math.isfinite(value) or len(self.plan.objectives) > 1:
             return False
-        trial = self._running[number]
-        with storage.told(self.folder):
-            self._disk.step(number, epoch, float(value))
-            trial.report(float(value), epoch)
-            self._clock.note()
-            return bool(trial.should_prune())
+        with storages.writing(self.folder, self.plan.storage):
+            self._running[number].report(float(value), step)
+            return bool(self._running[number].should_prune())
 
-    def tell(
-        self,
-        number: int,
-        values: Sequence[float] | None = None,
-        state: Literal["complete", "pruned", "failed"] = "complete",
-        note: str = "",
-        *,
-        again: bool = False,
-    ) -> bool:
-        """Notes how a trial ended; returns whether a failed one is tried again.
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
+        """Records how a trial ended; that it has ended is written last.
 
-        Args:
-            number: The trial.
-            values: Its objectives, of a complete one.
-            state: How it ended. A complete one without finite objectives has failed.
-            note: Why it failed.
-            again: Whether another try may end better; there are `retries` of them.
+        A complete trial without finite objectives has failed. A failed one that may succeed is tried again.
         """
+        state, values, error, retryable = outcome.state, outcome.values, outcome.report, outcome.retry
         if state == "complete" and not (values and all(map(math.isfinite, values))):
-            state, note, again = "failed", note or "it ended without a figure", False
-        attempt = self._running[number].user_attrs.get(ATTEMPT, 0)
-        retried = state == "failed" and again and attempt < self.plan.retries
-        attrs = ({NOTE: note} if note else {}) | ({NEXT: attempt + 1} if retried else {})
-        self._end(number, STATES[state], list(values) if values and state == "complete" else None, attrs)
-        self._failures = self._failures + 1 if state == "failed" else 0
+            state, error, retryable = "failed", "it ended without a finite value of its objective", False
+        with storages.writing(self.folder, self.plan.storage):
+            trial = self._running[number]
+            if state == "failed":
+                trial.set_user_attr(ERROR, error or "it failed without a message")
+                trial.set_user_attr(RETRYABLE, retryable)
+            told = self._study.tell(trial, list(values) if values and state == "complete" else None, STATES[state])
+            del self._running[number]
+            if self._is_due(told):
+                self._retries.append(number)
+        self.failures = self.failures + 1 if state == "failed" else 0
         self._finished += state != "failed"
-        return retried
+        complete = {number: values} if values and state == "complete" else {}
+        self._keep_best({**self.best_values, **complete}, [*self.best_values, number])
 
-    def give_up(self, number: int) -> None:
-        """Ends a running trial that the sweep's own end broke off: it is tried again, which is no retry."""
-        attempt = self._running[number].user_attrs.get(ATTEMPT, 0)
-        self._end(number, TrialState.FAIL, None, {NOTE: BROKEN_OFF, NEXT: attempt})
+    def interrupt(self, number: int) -> None:
+        """Ends a running trial together with the sweep: it is tried again, and this attempt does not count."""
+        with storages.writing(self.folder, self.plan.storage):
+            self._study.tell(self._running.pop(number), state=TrialState.FAIL)
+            self._retries.append(number)
 
-    def _end(self, number: int, state: TrialState, values: list[float] | None, attrs: Mapping[str, Any]) -> None:
-        trial = self._running.pop(number)
-        with storage.told(self.folder):
-            self._disk.end(number, state, values, attrs)
-            for key, value in attrs.items():
-                trial.set_user_attr(key, value)
-            self._live.tell(trial, values, state)
-            if NEXT in attrs:
-                self._again.append(number)
-            self._clock.note()
+    def tick(self) -> float | None:
+        """Writes the time now and then; returns the seconds after which that is due again, or None."""
+        if time.monotonic() - self._noted >= NOTE_SECONDS:
+            self._noted = time.monotonic()
+            with storages.writing(self.folder, self.plan.storage):
+                self._study.set_user_attr(SECONDS, self.seconds())
+                if self.plan.storage:
+                    self._study.set_user_attr(SCHEDULER, this_scheduler())
+        return ALIVE_SECONDS / 4 if self.plan.storage else None
 
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""
-        return len(self._again)
+        return len(self._retries)
 
-    def running(self) -> tuple[int, ...]:
-        """Returns the numbers of the trials that were asked for and not yet told."""
-        return tuple(self._running)
+    def running(self) -> int:
+        """Returns how many trials run."""
+        return len(self._running)
 
     def finished(self) -> int:
         """Returns how many trials count toward the budget: complete and pruned ones."""
@@ -206,41 +207,57 @@ class SweepStudy:
 
     def seconds(self) -> float:
         """Returns how long the study was worked on, over all starts."""
-        return self._clock.seconds()
-
-    def done(self) -> bool:
-        """Whether nothing is to be asked any more and nothing is running."""
-        return bool(self.ended()) and not self._running
+        return self._seconds + time.monotonic() - self._since
 
     def ended(self) -> str:
-        """Returns why no further trial is begun, or an empty string."""
+        """Returns why no further trial is started, or an empty string."""
         budget = self.plan.budget
         if budget.trials is not None and self._finished >= budget.trials:
             return "1 trial is finished" if self._finished == 1 else f"{self._finished} trials are finished"
-        if self._points is not None and self._tried >= self._points and not self._again and not self._running:
+        if self._points is not None and self._tried >= self._points and not self._retries and not self._running:
             return f"all {self._points} points of the space were tried"
         if budget.hours is not None and self.seconds() >= budget.hours * 3600:
             return f"the budget of {budget.hours:g} hours is used up"
-        if self._failures >= self.plan.failures:
-            return f"{self._failures} trials in a row have failed"
+        if self.failures >= self.plan.failures:
+            return f"{self.failures} trials in a row have failed"
         return ""
 
     def records(self) -> list[Record]:
-        """Returns all trials in the order in which they began."""
-        return [record(trial, self.plan.space) for trial in self._live.get_trials(deepcopy=False)]
+        """Returns all trials in the order in which they started."""
+        return records(self._study)
 
     def best(self) -> list[Record]:
-        """Returns the best trial, or with several objectives the front; none while none is complete."""
+        """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
         return best(self.records(), [one.mode for one in self.plan.objectives])
 
-    def _is_room(self) -> bool:
+    def _has_budget(self) -> bool:
         trials = self.plan.budget.trials
-        is_point_left = bool(self._again) or self._points is None or self._tried < self._points
+        is_point_left = bool(self._retries) or self._points is None or self._tried < self._points
         return is_point_left and (trials is None or self._finished + len(self._running) < trials)
 
-    def _note_place(self) -> None:
-        """Notes where in its sequence a sampler is, if it has one."""
-        place = self._live._storage.get_study_system_attrs(self._live._study_id)
-        if place != self._place:
-            self._disk.note(PLACE, place)
-            self._place = dict(place)
+    def _is_due(self, trial: FrozenTrial) -> bool:
+        """Whether a trial is to be tried again, if it has not been: after an interruption, or up to `retries` times."""
+        attrs = attributes(trial)
+        if trial.state is not TrialState.FAIL or OUTSIDE in attrs:
+            return False
+        return ERROR not in attrs or (bool(attrs.get(RETRYABLE)) and attrs.get(ATTEMPT, 0) < self.plan.retries)
+
+    def _enqueue(self, number: int) -> None:
+        before = self._study.get_trials(deepcopy=False)[number]
+        attrs = attributes(before)
+        attempt = attrs.get(ATTEMPT, 0) + (ERROR in attrs)
+        self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: number, ATTEMPT: attempt})
+
+    def _keep_best(self, candidates: Mapping[int, Sequence[float]], numbers: Sequence[int]) -> None:
+        """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
+        one, *others = self.plan.objectives
+        found = [Record(n, "complete", {}, tuple(v), {}, "", None, 0, None, None) for n, v in candidates.items()]
+        front = best(found, [objective.mode for objective in self.plan.objectives]) if others else found
+        sign = -1.0 if one.mode == "max" else 1.0
+        ordered = sorted(front, key=lambda record: (sign * (record.objectives or (0.0,))[0], record.number))
+        self.best_values = {record.number: record.objectives or () for record in ordered[: max(1, self.plan.keep)]}
+        kept = [*self.best_values][: self.plan.keep]
+        for number in numbers:
+            for folder in (self.folder / TRIALS / str(number), *(self.folder / TRIALS / str(number)).glob("seed-*")):
+                for name in LARGE if number not in kept else ():
+                    shutil.rmtree(folder / name, ignore_errors=True)

@@ -1,19 +1,22 @@
-"""A sweep file: plain YAML, and what it asks for, key by key."""
+"""A sweep as it is written: a YAML file, and the command line, which replaces or extends it key by key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sentattn.config.arguments import Faults
-from sentattn.config.groups import conf_dir, load
+from sentattn.config import types
+from sentattn.config.arguments import CONFIG_DIR, Faults, closest, split_folders
+from sentattn.config.groups import Choices, conf_dir, load
+from sentattn.config.schema import TOP
 from sentattn.config.types import given
 from sentattn.errors import SettingError, suggestion
-from sentattn.sweep import keys
+from sentattn.sweep import options
 from sentattn.sweep.grammar import is_range
 
+DEFAULT = "default"
 EXAMPLE = '{space: "range(8,129)", when: {model/pooling: prune}}'
 
 
@@ -35,7 +38,7 @@ class Draft:
     overrides: dict[str, str] = field(default_factory=dict)
     ranges: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
-    components: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in keys.COMPONENTS})
+    components: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in options.COMPONENTS})
     objectives: list[dict[str, Any]] = field(default_factory=list)
     studies: dict[str, Draft] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
@@ -77,11 +80,11 @@ def read_file(draft: Draft, name: str, faults: Faults) -> None:
     content = load(file)
     shown = f"sweep={name}"
     for key in content:
-        if key in keys.BUDGET:
+        if key in options.BUDGET:
             faults.add(f"{shown}: {key} stands under budget, as budget: {{{key}: {given(content[key])}}}.")
-        elif key not in keys.IN_FILES:
-            close = suggestion(key, keys.IN_FILES)
-            faults.add(f"{shown}: there is no key {key!r}.{close} There are {', '.join(keys.IN_FILES)}.")
+        elif key not in options.IN_FILES:
+            close = suggestion(key, options.IN_FILES)
+            faults.add(f"{shown}: there is no key {key!r}.{close} There are {', '.join(options.IN_FILES)}.")
     _settings(draft, content, shown, faults)
     _own(draft, content, shown, faults)
     for study, inner in _mapping(content.get("studies"), f"{shown}: studies", faults).items():
@@ -106,7 +109,7 @@ def _settings(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faul
             faults.add(f"{shown}: {word} belongs on the command line; a file is not asked what to trust.")
         elif key in draft.overrides:
             faults.add(f"{shown}: {key} is given twice among the overrides: leave one out.")
-        elif key in keys.TYPED or key.partition(".")[0] in keys.COMPONENTS:
+        elif key in options.TYPED or key.partition(".")[0] in options.COMPONENTS:
             faults.add(f"{shown}: {word} is the sweep's own; it stands in the file by itself, beside overrides.")
         elif is_range(key, text):
             faults.add(f"{shown}: {word} is a range; it stands under space, as {key}: {text}.")
@@ -138,13 +141,13 @@ def _no_range(key: str, value: Any) -> str:
 
 
 def _own(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults) -> None:
-    """Takes in the sweep's own keys."""
+    """Takes in the sweep's own options."""
     budget = _mapping(content.get("budget"), f"{shown}: budget", faults)
-    if unknown := [key for key in budget if key not in keys.BUDGET]:
+    if unknown := [key for key in budget if key not in options.BUDGET]:
         faults.add(f"{shown}: budget has no {unknown[0]!r}; it has trials and hours.")
-    own = {key: value for key, value in content.items() if key in keys.OPTIONS and key not in keys.BUDGET}
-    draft.options |= own | {key: value for key, value in budget.items() if key in keys.BUDGET}
-    for name in keys.COMPONENTS:
+    own = {key: value for key, value in content.items() if key in options.OPTIONS and key not in options.BUDGET}
+    draft.options |= own | {key: value for key, value in budget.items() if key in options.BUDGET}
+    for name in options.COMPONENTS:
         component = content.get(name)
         named = {"name": component} if isinstance(component, str) else _mapping(component, f"{shown}: {name}", faults)
         draft.components[name] = dict(named)
@@ -162,3 +165,83 @@ def _mapping(value: Any, shown: str, faults: Faults) -> Mapping[str, Any]:
         return value or {}
     faults.add(f"{shown} holds lines `key: value`, not {given(value)}.")
     return {}
+
+
+def read_draft(arguments: Sequence[str], faults: Faults) -> tuple[Draft, Choices]:
+    """Reads the command line on top of the sweep file that it names; a bare one names `default`."""
+    words, folders = split_folders(arguments)
+    choices = Choices.of(*folders)
+    named = [word.partition("=")[2] for word in words if word.partition("=")[0] == options.SWEEP]
+    searches = any(is_range(*_parted(word)) for word in words)
+    draft = Draft(folders=[f"{CONFIG_DIR}={folder.resolve()}" for folder in folders])
+    if named or not searches:
+        read_file(draft, named[0] if named else DEFAULT, faults)
+    _read_words(draft, [word for word in words if word.partition("=")[0] != options.SWEEP], choices, faults)
+    if len(set(named)) > 1:
+        faults.add(f"sweep is given twice, as {named[0]} and as {named[1]}: leave one out.")
+    return draft, choices
+
+
+def _parted(word: str) -> tuple[str, str]:
+    key, _, text = word.partition("=")
+    return key, text
+
+
+def _read_words(draft: Draft, words: Sequence[str], choices: Choices, faults: Faults) -> None:
+    seen: dict[str, str] = {}
+    components: dict[str, dict[str, Any]] = {name: {} for name in options.COMPONENTS}
+    objective: dict[str, str] = {}
+    draft.positions = {key: place - len(draft.positions) for key, place in draft.positions.items()}
+    for position, word in enumerate(words):
+        key, equals, text = word.partition("=")
+        draft.positions[key] = position
+        if key in seen:
+            if seen[key] != text:
+                faults.add(f"{key} is given twice, as {seen[key]} and as {text}: leave one out.", position)
+            continue
+        seen[key] = text
+        component, _, setting = key.partition(".")
+        own = key in options.TYPED or component in options.COMPONENTS
+        if sentence := _no_word(word, key, equals, text, own, choices):
+            faults.add(sentence, position)
+        elif component in options.COMPONENTS:
+            components[component][setting or "name"] = types.spelled(text)
+        elif key in options.OBJECTIVE:
+            objective[key.partition(".")[2]] = text
+        elif is_range(key, text):
+            draft.search(key, text, {})
+        elif key in options.OPTIONS:
+            draft.options[key] = text
+        else:
+            draft.give(key, text)
+    for name, typed in components.items():
+        kept = {} if "name" in typed and typed["name"] != draft.components[name].get("name") else draft.components[name]
+        draft.components[name] = kept | typed
+    if objective:
+        draft.objectives = _objectives(objective, draft.objectives, faults)
+
+
+def _no_word(word: str, key: str, equals: str, text: str, own: bool, choices: Choices) -> str | None:
+    """Returns why a word is neither one of the sweep's own keys nor a setting, as far as can be told here."""
+    bare = key.lstrip("-+")
+    if own and not text:
+        return f"{word} has no value: type {key}=VALUE."
+    if bare != key and (bare in options.TYPED or bare.partition(".")[0] in options.COMPONENTS):
+        return f"{word}: settings are written without dashes and plus signs; type {bare}={text or 'VALUE'}."
+    if key.startswith("budget."):
+        return f"{word}: type {key.partition('.')[2]}={text}."
+    others = [*options.TYPED, *options.DECIDED, *TOP, *choices.groups()]
+    if equals and "." not in key and "/" not in key and key not in others and closest(key, others) in options.TYPED:
+        return f"{word}: there is no setting {key!r}. Did you mean {closest(key, others)!r}?"
+    return None
+
+
+def _objectives(typed: Mapping[str, str], listed: list[dict[str, Any]], faults: Faults) -> list[dict[str, Any]]:
+    """What was typed, several metrics with commas between them; a mode alone belongs to the metric that there is."""
+    metrics = typed.get("metric", "").split(",") if "metric" in typed else [one["metric"] for one in listed]
+    modes = typed["mode"].split(",") if "mode" in typed else [None] * len(metrics)
+    metrics = metrics or ["val/accuracy"]
+    if len(modes) != len(metrics):
+        faults.add(f"objective.mode={typed['mode']} does not fit {','.join(metrics)}: give one for each, or none.")
+        return []
+    return [{"metric": metric} | ({"mode": mode} if mode else {}) for metric, mode in zip(metrics, modes, strict=True)]

@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: a live table on a terminal, plain lines elsewhere."""
+"""The progress of a sweep: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from rich.text import Text
 
 from sentattn.config.types import given
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
-from sentattn.sweep.member import Member
+from sentattn.sweep.study import SweepStudy
 
 REFRESH = 0.5
 LINES = 3
 """Lines of a failed trial's log that are shown."""
 
 
-def watcher(members: Sequence[Member], slots: int, console: Console | None = None) -> Lines:
-    """Returns what fits the place where the output goes."""
+def progress(studies: Sequence[SweepStudy], slots: int, console: Console | None = None) -> Lines:
+    """Returns the callback that suits the place where the output goes."""
     console = console or Console()
-    return (Board if console.is_terminal else Lines)(members, slots, console)
+    return (Board if console.is_terminal else Lines)(studies, slots, console)
 
 
 class Lines:
     """A line for each trial that begins or ends.
 
     Args:
-        members: The studies.
+        studies: The studies.
         slots: How many trials run at once.
         console: Where it is shown.
     """
 
-    def __init__(self, members: Sequence[Member], slots: int, console: Console) -> None:
-        self._members = members
+    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console) -> None:
+        self._studies = studies
         self._slots = slots
         self._console = console
         self._taken: list[float] = []
-        self._named = len(members) > 1
+        self._named = len(studies) > 1
 
     def __enter__(self) -> Lines:
         return self
@@ -50,27 +50,27 @@ class Lines:
 
     def started(self, trial: RunningTrial) -> None:
         """Tells what a trial varies."""
-        self._print(f"{self._name(trial)} on {trial.slot.name}: {varied(trial.values)}")
+        self._print(f"{self._name(trial)} on {trial.slot.name}: {format_values(trial.values)}")
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Nothing: a line an epoch is in the trial's own log."""
 
-    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Tells what became of a trial, and of a failure why."""
-        if how.state != "failed":
+        if outcome.state != "failed":
             self._taken.append(time.monotonic() - trial.since)
         seconds = f"in {time.monotonic() - trial.since:.0f} s"
-        member = next(one for one in self._members if one.study is trial.study)
-        match how.state:
+        study = trial.study
+        match outcome.state:
             case "complete":
-                best = ", the best so far" if next(iter(member.kept), None) == trial.number else ""
-                told = f": {_figures(member, how.values or ())} {seconds}{best}; {self._standing(member)}"
+                best = ", the best so far" if next(iter(study.best_values), None) == trial.number else ""
+                told = f": {_objectives(study, outcome.values or ())} {seconds}{best}; {self._standing(study)}"
             case "pruned":
                 value = f" at {trial.value:.4f}" if trial.value is not None else ""
-                told = f": pruned after {trial.epoch}{value} {seconds}; {self._standing(member)}"
+                told = f": pruned after {trial.epoch}{value} {seconds}; {self._standing(study)}"
             case _:
-                shown = "".join(f"\n    {line}" for line in how.log_lines[-LINES:])
-                told = f" failed: {how.error.rstrip('.')} (log: {trial.log}){shown}"
+                shown = "".join(f"\n    {line}" for line in outcome.log_lines[-LINES:])
+                told = f" failed: {outcome.error.rstrip('.')} (log: {trial.log}){shown}"
         self._print(f"{self._name(trial)}{told}")
 
     def message(self, text: str) -> None:
@@ -84,13 +84,13 @@ class Lines:
     def _name(self, trial: RunningTrial) -> str:
         return f"{trial.study.plan.study} {trial.number}" if self._named else f"trial {trial.number}"
 
-    def _standing(self, member: Member) -> str:
-        finished, trials = member.study.finished(), member.plan.budget.trials
+    def _standing(self, study: SweepStudy) -> str:
+        finished, trials = study.finished(), study.plan.budget.trials
         return f"{finished} of {trials} finished{self._left()}" if trials else f"{finished} finished"
 
     def _left(self) -> str:
         """How long it will go on, as long as trials take as long as they have taken."""
-        budgets = [(one.plan.budget.trials, one.study.finished()) for one in self._members]
+        budgets = [(one.plan.budget.trials, one.finished()) for one in self._studies]
         if not self._taken or any(trials is None for trials, _ in budgets):
             return ""
         left = sum(max(0, (trials or 0) - finished) for trials, finished in budgets)
@@ -104,8 +104,8 @@ class Lines:
 class Board(Lines):
     """A table of the trials that run, under the lines of those that have ended."""
 
-    def __init__(self, members: Sequence[Member], slots: int, console: Console) -> None:
-        super().__init__(members, slots, console)
+    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console) -> None:
+        super().__init__(studies, slots, console)
         self._running: dict[str, RunningTrial] = {}
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._shown = 0.0
@@ -122,10 +122,10 @@ class Board(Lines):
         self._running[trial.key] = trial
         self._shown = 0.0
 
-    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Takes a trial out of the table."""
         del self._running[trial.key]
-        super().ended(trial, how)
+        super().ended(trial, outcome)
         self._shown = 0.0
 
     def tick(self) -> float | None:
@@ -146,19 +146,19 @@ class Board(Lines):
             state = "ending" if trial.killed else "starting" if trial.first_batch is None else "training"
             taken = duration(time.monotonic() - trial.since)
             own = (self._name(trial).removeprefix("trial "), trial.slot.name, state, epoch, value, taken)
-            table.add_row(*map(Text, (*own, varied(trial.values))))
+            table.add_row(*map(Text, (*own, format_values(trial.values))))
         return table
 
     def summary(self) -> Iterable[Text]:
         """Yields a line for each study: how far it is, and its best trial."""
-        for member in self._members:
-            number, values = next(iter(member.kept.items()), (None, ()))
-            best = f"; best: trial {number}, {_figures(member, values)}" if number is not None else ""
-            name = f"{member.plan.study}: " if self._named else ""
-            yield Text(f"{name}{self._standing(member)}{best}")
+        for study in self._studies:
+            number, values = next(iter(study.best_values.items()), (None, ()))
+            best = f"; best: trial {number}, {_objectives(study, values)}" if number is not None else ""
+            name = f"{study.plan.study}: " if self._named else ""
+            yield Text(f"{name}{self._standing(study)}{best}")
 
 
-def varied(values: Any) -> str:
+def format_values(values: Any) -> str:
     """Returns what a trial varies in short: the last part of each key that tells it from the others."""
     return ", ".join(f"{short}={_short(value)}" for short, value in zip(_names(values), values.values(), strict=True))
 
@@ -178,12 +178,12 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else given(value)
 
 
-def _figures(member: Member, values: Sequence[float]) -> str:
-    named = zip(member.plan.objectives, values, strict=True)
-    return ", ".join(f"{one.metric} {figure(value)}" for one, value in named)
+def _objectives(study: SweepStudy, values: Sequence[float]) -> str:
+    named = zip(study.plan.objectives, values, strict=True)
+    return ", ".join(f"{one.metric} {format_objective(value)}" for one, value in named)
 
 
-def figure(value: float) -> str:
+def format_objective(value: float) -> str:
     """Returns an objective as one reads it: four places, and counts such as parameters whole."""
     return f"{value:,.0f}" if abs(value) > 1 and value == round(value) else f"{value:,.4f}"
 

@@ -38,7 +38,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SlotRequest:
     """What slots were asked for.
 
     Attributes:
@@ -58,35 +58,35 @@ class Wanted:
     trials: int | None = None
 
 
-def find(wanted: Wanted) -> list[Slot]:
+def find(request: SlotRequest) -> list[Slot]:
     """Returns the slots there are for what was asked.
 
     Raises:
         SettingError: If there are not as many.
     """
-    if wanted.slots_per_gpu > 1 and wanted.gpus_per_trial > 1:
+    if request.slots_per_gpu > 1 and request.gpus_per_trial > 1:
         raise SettingError(
-            f"slots_per_gpu={wanted.slots_per_gpu} and gpus_per_trial={wanted.gpus_per_trial} cannot stand together: "
+            f"slots_per_gpu={request.slots_per_gpu} and gpus_per_trial={request.gpus_per_trial} cannot stand together: "
             "trials share a GPU, or a trial takes several."
         )
-    gpus = visible() if wanted.accelerator in ("auto", "gpu", "cuda") else []
-    if not gpus and wanted.accelerator in ("gpu", "cuda"):
+    gpus = visible() if request.accelerator in ("auto", "gpu", "cuda") else []
+    if not gpus and request.accelerator in ("gpu", "cuda"):
         raise SettingError(
-            f"trainer.accelerator={wanted.accelerator}: no GPU is found here ({_looked()}); "
+            f"trainer.accelerator={request.accelerator}: no GPU is found here ({_looked()}); "
             "type trainer.accelerator=cpu, or mend what nvidia-smi says."
         )
-    return _on_gpus(gpus, wanted) if gpus else _on_processor(wanted)
+    return _on_gpus(gpus, request) if gpus else _on_processor(request)
 
 
-def told(slots: Sequence[Slot], wanted: Wanted) -> str:
-    """Returns the line that says which slots there are."""
+def description(slots: Sequence[Slot], request: SlotRequest) -> str:
+    """Returns the line that describes the slots."""
     threads = f"{slots[0].threads} thread{'s' if slots[0].threads > 1 else ''} each"
     several = "slots" if len(slots) > 1 else "slot"
     names = ", ".join(slot.name for slot in slots) if len(slots) <= 8 else f"{slots[0].name} to {slots[-1].name}"
     line = f"{len(slots)} {several}: {names}; {threads}."
     if not slots[0].gpus and (busy := slots[0].threads * len(slots)) > cores():
         line += f" That is {busy} threads on {cores()} cores: slots={cores() // slots[0].threads or 1} may be faster."
-    if slots[0].gpus and wanted.slots is None and (left := len(visible()) % wanted.gpus_per_trial):
+    if slots[0].gpus and request.slots is None and (left := len(visible()) % request.gpus_per_trial):
         line += f" {left} of {len(visible())} GPUs {'is' if left == 1 else 'are'} left over."
     return line
 
@@ -118,23 +118,23 @@ def visible() -> list[str]:
     return entries
 
 
-def _on_gpus(gpus: Sequence[str], wanted: Wanted) -> list[Slot]:
-    if wanted.gpus_per_trial > len(gpus):
+def _on_gpus(gpus: Sequence[str], request: SlotRequest) -> list[Slot]:
+    if request.gpus_per_trial > len(gpus):
         raise SettingError(
-            f"gpus_per_trial={wanted.gpus_per_trial}: there {_are(len(gpus))} here; "
+            f"gpus_per_trial={request.gpus_per_trial}: there {_are(len(gpus))} here; "
             f"type gpus_per_trial={len(gpus)} or less."
         )
-    if wanted.gpus_per_trial > 1:
-        places = list(_groups(gpus, wanted.gpus_per_trial))
+    if request.gpus_per_trial > 1:
+        places = list(_groups(gpus, request.gpus_per_trial))
     else:
-        places = list(_shares(gpus, max(wanted.slots_per_gpu, math.ceil((wanted.slots or 1) / len(gpus)))))
-    if wanted.slots is not None and wanted.slots > len(places):
+        places = list(_shares(gpus, max(request.slots_per_gpu, math.ceil((request.slots or 1) / len(gpus)))))
+    if request.slots is not None and request.slots > len(places):
         raise SettingError(
-            f"slots={wanted.slots} with gpus_per_trial={wanted.gpus_per_trial}: there {_are(len(gpus))} here; "
+            f"slots={request.slots} with gpus_per_trial={request.gpus_per_trial}: there {_are(len(gpus))} here; "
             f"type slots={len(places)} or less."
         )
-    places = places[: min(wanted.slots or len(places), wanted.trials or len(places))]
-    threads = wanted.threads or max(1, cores() // len(places))
+    places = places[: min(request.slots or len(places), request.trials or len(places))]
+    threads = request.threads or max(1, cores() // len(places))
     return [Slot(name, group, threads) for name, group in places]
 
 
@@ -151,18 +151,18 @@ def _shares(gpus: Sequence[str], shares: int) -> Iterator[tuple[str, tuple[str, 
             yield f"GPU {gpu}" + (f", share {share}" if shares > 1 else ""), (gpu,)
 
 
-def _on_processor(wanted: Wanted) -> list[Slot]:
+def _on_processor(request: SlotRequest) -> list[Slot]:
     for key in ("slots_per_gpu", "gpus_per_trial"):
-        if getattr(wanted, key) > 1:
+        if getattr(request, key) > 1:
             raise SettingError(
-                f"{key}={getattr(wanted, key)} needs GPUs, and there are none for trainer.accelerator="
-                f"{wanted.accelerator} ({_looked()}); leave {key} out."
+                f"{key}={getattr(request, key)} needs GPUs, and there are none for trainer.accelerator="
+                f"{request.accelerator} ({_looked()}); leave {key} out."
             )
-    if wanted.accelerator in ("mps", "tpu"):
-        return [Slot(wanted.accelerator.upper(), (), wanted.threads or cores())]
-    slots = wanted.slots or max(1, cores() // (wanted.threads or 1))
-    slots = min(slots, wanted.trials or slots)
-    threads = wanted.threads or max(1, cores() // slots)
+    if request.accelerator in ("mps", "tpu"):
+        return [Slot(request.accelerator.upper(), (), request.threads or cores())]
+    slots = request.slots or max(1, cores() // (request.threads or 1))
+    slots = min(slots, request.trials or slots)
+    threads = request.threads or max(1, cores() // slots)
     return [Slot(f"CPU {number}" if slots > 1 else "CPU", (), threads) for number in range(1, slots + 1)]
 
 

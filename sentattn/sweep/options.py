@@ -39,6 +39,8 @@ OPTIONS: dict[str, Option] = {
     "keep": Option("Whole", 3, "best trials that keep their checkpoints"),
     "confirm": Option("Whole", 0, "seeds to train the best setting with at the end, test set included"),
     "seed": Option("Seed", 0, "of the sampler and of every trial"),
+    "engine": Option('Literal["local"]', "local", "what runs trials: processes of this machine"),
+    "storage": Option("str | None", None, "SQLAlchemy URL of the study's database; null: SQLite in the study's folder"),
     "output_dir": Option("str", "outputs", "the study lies in output_dir/sweeps/<study>"),
 }
 BUDGET = ("trials", "hours")
