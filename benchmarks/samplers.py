@@ -20,7 +20,7 @@ import optuna
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.search_space import Dimension, Value, read_dimension
+from sentattn.sweep.search_space import Value, draw, read_dimension
 
 PRUNE = {"model/pooling": ("prune",)}
 RANGES: dict[str, tuple[str, Mapping[str, tuple[Value, ...]]]] = {
@@ -87,12 +87,8 @@ def values_of(trial: optuna.Trial, *, switch: bool) -> dict[str, Value]:
             if trial.suggest_categorical(f"{key} is 0", [True, False]) is False:
                 values[key] = trial.suggest_float(key, one.floor, 1.0, log=True)
         else:
-            values[key] = one.value(_drawn(trial, one))
+            values[key] = one.value(draw(trial, one))
     return values
-
-
-def _drawn(trial: optuna.Trial, one: Dimension) -> Value:
-    return trial._suggest(one.key, one.distribution)  # type: ignore[no-any-return]
 
 
 def regrets(make: Callable[[int], BaseSampler], seed: int, *, switch: bool) -> list[float]:

@@ -23,9 +23,10 @@ from typing import Any
 
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.member import Member
-from sentattn.sweep.owner import Owner
-from sentattn.sweep.slots import Slot
+from sentattn.sweep.engines import TrialConnection, TrialTask
+from sentattn.sweep.engines.local import LocalEngine
+from sentattn.sweep.resources import Slot
+from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
@@ -34,20 +35,27 @@ BUILT = "The tokenized corpus is kept"
 READ, BYTES = re.compile(r"rchar: (\d+)"), "read.txt"
 
 
-def warm(arguments: Any) -> None:
+def preload() -> None:
+    """Imports what any trial needs."""
+    from sentattn.sweep import trial
+
+    trial.preload()
+
+
+def prepare(studies: Any) -> None:
     """Prepares as for any sweep."""
     from sentattn.sweep import trial
 
-    trial.warm(arguments)
+    trial.prepare(studies)
 
 
-def run(task: Mapping[str, Any]) -> None:
+def run(task: TrialTask, connection: TrialConnection) -> None:
     """Trains, and writes down how much was read from files."""
     from sentattn.sweep import trial
 
     before = _read()
-    trial.run(task)
-    (Path(task["directory"]) / BYTES).write_text(str(_read() - before))
+    trial.run(task, connection)
+    (Path(task.directory) / BYTES).write_text(str(_read() - before))
 
 
 def _read() -> int:
@@ -100,9 +108,8 @@ def main(arguments: list[str]) -> None:
         plan = read_plan([*usual, *RANGES, *own, trials, "study=gap", f"output_dir={folder}"])
         gaps = Gaps()
         with SweepStudy.open(plan, Path(folder)) as study:
-            member, slot = Member(study), Slot("CPU", (), 1)
-            warming = [plan.arguments({})]
-            Owner([member], [slot], module="sweep_gap", warming=warming, folder=Path(folder), watchers=[gaps]).run()
+            engine = LocalEngine("sweep_gap", [plan.arguments({})], Path(folder) / "server.txt")
+            Scheduler([study], [Slot("CPU", (), 1)], engine, [gaps]).run()
         read = [int(file.read_text()) for file in Path(folder).glob(f"trials/*/{BYTES}")]
         built = sum(BUILT in file.read_text(errors="replace") for file in Path(folder).glob("trials/*/log.txt"))
     print(f"handed over to first batch: {_spread(gaps.to_first_batch)} s")

@@ -1,9 +1,9 @@
-"""What the owner of a study takes for a trial as the study grows, the sampler's own time apart.
+"""What the scheduler of a study takes for a trial as the study grows, apart from the sampler's own time.
 
-usage: python benchmarks/sweep_owner.py [trials=10000] [sampler=tpe] [random=0] [slots=2] [every=1000]
+usage: python benchmarks/sweep_owner.py [trials=1000] [sampler=tpe] [random=0] [slots=2] [every=250]
 
-A trial sleeps one millisecond in a process of its own. The owner's time is all that passes while it does not wait for
-trials: asking, writing, handing over, listening, telling. The first `random` trials are drawn at random, which
+A trial sleeps one millisecond in a process of its own. The scheduler's time is all that passes while it does not
+wait for trials: asking, writing, starting, receiving, telling. The first `random` trials are drawn at random, which
 takes no time, so that a sampler can be seen late in a large study.
 """
 
@@ -16,28 +16,31 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sentattn.sweep import study as study_module
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
-from sentattn.sweep.channel import Channel
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.member import Member
-from sentattn.sweep.owner import Owner
-from sentattn.sweep.slots import Slot
+from sentattn.sweep.engines import TrialConnection, TrialTask, local
+from sentattn.sweep.resources import Slot
+from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
 SAMPLING = ("infer_relative_search_space", "sample_relative", "sample_independent", "before_trial", "after_trial")
 
 
-def warm(arguments: Any) -> None:
-    """Nothing is prepared."""
+def preload() -> None:
+    """Imports nothing."""
 
 
-def run(task: Mapping[str, Any]) -> None:
+def prepare(studies: Any) -> None:
+    """Prepares nothing."""
+
+
+def run(task: TrialTask, connection: TrialConnection) -> None:
     """Sleeps, and is worth something that a sampler can learn from."""
-    given = dict(word.split("=", 1) for word in task["arguments"])
-    with Channel(task["key"]) as channel:
-        time.sleep(0.001)
-        channel.complete([1 - abs(float(given["loss.penalty"]) - 0.3)])
+    given = dict(word.split("=", 1) for word in task.arguments)
+    time.sleep(0.001)
+    connection.finish([1 - abs(float(given["loss.penalty"]) - 0.3)])
 
 
 class Clock:
@@ -103,23 +106,29 @@ def work(folder: str, given: Mapping[str, str], sampler: str, trials: int) -> No
     """Works on the study of a folder until it has so many trials, and prints what they took."""
     words = [*SPACE, f"trials={trials}", f"sampler={sampler}", "pruner=none", "study=owner"]
     plan = read_plan([*words, f"output_dir={folder}"])
-    with SweepStudy.open(plan, Path(folder)) as study:
-        sampling, waiting = Clock(), Clock()
+    sampling, waiting = Clock(), Clock()
+    real = study_module.build_sampler
+
+    def timed_sampler(*args: Any, **kwargs: Any) -> Any:
+        sampler = real(*args, **kwargs)
         for name in SAMPLING:
-            sampling.around(study._live.sampler, name)
+            sampling.around(sampler, name)
+        return sampler
+
+    study_module.build_sampler = timed_sampler
+    waiting.around(local, "wait")
+    with SweepStudy.open(plan, Path(folder)) as study:
         slots = [Slot(f"CPU {number}", (), 1) for number in range(int(given["slots"]))]
         readings = Readings(int(given["every"]), study.finished(), sampling, waiting)
-        owner = Owner(
-            [Member(study)], slots, module="sweep_owner", warming=None, folder=Path(folder), watchers=[readings]
-        )
-        waiting.around(owner._selector, "select")
-        print(f"{'trials':>8}{'owner':>10}{'sampler':>10}{'waited':>10}{'all':>10}   ms a trial, {sampler}")
-        owner.run()
+        engine = local.LocalEngine("sweep_owner", [], Path(folder) / "server.txt")
+        print(f"{'trials':>8}{'scheduler':>10}{'sampler':>10}{'waited':>10}{'all':>10}   ms a trial, {sampler}")
+        Scheduler([study], slots, engine, [readings]).run()
+    study_module.build_sampler = real
 
 
 def main(arguments: list[str]) -> None:
-    """Prints milliseconds a trial: the owner's, the sampler's, and those in which the owner waited."""
-    given = {"trials": "10000", "sampler": "tpe", "slots": "2", "every": "1000", "random": "0"}
+    """Prints milliseconds a trial: the scheduler's, the sampler's, and those in which the scheduler waited."""
+    given = {"trials": "1000", "sampler": "tpe", "slots": "2", "every": "250", "random": "0"}
     given |= dict(word.split("=", 1) for word in arguments)
     with tempfile.TemporaryDirectory() as folder:
         if given["random"] != "0":

@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.pruners import default_pruner
+from sentattn.sweep.samplers import default_pruner
 
 ORDERS, TRIALS = 100, 30
 LOW, HIGH = 2.5, 97.5
@@ -131,7 +131,7 @@ def replayed(
     """
     import optuna
 
-    from sentattn.sweep.pruners import PRUNERS
+    from sentattn.sweep.samplers import PRUNERS
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     order = random.Random(seed).sample(range(len(curves)), len(curves))  # noqa: S311  # it keeps no secret

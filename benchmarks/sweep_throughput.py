@@ -19,9 +19,9 @@ from pathlib import Path
 
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.member import Member
-from sentattn.sweep.owner import Owner
-from sentattn.sweep.slots import Slot
+from sentattn.sweep.engines.local import LocalEngine
+from sentattn.sweep.resources import Slot
+from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=2", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
@@ -62,14 +62,8 @@ def trials_an_hour(slots: int, trials: int, settings: list[str]) -> float:
         span = Span()
         with SweepStudy.open(plan, Path(folder)) as study:
             places = [Slot(f"CPU {number}", (), 1) for number in range(slots)]
-            Owner(
-                [Member(study)],
-                places,
-                module="sentattn.sweep.trial",
-                warming=[plan.arguments({})],
-                folder=Path(folder),
-                watchers=[span],
-            ).run()
+            engine = LocalEngine("sentattn.sweep.trial", [plan.arguments({})], Path(folder) / "server.txt")
+            Scheduler([study], places, engine, [span]).run()
     return 3600 * trials / (span.ended_at - span.began)
 
 

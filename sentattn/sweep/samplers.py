@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import optuna
 from optuna import pruners, samplers
 from optuna.distributions import CategoricalDistribution
+from optuna.exceptions import ExperimentalWarning
 
 from sentattn.config import types
 from sentattn.errors import suggestion
-from sentattn.sweep import storage
 from sentattn.sweep.search_space import Dimension, all_values, points
 
 if TYPE_CHECKING:
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 
 TYPED = {"int", "float", "str", "bool", "None"}
 """Types that can be typed; an argument of any other is no setting."""
+
+
+def quiet() -> None:
+    """Keeps Optuna from printing each trial and its warnings of experimental features: they are our choice."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    for category in (ExperimentalWarning, FutureWarning, UserWarning):
+        warnings.filterwarnings("ignore", category=category, module=r"optuna\.|sentattn\.sweep")
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Component:
         left_out = [name for name, (other, value) in self.unless.items() if given.get(other) is value]
         defaults = {name: value for name, value in self.defaults.items() if name not in left_out}
         arguments = {**defaults, **given, **filled}
-        storage.quiet()
+        quiet()
         for name, (_, make) in self.named.items():
             if name in arguments:
                 arguments[name] = make(arguments[name])

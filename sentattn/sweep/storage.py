@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import sqlite3
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,13 +13,14 @@ from pathlib import Path
 
 import optuna
 from filelock import FileLock, Timeout
-from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.run import write_atomically
+from sentattn.sweep.samplers import quiet
 
 DATABASE, LOCK, OWNER = "study.db", ".owner.lock", "owner.json"
 CURRENT = "current"
@@ -76,13 +76,6 @@ def _started(pid: int) -> str | None:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
         return None
-
-
-def quiet() -> None:
-    """Keeps Optuna from printing each trial and its warnings of experimental features: they are our choice."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    for category in (ExperimentalWarning, FutureWarning, UserWarning):
-        warnings.filterwarnings("ignore", category=category, module=r"optuna\.|sentattn\.sweep")
 
 
 def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) -> RDBStorage:

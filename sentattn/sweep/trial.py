@@ -94,13 +94,17 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
     settings = read_request(_on_devices(task.arguments, task.devices)).settings
     folder = Path(task.directory)
     compared = task.metrics[0] if len(task.metrics) == 1 else None
+    reported = compared if task.repeats == 1 else None
     values: list[list[float]] = []
     for seed in range(settings["seed"], settings["seed"] + task.repeats):
         record = train(
             {**settings, "seed": seed},
             directory=folder / f"seed-{seed}" if task.repeats > 1 else folder,
             study=task.study,
-            callbacks=[SchedulerCallback(connection, compared if task.repeats == 1 else None), TrialCallback(task.values)],
+            callbacks=[
+                SchedulerCallback(connection, compared if task.repeats == 1 else None),
+                TrialCallback(task.values),
+            ],
         )
         if record.result["status"] == "pruned":
             return None

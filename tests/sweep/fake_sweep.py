@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from optuna.distributions import FloatDistribution
-from stand_in import FAKE, Noted, slots
+from stand_in import Noted, engine, slots
 
 from sentattn.config import command_line
 from sentattn.sweep.config import Budget, Plan
-from sentattn.sweep.member import Member
 from sentattn.sweep.objective import Objective
-from sentattn.sweep.owner import Owner
+from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.search_space import Dimension
 from sentattn.sweep.study import SweepStudy
 
@@ -45,11 +44,10 @@ def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
 
 
 def sweep(folder: Path, one: Plan) -> Noted:
-    """Runs it, or goes on with it."""
+    """Runs it, or resumes it."""
     noted = Noted()
     with SweepStudy.open(one, folder) as study:
-        own = {"module": FAKE, "warming": None, "folder": folder, "watchers": [noted]}
-        Owner([Member(study)], slots(2), **own).run()
+        Scheduler([study], slots(2), engine(folder), [noted]).run()
     return noted
 
 

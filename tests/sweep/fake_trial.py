@@ -8,48 +8,50 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sentattn.errors import DataError
-from sentattn.sweep.channel import Channel
+from sentattn.errors import DataError, Fault
+from sentattn.sweep.engines import TrialConnection, TrialTask
 
 STATE = {"touched": 0}
 """What a trial must not find changed by another."""
 
 
-def warm(arguments: Any) -> None:
-    if arguments == "refuse":
-        raise DataError("There is no data.")
-    if arguments == "die":
-        sys.exit("no module named nonsense")
+def preload() -> None:
+    """Nothing is slow here."""
 
 
-def run(task: Mapping[str, Any]) -> None:
-    given = dict(word.split("=", 1) for word in task["arguments"])
-    directory = Path(task["directory"])
+def prepare(studies: Any) -> None:
+    if studies == "refuse":
+        raise DataError(Fault("data.path", "not_found", "There is no data."))
+    if studies == "die":
+        print("no module named nonsense")
+        sys.exit(1)
+
+
+def run(task: TrialTask, connection: TrialConnection) -> None:
+    given = dict(word.split("=", 1) for word in task.arguments)
+    directory = Path(task.directory)
+    (directory / "server").write_text(str(os.getppid()))
     (directory / "pid").write_text(str(os.getpid()))
     act = given.get("act", "")
     print("acting", act, flush=True)
-    with Channel(task["key"]) as channel:
-        channel.begin(3, time.monotonic())
-        value = float(given.get("x", 0))
-        for epoch in range(1, int(given.get("epochs", 1)) + 1):
-            time.sleep(float(given.get("sleep", 0)))
-            if channel.report(epoch, value, {"val/accuracy": value}):
-                channel.pruned()
-                return
-        _act(act, directory, channel)
-        (directory / "done").touch()
-        channel.complete([value])
+    connection.first_batch(3)
+    value = float(given.get("x", 0))
+    for epoch in range(1, int(given.get("epochs", 1)) + 1):
+        time.sleep(float(given.get("sleep", 0)))
+        if connection.report(epoch, value, {"val/accuracy": value}):
+            connection.finish(None)
+            return
+    _act(act, directory, connection)
+    (directory / "done").touch()
+    connection.finish([value])
 
 
-def _act(act: str, directory: Path, channel: Channel) -> None:
+def _act(act: str, directory: Path, connection: TrialConnection) -> None:
     match act:
-        case "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "once":  # the second try ends well
+        case "once":  # the second attempt succeeds
             marker = directory.parent / "once"
             if not marker.exists():
                 marker.touch()
@@ -60,14 +62,14 @@ def _act(act: str, directory: Path, channel: Channel) -> None:
             os.write(1, b"\xff torn")
             os._exit(3)
         case "refuse":
-            channel.fail(["x=1 is not legal."], again=False)
+            connection.fail("x must be 2.", retry=False)
             os._exit(0)
         case "hang":
             time.sleep(600)
         case "leak":
             _leak(directory)
         case "torn":
-            channel._socket.sendall(b"no json\n[1]\n" + b'{"end": "complete", "values": [')
+            os.write(connection._connection.fileno(), b"\0\0\0\x40torn")  # the beginning of a message
             os._exit(0)
         case "child":
             pid = os.fork()
@@ -82,8 +84,10 @@ def _leak(directory: Path) -> None:
         "touched": STATE["touched"],
         "cwd": os.getcwd(),
         "variable": os.environ.get("LEAKED"),
+        "pool": [name for name in ("SENTATTN_POOL", "JE_ARROW_MALLOC_CONF") if name in os.environ],
         "random": random.random(),
         "handlers": [repr(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)],
+        "blocked": [repr(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
         "threads": len(os.listdir("/proc/self/task")),
         "files": sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_open(fd)),
         "session": os.getsid(0) == os.getpid(),

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
-from sentattn.sweep.member import Member
-from sentattn.sweep.owner import Owner
-from sentattn.sweep.slots import Slot
+from sentattn.sweep.engines.local import LocalEngine
+from sentattn.sweep.resources import Slot
+from sentattn.sweep.scheduler import Scheduler
 
 FAKE = "fake_trial"
 
@@ -27,13 +27,18 @@ class Listed:
         self.told: dict[int, tuple[str, Any, str]] = {}
         self.reports: list[tuple[int, int, float]] = []
         self.retried: list[int] = []
-        self.broken_off: list[int] = []
+        self.interrupted: list[int] = []
         self.given: dict[int, list[str]] = {}
         self.over = ""
-        self.plan: Any = None
-        self.folder: Path | None = None
+        self.plan: Any = plan()
+        self.folder = Path()
+        self.failures = 0
+        self.best_values: dict[int, Sequence[float]] = {}
 
     def ask(self) -> Any:
+        trials = self.plan.budget.trials
+        if self.ended() or (trials is not None and self.finished() + self.running() >= trials):
+            return None
         number = len(self.given)
         self.given[number] = self.trials.pop(0) if self.trials else ["x=0"]
         values = {word.partition("=")[0]: word.partition("=")[2] for word in self.given[number]}
@@ -43,23 +48,29 @@ class Listed:
         self.reports.append((number, step, value))
         return bool(self.prune(number, step, value))
 
-    def tell(self, number: int, values: Any, state: str, note: str, *, again: bool) -> None:
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
         assert number not in self.told
-        self.told[number] = (state, values, note)
-        if state == "failed" and again and len(self.retried) < self.retries:
+        self.told[number] = (outcome.state, outcome.values, outcome.report)
+        self.failures = self.failures + 1 if outcome.state == "failed" else 0
+        if outcome.state == "failed" and outcome.retry and len(self.retried) < self.retries:
             self.retried.append(number)
             self.trials.insert(0, self.given[number])
 
-    def give_up(self, number: int) -> None:
-        self.broken_off.append(number)
+    def interrupt(self, number: int) -> None:
+        self.interrupted.append(number)
+
+    def tick(self) -> float | None:
+        return None
+
+    def running(self) -> int:
+        return len(self.given) - len(self.told) - len(self.interrupted)
 
     def finished(self) -> int:
         return sum(state != "failed" for state, _, _ in self.told.values())
 
-    def records(self) -> list[Any]:
-        return [SimpleNamespace(number=n, state=s, objectives=v) for n, (s, v, _) in self.told.items()]
-
     def ended(self) -> str:
+        if self.failures >= self.plan.failures:
+            return "too many failures"
         trials = self.plan.budget.trials
         return self.over or ("enough" if trials is not None and self.finished() >= trials else "")
 
@@ -68,9 +79,9 @@ class Noted:
     """Notes what happens."""
 
     def __init__(self) -> None:
-        self.sentences: list[str] = []
+        self.messages: list[str] = []
         self.starts: list[tuple[int, str]] = []
-        self.endings: list[tuple[int, TrialOutcome]] = []
+        self.outcomes: list[tuple[int, TrialOutcome]] = []
         self.most = 0
         self._running = 0
 
@@ -82,37 +93,41 @@ class Noted:
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         pass
 
-    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
-        self.endings.append((trial.number, how))
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        self.outcomes.append((trial.number, outcome))
         self._running -= 1
 
     def message(self, text: str) -> None:
-        self.sentences.append(text)
+        self.messages.append(text)
 
     def tick(self) -> float | None:
         return None
 
 
 def plan(**changed: Any) -> Any:
-    """A plan with what the owner reads of it."""
+    """A plan with what the scheduler reads of it."""
     objective = SimpleNamespace(metric="val/accuracy", mode="max")
     usual = {"study": "fake", "objectives": (objective,), "failures": 3, "repeats": 1, "limit_minutes": None, "keep": 1}
     return SimpleNamespace(**{**usual, "budget": SimpleNamespace(trials=changed.pop("trials", 3)), **changed})
 
 
-def member(folder: Path, listed: Listed, **changed: Any) -> Member:
+def prepared(folder: Path, listed: Listed, **changed: Any) -> Any:
     """A stand-in for a study, with its plan and its folder."""
     listed.plan, listed.folder = plan(**changed), folder
-    return Member(listed)  # type: ignore[arg-type]  # it has what a member needs
+    return listed
 
 
 def slots(count: int) -> list[Slot]:
     return [Slot(f"CPU {number}", (), 1) for number in range(1, count + 1)]
 
 
-def owner(
-    folder: Path, study: Any, *, count: int = 2, warming: Any = None, watchers: Sequence[Any] = (), **changed: Any
-) -> tuple[Owner, Member]:
-    """An owner of fake trials."""
-    one = member(folder, study, **changed)
-    return Owner([one], slots(count), module=FAKE, warming=warming, folder=folder, watchers=watchers), one
+def engine(folder: Path, studies: Any = (), module: str = FAKE) -> LocalEngine:
+    folder.mkdir(parents=True, exist_ok=True)
+    return LocalEngine(module, studies, folder / "server.txt")
+
+
+def scheduler(
+    folder: Path, study: Any, *, count: int = 2, studies: Any = (), callbacks: Sequence[Any] = (), **changed: Any
+) -> Scheduler:
+    """A scheduler of fake trials."""
+    return Scheduler([prepared(folder, study, **changed)], slots(count), engine(folder, studies), callbacks)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+from sentattn.sweep.callbacks import TrialOutcome
 from sentattn.sweep.config import Plan
 from sentattn.sweep.records import read
 from sentattn.sweep.study import SweepStudy
@@ -15,9 +17,14 @@ def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:
     numbers = []
     with SweepStudy.open(one, folder) as study:
         while len(numbers) < most and (asked := study.ask()):
-            study.tell(asked.number, [float(str(asked.values.get("model.attention.hops", 4))) / 100])
+            tell(study, asked.number, float(str(asked.values.get("model.attention.hops", 4))) / 100)
             numbers.append(asked.number)
     return numbers
+
+
+def tell(study: SweepStudy, number: int, *values: float, state: Any = "complete", retry: bool = False) -> None:
+    error = "it failed" if state == "failed" else ""
+    study.tell(number, TrialOutcome(state, list(values) or None, error=error, retry=retry))
 
 
 def states(folder: Path) -> Counter[str]:

@@ -1,17 +1,33 @@
-"""Samplers go on in a continued study; those of a finite space draw each point once."""
+"""Samplers and pruners by name: their settings, what does not go together, and how they continue a study."""
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 
+import optuna
 import pytest
 from plans import PRUNE, plan
-from studies import run
+from studies import run, tell
 
 from sentattn.sweep.config import Budget
 from sentattn.sweep.records import read
+from sentattn.sweep.samplers import (
+    PRUNERS,
+    SAMPLERS,
+    build_pruner,
+    build_sampler,
+    check_pruner,
+    check_sampler,
+    default_pruner,
+    drawn_at_random,
+)
 from sentattn.sweep.study import SweepStudy
+
+NUMBERS = {"optimizer.lr": "tag(log,interval(1e-4,1))", "model.encoder.dropout": "interval(0,1)"}
+FINITE = {"model.attention.hops": "range(1,4)", "model/pooling": "choice(flatten,prune)"}
+CONDITIONAL = {**FINITE, "model.pooling.p": ("range(8,10)", PRUNE)}
 
 
 def test_a_continued_study_draws_on_instead_of_anew(tmp_path: Path) -> None:
@@ -44,11 +60,11 @@ def test_every_point_once_and_then_no_more(tmp_path: Path, name: str) -> None:
     with SweepStudy.open(one, tmp_path) as study:
         first = study.ask()
         assert first
-        study.tell(first.number, state="failed", again=True)
+        tell(study, first.number, state="failed", retry=True)
         while asked := study.ask():
-            study.tell(asked.number, [0.5])
+            tell(study, asked.number, 0.5)
         assert "all 6 points" in study.ended()
-        assert study.done()
+        assert study.ended()
     found = [tuple(r.values.values()) for r in read(tmp_path) if r.state == "complete"]
     assert sorted(map(str, found)) == sorted(str((hops, way)) for hops in (1, 2, 3) for way in ("flatten", "mean"))
 
@@ -57,3 +73,142 @@ def test_brute_force_knows_conditions(tmp_path: Path) -> None:
     space = {"model/pooling": "choice(flatten,prune)", "model.pooling.p": ("range(8,11)", PRUNE)}
     run(plan(space, sampler={"name": "brute_force"}, budget=Budget(100, None)), tmp_path)
     assert len(read(tmp_path)) == 1 + 3
+
+
+def test_the_default_spares_all_but_the_lowest_quarter(tmp_path: Path) -> None:
+    """Of 0.2, 0.4, 0.6 and 0.8 the 25th percentile is 0.35; with two complete trials nothing is compared yet."""
+    one = plan(pruner={"name": default_pruner(1, 1)}, budget=Budget(9, None))
+    with SweepStudy.open(one, tmp_path) as study:
+
+        def ends_early(value: float) -> bool:
+            asked = study.ask()
+            assert asked
+            ended = study.report(asked.number, 1, value)
+            tell(study, asked.number, *([] if ended else [value]), state="pruned" if ended else "complete")
+            return ended
+
+        assert [ends_early(value) for value in (0.8, 0.6, 0.2, 0.4)] == [False] * 4
+        assert [ends_early(value) for value in (0.34, 0.36)] == [True, False]
+
+
+def test_the_median_prunes(tmp_path: Path) -> None:
+    one = plan(pruner={"name": "median", "n_startup_trials": 2}, budget=Budget(3, None))
+    with SweepStudy.open(one, tmp_path) as study:
+        for value in (0.8, 0.9):
+            asked = study.ask()
+            assert asked
+            assert study.report(asked.number, 1, value) is False
+            tell(study, asked.number, value)
+    with SweepStudy.open(one, tmp_path) as study:
+        asked = study.ask()
+        assert asked
+        assert study.report(asked.number, 1, 0.1) is True
+        tell(study, asked.number, state="pruned")
+        assert study.ended() == "3 trials are finished"
+    last = read(tmp_path)[-1]
+    assert (last.state, last.steps, last.objectives) == ("pruned", {1: 0.1}, None)
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "cmaes"])
+def test_samplers_are_optunas_with_our_seed(name: str) -> None:
+    one = plan(FINITE, sampler={"name": name}, seed=3)
+    assert check_sampler(one.sampler, one.space, 1) == []
+    first, second = (optuna.create_study(sampler=build_sampler(one)) for _ in range(2))
+    for study in (first, second):
+        for _ in range(3):
+            trial = study.ask({key: dimension.distribution for key, dimension in one.space.items()})
+            study.tell(trial, 0.0)
+    assert [trial.params for trial in first.trials] == [trial.params for trial in second.trials]
+
+
+@pytest.mark.parametrize("name", ["tpe", "random", "nsgaii", "brute_force"])
+def test_a_continued_study_has_draws_of_its_own(name: str) -> None:
+    one = plan(NUMBERS if name != "brute_force" else FINITE, sampler={"name": name})
+    draws = []
+    for past in (0, 1, 2):
+        study = optuna.create_study(sampler=build_sampler(one, past=past))
+        draws.append(tuple(study.ask({key: d.distribution for key, d in one.space.items()}).params.items()))
+    assert len(set(draws)) > 1
+
+
+def test_all_plain_settings_of_optuna_can_be_reached() -> None:
+    named = {"tpe": "TPESampler", "qmc": "QMCSampler", "nsgaii": "NSGAIISampler", "cmaes": "CmaEsSampler"}
+    objects = {"seed", "gamma", "weights", "constraints_func", "independent_sampler", "x0", "source_trials"}
+    objects |= {"elite_population_selection_strategy", "child_generation_strategy", "after_trial_strategy"}
+    for name, known_as in named.items():
+        own = set(inspect.signature(getattr(optuna.samplers, known_as)).parameters)
+        assert set(SAMPLERS[name].settings()) == own - objects
+
+
+def test_our_defaults_and_what_replaces_them() -> None:
+    assert build_sampler(plan(sampler={"name": "tpe"}))._group  # type: ignore[attr-defined]
+    assert not build_sampler(plan(sampler={"name": "tpe", "multivariate": False}))._group  # type: ignore[attr-defined]
+    sampler = build_sampler(plan(sampler={"name": "nsgaii", "crossover": "sbx", "population_size": 7}))
+    assert isinstance(sampler, optuna.samplers.NSGAIISampler)
+    assert sampler.population_size == 7
+    pruner = build_pruner(plan(pruner={"name": "patient", "patience": 2, "wrapped_pruner": "hyperband"}))
+    assert isinstance(pruner, optuna.pruners.PatientPruner)
+
+
+@pytest.mark.parametrize(
+    ("given", "objectives", "said"),
+    [
+        ({"name": "tpee"}, 1, "Did you mean 'tpe'?"),
+        ({"name": 3}, 1, "no sampler '3'"),
+        ({"name": "tpe", "multivariat": True}, 1, "Did you mean 'multivariate'?"),
+        ({"name": "tpe", "multivariate": 3}, 1, "sampler.multivariate=3 is not legal"),
+        ({"name": "tpe", "multivariate": False, "group": True}, 1, "group option can only be enabled"),
+        ({"name": "nsgaii", "crossover": "base"}, 1, "it takes"),
+        ({"name": "random", "seed": 3}, 1, "It takes no settings"),
+        ({"name": "nsgaii", "population_size": 1}, 1, "population_size"),
+        ({"name": "cmaes"}, 2, "type sampler=nsgaii"),
+    ],
+)
+def test_faults_of_a_sampler(given: dict[str, object], objectives: int, said: str) -> None:
+    assert any(said in sentence for sentence in check_sampler(given, plan(NUMBERS).space, objectives))
+
+
+def test_samplers_and_spaces_that_do_not_go_together() -> None:
+    assert "single values" in check_sampler({"name": "grid"}, plan(NUMBERS).space, 1)[0]
+    assert "knows no conditions" in check_sampler({"name": "grid"}, plan(CONDITIONAL).space, 1)[0]
+    assert check_sampler({"name": "brute_force"}, plan(CONDITIONAL).space, 1) == []
+    large = plan({f"x{number}": "range(0,1000)" for number in range(3)}).space
+    assert "more than 1,000,000 trials" in check_sampler({"name": "grid"}, large, 1)[0]
+    assert any("two ranges of numbers" in one for one in check_sampler({"name": "cmaes"}, plan(FINITE).space, 1))
+    space = plan({**CONDITIONAL, **NUMBERS}).space
+    assert drawn_at_random({"name": "gp"}, space) == ["model.pooling.p"]
+    assert drawn_at_random({"name": "cmaes"}, space) == ["model/pooling", "model.pooling.p"]
+    assert drawn_at_random({"name": "tpe"}, space) == []
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "sampler=cmaes needs cmaes: pip install cmaes." in check_sampler({"name": "cmaes"}, plan(NUMBERS).space, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "objectives", "repeats", "said"),
+    [
+        ({"name": "medain"}, 1, 1, "Did you mean 'median'?"),
+        ({"name": "median"}, 2, 1, "type pruner=none"),
+        ({"name": "median"}, 1, 3, "type pruner=wilcoxon"),
+        ({"name": "wilcoxon"}, 1, 1, "type repeats=5"),
+        ({"name": "percentile", "percentile": 120.0}, 1, 1, "ercentile"),
+        ({"name": "patient"}, 1, 1, "needs pruner.patience=VALUE"),
+        ({"name": "threshold"}, 1, 1, "lower or upper"),
+        ({"name": "none", "x": 1}, 1, 1, "It takes no settings"),
+    ],
+)
+def test_faults_of_a_pruner(given: dict[str, object], objectives: int, repeats: int, said: str) -> None:
+    (sentence,) = check_pruner(given, objectives, repeats)
+    assert said in sentence
+
+
+@pytest.mark.parametrize(("objectives", "repeats"), [(1, 1), (1, 4), (2, 1), (2, 4)])
+def test_the_default_pruner_fits(objectives: int, repeats: int) -> None:
+    assert check_pruner({"name": default_pruner(objectives, repeats)}, objectives, repeats) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PRUNERS if name not in ("threshold", "patient")])
+def test_pruners_are_optunas(name: str) -> None:
+    assert isinstance(build_pruner(plan(pruner={"name": name})), optuna.pruners.BasePruner)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import sqlite3
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
+import optuna
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from optuna.trial import TrialState
 from plans import SPACE, plan
-from studies import run, states
+from studies import run, states, tell
 
-from sentattn.errors import RunError
+from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
 from sentattn.sweep.config import Budget
 from sentattn.sweep.objective import Objective
 from sentattn.sweep.records import read
+from sentattn.sweep.samplers import SAMPLERS
 from sentattn.sweep.study import SweepStudy
 
 
@@ -32,9 +38,9 @@ def test_no_more_is_asked_than_the_budget_may_need(tmp_path: Path) -> None:
     with SweepStudy.open(plan(budget=Budget(3, None)), tmp_path) as study:
         asked = [study.ask() for _ in range(3)]
         assert study.ask() is None
-        assert not study.done()
+        assert study.running() == 3
         assert asked[0]
-        study.tell(asked[0].number, state="failed")
+        tell(study, asked[0].number, state="failed")
         assert study.ask()
         assert study.ask() is None
 
@@ -56,16 +62,17 @@ def test_a_dead_trial_is_tried_again_with_its_values_and_uses_no_budget(tmp_path
             asked = study.ask()
             assert asked
             tries.append(asked)
-            assert study.tell(asked.number, state="failed", note="killed", again=True) is again
+            tell(study, asked.number, state="failed", retry=True)
+            assert study.waiting() == again
         assert [one.values for one in tries] == [tries[0].values] * 3
         other = study.ask()
         assert other
         assert other.values != tries[0].values
     first, second, third, _ = read(tmp_path)
     assert [(r.retry_of, r.attempt, r.error) for r in (first, second, third)] == [
-        (None, 0, "killed"),
-        (0, 1, "killed"),
-        (1, 2, "killed"),
+        (None, 0, "it failed"),
+        (0, 1, "it failed"),
+        (1, 2, "it failed"),
     ]
 
 
@@ -73,7 +80,7 @@ def test_what_waits_to_be_tried_again_waits_on_disk(tmp_path: Path) -> None:
     with SweepStudy.open(plan(), tmp_path) as study:
         asked = study.ask()
         assert asked
-        study.tell(asked.number, state="failed", again=True)
+        tell(study, asked.number, state="failed", retry=True)
     for _ in range(2):
         with SweepStudy.open(plan(), tmp_path) as study:
             assert study.waiting() == 1
@@ -90,7 +97,7 @@ def test_failures_in_a_row_end_it_and_a_new_start_begins_counting_anew(tmp_path:
             for _ in range(2):
                 asked = study.ask()
                 assert asked
-                study.tell(asked.number, state="failed")
+                tell(study, asked.number, state="failed")
             assert study.ended() == "2 trials in a row have failed"
             assert study.ask() is None
 
@@ -100,13 +107,14 @@ def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) ->
     with SweepStudy.open(one, tmp_path) as study:
         asked = study.ask()
         assert asked
-        study.give_up(asked.number)
-        assert study.done() is False
+        study.interrupt(asked.number)
+        assert study.waiting() == 1
     with SweepStudy.open(one, tmp_path) as study:
         again = study.ask()
         assert again
         assert again.values == asked.values
-        assert study.tell(again.number, state="failed", note="killed", again=True) is False
+        tell(study, again.number, state="failed", retry=True)
+        assert study.waiting() == 0
     assert states(tmp_path) == {"interrupted": 1, "failed": 1}
 
 
@@ -115,7 +123,7 @@ def test_a_trial_without_a_figure_has_failed(tmp_path: Path, value: float | None
     with SweepStudy.open(plan(), tmp_path) as study:
         asked = study.ask()
         assert asked
-        study.tell(asked.number, None if value is None else [value])
+        tell(study, asked.number, *([] if value is None else [value]))
         assert (study.finished(), study.best()) == (0, [])
     assert states(tmp_path) == {"failed": 1}
 
@@ -141,7 +149,7 @@ def test_several_objectives(tmp_path: Path) -> None:
             asked = study.ask()
             assert asked
             assert study.report(asked.number, 1, 0.1) is False
-            study.tell(asked.number, values)
+            tell(study, asked.number, *values)
         assert [record.number for record in study.best()] == [0, 1]
 
 
@@ -152,8 +160,9 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         blocker = sqlite3.connect(tmp_path / storage.DATABASE)
         blocker.execute("ALTER TABLE trial_values RENAME TO gone")
         blocker.commit()
-        with pytest.raises(RunError, match="the same command goes on"):
-            study.tell(asked.number, [0.5])
+        with pytest.raises(RunError) as caught:
+            tell(study, asked.number, 0.5)
+        assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("storage", "unwritable")
         blocker.execute("ALTER TABLE gone RENAME TO trial_values")
         blocker.commit()
     with SweepStudy.open(plan(), tmp_path) as study:
@@ -181,7 +190,7 @@ def test_whatever_happens_no_trial_is_lost_or_doubled(
         elif running and step not in ("ask", "break", "widen"):
             number = running.pop(0)
             state = {"complete": "complete", "pruned": "pruned"}.get(step, "failed")
-            study.tell(number, [0.5] if step == "complete" else None, state, again=step == "retry")  # type: ignore[arg-type]
+            tell(study, number, *([0.5] if step == "complete" else []), state=state, retry=step == "retry")
             told[number] = state
     study.close()
     found = {record.number: record for record in read(folder)}
@@ -192,3 +201,83 @@ def test_whatever_happens_no_trial_is_lost_or_doubled(
     for record in found.values():
         if record.retry_of is not None:
             assert record.values == pytest.approx(found[record.retry_of].values)
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_only_the_best_keep_what_is_large(tmp_path: Path, mode: Literal["max", "min"]) -> None:
+    (tmp_path / "trials" / "3-old").mkdir(parents=True)  # no trial
+    with SweepStudy.open(plan(keep=2, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
+        for value in (1.0, 3.0, 2.0, 3.0):
+            asked = study.ask()
+            assert asked
+            run = tmp_path / "trials" / str(asked.number) / "seed-0"
+            for name in ("checkpoints", "model"):
+                (run / name).mkdir(parents=True)
+            (run / "result.json").touch()
+            tell(study, asked.number, value)
+        assert [*study.best_values] == ([1, 3] if mode == "max" else [0, 2])
+        kept = [*study.best_values]
+    for number in range(4):
+        found = {file.name for file in (tmp_path / "trials" / str(number) / "seed-0").iterdir()}
+        assert found == {"result.json", *(["checkpoints", "model"] if number in kept else [])}
+    with SweepStudy.open(plan(keep=1, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
+        assert [*study.best_values] == kept[:1]
+
+
+def test_running_trials_reach_the_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[TrialState]] = []
+    real = optuna.samplers.TPESampler.infer_relative_search_space
+
+    def spy(self: Any, study: optuna.Study, trial: Any) -> Any:
+        seen.append([one.state for one in study.get_trials(deepcopy=False) if one.number != trial.number])
+        return real(self, study, trial)
+
+    monkeypatch.setattr(optuna.samplers.TPESampler, "infer_relative_search_space", spy)
+    with SweepStudy.open(plan(sampler={"name": "tpe"}), tmp_path) as study:
+        assert study.ask()
+        assert study.ask()
+    assert seen == [[], [TrialState.RUNNING]]
+
+
+def test_the_sampler_keeps_away_from_running_trials() -> None:
+    signature = inspect.signature(optuna.samplers.TPESampler)
+    assert signature.parameters["constant_liar"].default is True
+    assert "constant_liar" not in SAMPLERS["tpe"].defaults
+
+
+def test_a_password_is_never_printed(tmp_path: Path) -> None:
+    one = plan(storage="postgresql+nodriver://me:secret@host/db")
+    assert "secret" not in repr(one)
+    with pytest.raises(SettingError) as caught:
+        SweepStudy.open(one, tmp_path)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_study_in_a_database_elsewhere(tmp_path: Path) -> None:
+    one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
+    for name in ("mine", "other"):
+        with SweepStudy.open(replace(one, study=name), tmp_path / name) as study:
+            asked = study.ask()
+            assert asked
+            tell(study, asked.number, 0.5)
+    assert [record.state for record in read(tmp_path / "mine", one.storage)] == ["complete"]
+    assert not (tmp_path / "mine" / storage.DATABASE).exists()
+    wider = replace(one, space=plan({**SPACE, "model.attention.hops": "range(1,61)"}).space)
+    with SweepStudy.open(wider, tmp_path / "mine") as study:
+        assert study.finished() == 1
+    assert len(read(tmp_path / "other", one.storage)) == 1
+
+
+def test_a_scheduler_of_another_machine_is_not_disturbed(tmp_path: Path) -> None:
+    one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
+    with SweepStudy.open(one, tmp_path / "here") as study:
+        assert study.ask()
+    shared = storage.load(tmp_path / "mine", one.storage)
+    shared.set_user_attr("scheduler", {"host": "elsewhere", "pid": 7, "seen": time.time()})
+    with pytest.raises(RunError) as caught:
+        SweepStudy.open(one, tmp_path / "there")
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
+    shared.set_user_attr("scheduler", {"host": "elsewhere", "pid": 7, "seen": time.time() - 3600})
+    with SweepStudy.open(one, tmp_path / "there") as study:
+        assert study.waiting() == 1

@@ -57,7 +57,7 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("threads=range(1,3)", "belongs to the sweep"),
         ("objective.metric=test/accuracy", "the test set is for the end"),
         ("objective.metric=val/acuracy", "Did you mean 'val/accuracy'?"),
-        ("objective.mode=min", "would search for the worst"),
+        ("objective.mode=min", "worst"),
         ("budget.trials=3", "type trials=3"),
         ("--trials=3", "type trials=3"),
         ("trials=0", "a whole number, 1 or more"),

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in import Listed, Noted, member
+from stand_in import Listed, Noted, engine, prepared
 from tiny import tiny
 
 from sentattn.errors import SettingError, TrainingError, UserError
 from sentattn.run import Run
 from sentattn.sweep import trial
-from sentattn.sweep.owner import Owner
-from sentattn.sweep.slots import Slot
+from sentattn.sweep.resources import Slot
+from sentattn.sweep.scheduler import Scheduler
 
 MODULE = "sentattn.sweep.trial"
 
@@ -27,12 +27,11 @@ class Ran:
         self.folder = folder
         self.noted = Noted()
         self.studies = {name: listed for name, (listed, _) in studies.items()}
-        members = [
-            member(folder / name, listed, study=name, keep=9, **{"trials": len(listed.trials), **plan})
+        listed_studies: list[Any] = [
+            prepared(folder / name, listed, study=name, keep=9, **{"trials": len(listed.trials), **plan})
             for name, (listed, plan) in studies.items()
         ]
-        warming = [tiny("test=false")]
-        Owner(members, [slot], module=MODULE, warming=warming, folder=folder, watchers=[self.noted]).run()
+        Scheduler(listed_studies, [slot], engine(folder, [tiny("test=false")], MODULE), [self.noted]).run()
 
     def run(self, study: str, name: str = "0") -> Run:
         return Run(self.folder / study / "trials" / name)
@@ -170,16 +169,18 @@ def _raised(error: UserError, cause: Exception | None = None) -> UserError:
     ],
 )
 def test_what_the_machine_lacked_is_tried_again(error: UserError, again: bool) -> None:
-    assert trial.may_end_better(error) is again
+    assert trial.may_succeed_again(error) is again
 
 
 def test_a_figure_that_is_none(tiny_run: Run) -> None:
-    assert trial.figure(tiny_run, "parameters.total") == tiny_run.result["parameters"]["total"]
-    with pytest.raises(SettingError, match=r"val/accuracc is no figure of the trial; there are .*val/accuracy"):
-        trial.figure(tiny_run, "val/accuracc")
+    assert trial.metric_of(tiny_run, "parameters.total") == tiny_run.result["parameters"]["total"]
+    with pytest.raises(SettingError) as caught:
+        trial.metric_of(tiny_run, "val/accuracc")
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("objective.metric", "unknown")
 
 
 def test_a_figure_that_is_no_number(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"metrics": {"val/loss": NaN}}')
-    with pytest.raises(TrainingError, match="val/loss came to nan"):
-        trial.figure(Run(tmp_path), "val/loss")
+    with pytest.raises(TrainingError) as caught:
+        trial.metric_of(Run(tmp_path), "val/loss")
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("val/loss", "diverged")

@@ -13,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from fake_sweep import plan
-from stand_in import FAKE, slots
+from stand_in import engine, slots
 
 from sentattn.errors import RunError
 from sentattn.sweep.callbacks import TrialOutcome
-from sentattn.sweep.member import Member
-from sentattn.sweep.owner import Owner
 from sentattn.sweep.report import callback
 from sentattn.sweep.report.callback import ReportCallback
+from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy
 
 
@@ -28,8 +27,8 @@ def ended(study: SweepStudy, *values: float, state: str = "complete") -> Any:
     """Asks for a trial, reports how it ended, and returns what callbacks receive."""
     asked = study.ask()
     assert asked is not None
-    study.tell(asked.number, list(values) or None, state)  # type: ignore[arg-type]
-    how = TrialOutcome(state, values=list(values) or None)  # type: ignore[arg-type]
+    how = TrialOutcome(state, values=list(values) or None, error="it failed")  # type: ignore[arg-type]
+    study.tell(asked.number, how)
     return SimpleNamespace(number=asked.number, values=asked.values, arguments=asked.arguments, study=study), how
 
 
@@ -42,8 +41,7 @@ def test_a_sweep_leaves_best_setting_table_and_report(tmp_path: Path) -> None:
     with ExitStack() as held:
         study = held.enter_context(SweepStudy.open(plan(5), tmp_path))
         report = held.enter_context(ReportCallback(study))
-        own: dict[str, Any] = {"module": FAKE, "warming": None, "folder": tmp_path, "watchers": [report]}
-        Owner([Member(study)], slots(2), **own).run()
+        Scheduler([study], slots(2), engine(tmp_path), [report]).run()
         found = study.records()
     table = pq.read_table(tmp_path / "trials.parquet").to_pydict()
     assert sorted(table["number"]) == [0, 1, 2, 3, 4]
@@ -72,7 +70,7 @@ def test_of_equals_the_one_that_began_first_is_the_best_in_whatever_order_they_e
         report = ReportCallback(study)
         trials = [study.ask() for _ in range(3)]
         for number in (2, 0, 1):
-            study.tell(number, [0.5])
+            study.tell(number, TrialOutcome("complete", [0.5]))
             trial: Any = SimpleNamespace(number=number, values=trials[number].values, study=study)
             report.ended(trial, TrialOutcome("complete", values=[0.5]))
             assert best_trial(tmp_path) == study.best()[0].number

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import SettingError
-from sentattn.sweep import slots
-from sentattn.sweep.slots import Slot, Wanted, find, told, visible
+from sentattn.sweep import resources
+from sentattn.sweep.resources import Slot, SlotRequest, description, find, visible
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(slots, "cores", lambda: 16)
+    monkeypatch.setattr(resources, "cores", lambda: 16)
     return smi
 
 
@@ -28,38 +28,38 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(slots, "cores", lambda: 8)
+    monkeypatch.setattr(resources, "cores", lambda: 8)
 
 
 def test_a_slot_for_each_gpu(gpus: Path) -> None:
-    found = find(Wanted())
+    found = find(SlotRequest())
     assert [slot.gpus for slot in found] == [("0",), ("1",), ("2",), ("3",)]
     assert {slot.threads for slot in found} == {4}
-    assert told(found, Wanted()) == "4 slots: GPU 0, GPU 1, GPU 2, GPU 3; 4 threads each."
+    assert description(found, SlotRequest()) == "4 slots: GPU 0, GPU 1, GPU 2, GPU 3; 4 threads each."
     assert found[2].environment()["CUDA_VISIBLE_DEVICES"] == "2"
     assert found[2].environment()["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert found[2].environment()["OMP_NUM_THREADS"] == "4"
 
 
 def test_shares_of_a_gpu_spread_over_all_first(gpus: Path) -> None:
-    found = find(Wanted(slots_per_gpu=2))
+    found = find(SlotRequest(slots_per_gpu=2))
     assert [slot.gpus[0] for slot in found] == ["0", "1", "2", "3", "0", "1", "2", "3"]
     assert found[5].name == "GPU 1, share 2"
-    assert find(Wanted(slots=8)) == found
-    assert [slot.gpus[0] for slot in find(Wanted(slots=6))] == ["0", "1", "2", "3", "0", "1"]
-    assert len(find(Wanted(slots=2))) == 2
+    assert find(SlotRequest(slots=8)) == found
+    assert [slot.gpus[0] for slot in find(SlotRequest(slots=6))] == ["0", "1", "2", "3", "0", "1"]
+    assert len(find(SlotRequest(slots=2))) == 2
 
 
 def test_groups_of_gpus(gpus: Path) -> None:
-    assert [slot.gpus for slot in find(Wanted(gpus_per_trial=2))] == [("0", "1"), ("2", "3")]
-    three = find(Wanted(gpus_per_trial=3))
+    assert [slot.gpus for slot in find(SlotRequest(gpus_per_trial=2))] == [("0", "1"), ("2", "3")]
+    three = find(SlotRequest(gpus_per_trial=3))
     assert [slot.name for slot in three] == ["GPUs 0+1+2"]
-    assert told(three, Wanted(gpus_per_trial=3)).endswith("1 of 4 GPUs is left over.")
+    assert description(three, SlotRequest(gpus_per_trial=3)).endswith("1 of 4 GPUs is left over.")
 
 
 def test_no_more_slots_than_trials(gpus: Path) -> None:
-    assert len(find(Wanted(trials=3))) == 3
-    assert len(find(Wanted(accelerator="cpu", trials=3))) == 3
+    assert len(find(SlotRequest(trials=3))) == 3
+    assert len(find(SlotRequest(accelerator="cpu", trials=3))) == 3
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_variable_says_which_gpus_may_be_used(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
     assert visible() == there
-    found = find(Wanted())
+    found = find(SlotRequest())
     assert [slot.gpus for slot in found if slot.gpus] == [(gpu,) for gpu in there]
     assert "CUDA_DEVICE_ORDER" not in found[0].environment(), "the numbers are of the user's order"
 
@@ -84,18 +84,18 @@ def test_the_variable_says_which_gpus_may_be_used(
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        (Wanted(gpus_per_trial=8), "gpus_per_trial=8: there are 4 GPUs here; type gpus_per_trial=4 or less."),
+        (SlotRequest(gpus_per_trial=8), "gpus_per_trial=8: there are 4 GPUs here; type gpus_per_trial=4 or less."),
         (
-            Wanted(gpus_per_trial=2, slots=3),
+            SlotRequest(gpus_per_trial=2, slots=3),
             "slots=3 with gpus_per_trial=2: there are 4 GPUs here; type slots=2 or less.",
         ),
         (
-            Wanted(gpus_per_trial=2, slots_per_gpu=2),
+            SlotRequest(gpus_per_trial=2, slots_per_gpu=2),
             "slots_per_gpu=2 and gpus_per_trial=2 cannot stand together: trials share a GPU, or a trial takes several.",
         ),
     ],
 )
-def test_gpus_that_do_not_exist(gpus: Path, wanted: Wanted, sentence: str) -> None:
+def test_gpus_that_do_not_exist(gpus: Path, wanted: SlotRequest, sentence: str) -> None:
     with pytest.raises(SettingError) as caught:
         find(wanted)
     assert caught.value.messages == (sentence,)
@@ -104,19 +104,19 @@ def test_gpus_that_do_not_exist(gpus: Path, wanted: Wanted, sentence: str) -> No
 def test_a_variable_that_names_a_gpu_that_is_not_there(gpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,7")
     with pytest.raises(SettingError, match="names GPU 7, which is not there: nvidia-smi finds 0, 1, 2, 3"):
-        find(Wanted())
+        find(SlotRequest())
 
 
 @pytest.mark.usefixtures("no_gpus")
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        (Wanted(accelerator="gpu"), "trainer.accelerator=gpu: no GPU is found here (nvidia-smi lists none)"),
-        (Wanted(slots_per_gpu=4), "slots_per_gpu=4 needs GPUs, and there are none for trainer.accelerator=auto"),
-        (Wanted(accelerator="cpu", gpus_per_trial=2), "gpus_per_trial=2 needs GPUs, and there are none"),
+        (SlotRequest(accelerator="gpu"), "trainer.accelerator=gpu: no GPU is found here (nvidia-smi lists none)"),
+        (SlotRequest(slots_per_gpu=4), "slots_per_gpu=4 needs GPUs, and there are none for trainer.accelerator=auto"),
+        (SlotRequest(accelerator="cpu", gpus_per_trial=2), "gpus_per_trial=2 needs GPUs, and there are none"),
     ],
 )
-def test_a_machine_without_gpus(wanted: Wanted, sentence: str) -> None:
+def test_a_machine_without_gpus(wanted: SlotRequest, sentence: str) -> None:
     with pytest.raises(SettingError) as caught:
         find(wanted)
     assert str(caught.value).startswith(sentence)
@@ -133,20 +133,21 @@ def test_a_broken_nvidia_smi_finds_none(gpus: Path) -> None:
     [(None, None, (8, 1)), (2, None, (2, 4)), (None, 3, (2, 3)), (3, 2, (3, 2)), (None, 99, (1, 99))],
 )
 def test_cores_divided(slots: int | None, threads: int | None, expected: tuple[int, int]) -> None:
-    found = find(Wanted(slots=slots, threads=threads))
+    found = find(SlotRequest(slots=slots, threads=threads))
     assert (len(found), found[0].threads) == expected
     assert {slot.environment()["CUDA_VISIBLE_DEVICES"] for slot in found} == {""}
 
 
 @pytest.mark.usefixtures("no_gpus")
 def test_what_is_said_of_cores() -> None:
-    assert told([Slot("CPU", (), 1)], Wanted()) == "1 slot: CPU; 1 thread each."
-    many = Wanted(slots=9, threads=2)
-    assert told(find(many), many) == (
+    assert description([Slot("CPU", (), 1)], SlotRequest()) == "1 slot: CPU; 1 thread each."
+    many = SlotRequest(slots=9, threads=2)
+    assert description(find(many), many) == (
         "9 slots: CPU 1 to CPU 9; 2 threads each. That is 18 threads on 8 cores: slots=4 may be faster."
     )
 
 
 def test_looking_imports_no_torch(gpus: Path) -> None:
-    program = "import sys; from sentattn.sweep import slots as s; s.find(s.Wanted()); assert 'torch' not in sys.modules"
+    find = "from sentattn.sweep.resources import SlotRequest, find; find(SlotRequest())"
+    program = f"import sys; {find}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])

@@ -6,32 +6,32 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from stand_in import Listed, member, owner, slots
+from stand_in import Listed, prepared, scheduler, slots
 
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
-from sentattn.sweep.table import Board, Lines, duration, figure, varied, watcher
+from sentattn.sweep.progress import Board, Lines, duration, format_objective, format_values, progress
 
 
 def shown(folder: Path, kind: type[Lines], *, trials: int = 5) -> tuple[Any, Any, Any, io.StringIO]:
     """What shows, a trial in it, and where it is shown."""
     study = Listed([])
-    one = member(folder, study, trials=trials)
+    one = prepared(folder, study, trials=trials)
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=kind is Board)
     values = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
-    return kind([one], 2, console), RunningTrial(one.study, 3, values, [], slots(1)[0]), one, out
+    return kind([one], 2, console), RunningTrial(one, 3, values, [], slots(1)[0]), one, out
 
 
 def test_a_terminal_gets_a_table_and_a_file_gets_lines(tmp_path: Path) -> None:
-    assert type(watcher([], 1, Console(file=io.StringIO()))) is Lines
-    assert type(watcher([], 1, Console(file=io.StringIO(), force_terminal=True))) is Board
+    assert type(progress([], 1, Console(file=io.StringIO()))) is Lines
+    assert type(progress([], 1, Console(file=io.StringIO(), force_terminal=True))) is Board
 
 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
     lines, trial, one, out = shown(tmp_path, Lines)
     lines.started(trial)
     trial.study.told = {3: ("complete", [0.875], "")}
-    one.kept = {3: [0.875]}
+    one.best_values = {3: [0.875]}
     trial.since -= 60
     lines.ended(trial, TrialOutcome("complete", values=[0.875]))
     assert out.getvalue().splitlines() == [
@@ -57,7 +57,7 @@ def test_a_failure_is_told_with_its_reason_and_last_lines(tmp_path: Path) -> Non
 
 def test_the_table(tmp_path: Path) -> None:
     board, trial, one, out = shown(tmp_path, Board)
-    one.kept = {1: [0.9]}
+    one.best_values = {1: [0.9]}
     with board:
         board.started(trial)
         assert board.tick() == pytest.approx(0.5)
@@ -75,19 +75,18 @@ def test_the_table(tmp_path: Path) -> None:
 def test_a_whole_sweep_on_a_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
     study = Listed([["x=1"], ["act=refuse"], ["x=2"]])
-    one, ours = owner(tmp_path, study, trials=2, watchers=(watchers := []))
-    watchers.append(Board([ours], 2, Console(file=out, width=200, force_terminal=True)))
-    with watchers[0]:
-        one.run()
+    board = Board([study], 2, Console(file=out, width=200, force_terminal=True))  # type: ignore[list-item]  # a stand-in
+    with board:
+        scheduler(tmp_path, study, trials=2, callbacks=[board]).run()
     text = out.getvalue()
-    assert "trial 1 failed: x=1 is not legal" in text
+    assert "trial 1 failed: x must be 2" in text
     assert "2 of 2 finished" in text
 
 
 def test_what_varies_is_told_by_the_shortest_name() -> None:
-    assert varied({"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}) == (
-        "encoder.hidden=8, attention.hidden=4, encoder=cnn, seed=null"
-    )
+    assert format_values(
+        {"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}
+    ) == ("encoder.hidden=8, attention.hidden=4, encoder=cnn, seed=null")
 
 
 @pytest.mark.parametrize(
@@ -101,4 +100,4 @@ def test_durations(seconds: float, told: str) -> None:
     ("value", "shown"), [(1.0, "1.0000"), (0.0, "0.0000"), (0.87654, "0.8765"), (57371.0, "57,371"), (1.25, "1.2500")]
 )
 def test_figures_have_four_places_and_counts_none(value: float, shown: str) -> None:
-    assert figure(value) == shown
+    assert format_objective(value) == shown

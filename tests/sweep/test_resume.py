@@ -1,7 +1,12 @@
-"""A study whose space changes keeps its trials."""
+"""A study is opened by one scheduler at a time, after any end of the last one, and also with a changed space."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +15,70 @@ import pytest
 from plans import SPACE, plan
 from studies import run, states
 
-from sentattn.errors import SettingError
+from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
 from sentattn.sweep.config import Budget
+from sentattn.sweep.objective import Objective
 from sentattn.sweep.records import read
 from sentattn.sweep.study import SweepStudy
+
+
+def test_one_owner(tmp_path: Path) -> None:
+    with SweepStudy.open(plan(), tmp_path):
+        assert storage.owner(tmp_path) == os.getpid()
+        with pytest.raises(RunError) as caught:
+            SweepStudy.open(plan(), tmp_path)
+        [fault] = caught.value.faults
+        assert (fault.key, fault.kind) == ("study", "busy")
+        assert f"process {os.getpid()}" in fault.message
+        assert states(tmp_path) == {}
+    assert storage.owner(tmp_path) is None
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from plans import plan
+from sentattn.sweep.callbacks import TrialOutcome
+from sentattn.sweep.study import SweepStudy
+study = SweepStudy.open(plan(), Path(sys.argv[1]))
+first, second, third = (study.ask() for _ in range(3))
+study.tell(second.number, TrialOutcome("complete", [0.5]))
+study.report(third.number, 1, 0.3)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_an_owner_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path), str(Path(__file__).parent)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    broken = {r.number: r.values for r in read(tmp_path) if r.state == "running"}
+    assert set(broken) == {0, 2}
+    with SweepStudy.open(plan(), tmp_path) as study:
+        assert (study.finished(), study.waiting()) == (1, 2)
+        again = [study.ask(), study.ask()]
+        assert [one.values for one in again if one] == [broken[0], broken[2]]
+    assert run(plan(), tmp_path)
+    assert states(tmp_path)["complete"] == 10
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ({"objectives": (Objective("val/f1_macro", "max"),)}, "objectives="),
+        ({"repeats": 3}, "repeats=1, not 3"),
+        ({"seed": 3}, "seed=0, not 3"),
+        ({"overrides": ("model=structured", "trainer.max_epochs=2")}, "nothing, not trainer.max_epochs=2"),
+    ],
+)
+def test_what_would_make_trials_incomparable_is_refused(tmp_path: Path, others: dict[str, object], said: str) -> None:
+    run(plan(), tmp_path, most=1)
+    with pytest.raises(SettingError) as caught:
+        SweepStudy.open(plan(**others), tmp_path)
+    assert {(fault.key, fault.kind) for fault in caught.value.faults} == {("study", "conflict")}
+    assert said in str(caught.value)
+    run(plan(overrides=("model=structured", "logger=none", "threads=2")), tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -84,7 +148,7 @@ def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> N
     with SweepStudy.open(back, tmp_path) as study:
         assert study.finished() == 10
     elsewhere = replace(back, overrides=("model=structured", "loss.penalty=0.4"))
-    with pytest.raises(SettingError, match=r"loss\.penalty=0\.5 where now stands loss\.penalty=0\.4"):
+    with pytest.raises(SettingError, match=r"loss\.penalty=0\.5, not loss\.penalty=0\.4"):
         SweepStudy.open(elsewhere, tmp_path)
 
 
@@ -93,14 +157,14 @@ def test_a_killed_change_of_the_space_is_undone(tmp_path: Path, monkeypatch: pyt
     before = read(tmp_path)
     with monkeypatch.context() as patched:
         calls = iter(range(5))
-        real = optuna.storages.RDBStorage.create_new_trial
+        real = optuna.Study.add_trial
 
-        def dies(*args: object, **others: object) -> int:
+        def dies(*args: object, **others: object) -> None:
             if next(calls, None) is None:
                 raise KeyboardInterrupt
-            return real(*args, **others)  # type: ignore[arg-type]
+            real(*args, **others)  # type: ignore[arg-type]
 
-        patched.setattr(optuna.storages.RDBStorage, "create_new_trial", dies)
+        patched.setattr(optuna.Study, "add_trial", dies)
         with pytest.raises(KeyboardInterrupt):
             SweepStudy.open(plan({**SPACE, "model.attention.hops": "range(1,61)"}), tmp_path)
     assert read(tmp_path) == before

@@ -1,10 +1,9 @@
-"""What dies in the midst of a sweep, really killed; the same command goes on, and nothing is lost or there twice."""
+"""Processes of a sweep are killed; the same command resumes, and no trial is lost or counted twice."""
 
 from __future__ import annotations
 
 import os
 import random
-import re
 import resource
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fake_sweep import plan, sweep
-from test_owner import gone, is_alive
+from test_scheduler import gone, is_alive
 
 from sentattn.errors import RunError
 from sentattn.sweep.records import Record, read
@@ -42,7 +41,7 @@ def pids(folder: Path) -> list[int]:
     return [int(text) for file in folder.glob("trials/*/pid") if (text := file.read_text())]
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
+def until(condition: Callable[[], object], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it takes too long"
@@ -106,12 +105,12 @@ def test_kill_9_and_the_same_command_again(tmp_path: Path, kill: Callable[[Path,
     until(lambda: len([*tmp_path.glob("trials/*/done")]) >= 3 and any(map(is_alive, pids(tmp_path))))
     before = [one.number for one in finished(tmp_path)]
     kill(tmp_path, process.pid)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     if kill in (kill_trial, kill_server):
         assert process.returncode == 0, f"the owner goes on by itself: {out}"
     else:
         assert all(gone(pid) for pid in pids(tmp_path)), "no trial outlives its owner"
-        assert start(tmp_path, 20, *QUICK).wait(60) == 0
+        assert start(tmp_path, 20, *QUICK).wait(600) == 0
     assert_whole(tmp_path, 20, before)
 
 
@@ -134,7 +133,7 @@ def test_kill_9_at_random_moments(tmp_path: Path, moments: int) -> None:
     until(lambda: process.poll() is not None)
     if process.returncode:
         assert process.returncode == -signal.SIGKILL, process.stdout and process.stdout.read()
-        assert start(tmp_path, trials, *QUICK).wait(60) == 0
+        assert start(tmp_path, trials, *QUICK).wait(600) == 0
     assert_whole(tmp_path, trials, before)
 
 
@@ -142,11 +141,11 @@ def test_a_second_owner_is_refused_with_the_first_ones_process_id(tmp_path: Path
     first = start(tmp_path, 2, "act=hang")
     until(lambda: pids(tmp_path))
     second = start(tmp_path, 2, "act=hang")
-    out, _ = second.communicate(timeout=60)
+    out, _ = second.communicate(timeout=600)
     assert second.returncode == 2
     assert f"process {first.pid}" in out
     first.send_signal(signal.SIGTERM)
-    assert first.wait(30) == 143
+    assert first.wait(600) == 143
 
 
 def test_sigterm_and_the_same_command_again(tmp_path: Path) -> None:
@@ -154,11 +153,11 @@ def test_sigterm_and_the_same_command_again(tmp_path: Path) -> None:
     until(lambda: finished(tmp_path))
     before = [one.number for one in finished(tmp_path)]
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 143, out
-    assert "the same command goes on where it was." in out
+    assert "the same command resumes" in out
     assert "Traceback" not in out
-    assert start(tmp_path, 8, "sleep=1").wait(60) == 0
+    assert start(tmp_path, 8, "sleep=1").wait(600) == 0
     assert_whole(tmp_path, 8, before)
 
 
@@ -167,23 +166,22 @@ def test_a_full_disk_for_the_study(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 
     process = start(tmp_path, 2000, preexec_fn=full_soon)
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 2, out
-    assert re.match(
-        rf"error: {tmp_path / DATABASE} cannot be written: [A-Za-z /]+\. Nothing that was told is lost;", out
-    )
+    assert f"error: {tmp_path / DATABASE} cannot be written: " in out
     assert "Traceback" not in out
     before = [one.number for one in finished(tmp_path)]
     assert before
     again = len(before) + 5
-    assert start(tmp_path, again).wait(60) == 0
+    assert start(tmp_path, again).wait(600) == 0
     assert_whole(tmp_path, again, before)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "trials").write_text("a file")
-    with pytest.raises(RunError, match=r"trials/0 cannot be made \(Not a directory\)"):
+    with pytest.raises(RunError) as caught:
         sweep(tmp_path, plan(2))
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("output_dir", "unwritable")
 
 
 def test_the_budget_can_be_raised(tmp_path: Path) -> None:

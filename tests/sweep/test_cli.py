@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from fake_sweep import plan, sweep
-from test_faults import pids, start, until
+from test_recovery import pids, start, until
 
-from sentattn.sweep import main
+from sentattn.sweep.cli import main
 
 
 def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,7 +18,7 @@ def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     sweep(folder, plan(3))
     assert main(["status", "fake", f"output_dir={tmp_path}"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("fake: 3 complete; nobody works on it\n  trial 0: complete ")
+    assert out.startswith("fake: 3 complete; no process works on it\n  trial 0: complete ")
     assert main(["best", f"output_dir={tmp_path}"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "fake, best of val/accuracy (max):"
@@ -35,8 +35,8 @@ def test_stop_ends_a_sweep_once_its_trials_have_finished(tmp_path: Path, capsys:
     process = start(tmp_path / "sweeps" / "fake", 50, "sleep=1")
     until(lambda: pids(tmp_path / "sweeps" / "fake"))
     assert main(["stop", f"output_dir={tmp_path}"]) == 0
-    assert f"process {process.pid} begins no new trials" in capsys.readouterr().out
-    out, _ = process.communicate(timeout=60)
+    assert f"process {process.pid} starts no new trials" in capsys.readouterr().out
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 130, out
     assert main(["status", f"output_dir={tmp_path}"]) == 0
     assert "running" not in capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_studies_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_help_needs_nothing_heavy() -> None:
     program = (
-        "import sys; from sentattn.sweep import main; assert main(['--help']) == 0; "
+        "import sys; from sentattn.sweep.cli import main; assert main(['--help']) == 0; "
         "assert not {'torch', 'optuna', 'pytorch_lightning'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True)
