@@ -102,7 +102,7 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
             directory=folder / f"seed-{seed}" if task.repeats > 1 else folder,
             study=task.study,
             callbacks=[
-                SchedulerCallback(connection, compared if task.repeats == 1 else None),
+                SchedulerCallback(connection, reported),
                 TrialCallback(task.values),
             ],
         )
