@@ -1,4 +1,4 @@
-"""The stand-ins of a sweep's tests lie in the folder above."""
+"""The fakes of the sweep tests are in the folder above."""
 
 from __future__ import annotations
 

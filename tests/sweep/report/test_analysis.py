@@ -6,7 +6,7 @@ import random
 from typing import Literal
 
 import pytest
-from made import record
+from fake_records import record
 from plans import plan
 
 from sentattn.sweep.objective import Objective

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from made import record, result
+from fake_records import record, result
 from plans import plan
 
 from sentattn.config.compose import compose
@@ -42,12 +42,12 @@ def test_the_file_holds_the_settings_of_the_trial_and_trains_as_any_run_does(tmp
     assert settings == expected
     assert (settings["test"], settings["seed"]) == (True, 5)
     assert settings["group"] is None
-    told = yaml.safe_load((tmp_path / "best.yaml").read_text())
-    assert (told["study"], told["trial"], told["reached"]) == ("mine", 3, {"val/accuracy": 0.875})
-    assert (told["found"], told["date"]) == (FOUND, "2026-03-04 05:06")
+    content = yaml.safe_load((tmp_path / "best.yaml").read_text())
+    assert (content["study"], content["trial"], content["reached"]) == ("mine", 3, {"val/accuracy": 0.875})
+    assert (content["found"], content["date"]) == (FOUND, "2026-03-04 05:06")
 
 
-def test_what_started_from_another_run_is_written_out_whole(tmp_path: Path) -> None:
+def test_settings_based_on_another_run_are_written_in_full(tmp_path: Path) -> None:
     base = tmp_path / "base.yaml"
     base.write_text("overrides: [model=structured, trainer.max_epochs=2, optimizer.lr=0.125]\n")
     one = plan({"model.attention.hops": "range(1,31)"}, overrides=(f"from={base}",))

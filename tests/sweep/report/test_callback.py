@@ -1,4 +1,4 @@
-"""What is written while a study runs, with trials that are real processes."""
+"""The files that are written while a study runs, with trials that are real processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_best_setting_is_written_when_it_changes_and_only_then(tmp_path: Pat
         assert not (tmp_path / "report.html").exists()
 
 
-def test_of_equals_the_one_that_began_first_is_the_best_in_whatever_order_they_end(tmp_path: Path) -> None:
+def test_of_equals_the_one_that_started_first_is_the_best_in_any_order(tmp_path: Path) -> None:
     with SweepStudy.open(plan(5), tmp_path) as study:
         report = ReportCallback(study)
         trials = [study.ask() for _ in range(3)]

@@ -1,11 +1,11 @@
-"""What is said of edges, noise and small studies."""
+"""Cautions about edges, noise and small studies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from made import record, result
+from fake_records import record, result
 from plans import plan
 
 from sentattn.config.groups import Choices
@@ -51,48 +51,50 @@ def test_edges_of_a_range(written: str, value: Value, end: str | None) -> None:
         ("loss.penalty", "tag(log,zero,interval(1e-3,1))", 0.98, "lies at the upper end"),
     ],
 )
-def test_the_best_at_an_end_is_told_where_more_is_legal(key: str, written: str, value: Value, says: str | None) -> None:
-    told = edges(plan({key: written}), record(0, 0.9, values={key: value}))
-    assert [says in one if says else one for one in told] == ([True] if says else [])
+def test_a_caution_where_legal_values_lie_beyond_the_best(
+    key: str, written: str, value: Value, says: str | None
+) -> None:
+    text = edges(plan({key: written}), record(0, 0.9, values={key: value}))
+    assert [says in one if says else one for one in text] == ([True] if says else [])
 
 
-def test_few_trials_pruned_ones_and_failures_are_told(tmp_path: Path) -> None:
+def test_cautions_about_few_trials_pruned_ones_and_failures(tmp_path: Path) -> None:
     one = plan({"model.attention.hops": "range(1,31)"})
     assert cautions(one, tmp_path, ENOUGH, ENOUGH[:1]) == []
     few = ENOUGH[:3]
-    [told] = cautions(one, tmp_path, few, few[:1])
-    assert told.startswith("Only 3 trials are complete, for 1 setting")
+    [text] = cautions(one, tmp_path, few, few[:1])
+    assert text.startswith("Only 3 trials are complete, for 1 setting")
     pruned = [record(20 + number, None, state="pruned") for number in range(13)]
-    [told] = cautions(one, tmp_path, [*ENOUGH, *pruned], ENOUGH[:1])
-    assert told.startswith("13 of 25 finished trials were pruned")
+    [text] = cautions(one, tmp_path, [*ENOUGH, *pruned], ENOUGH[:1])
+    assert text.startswith("13 of 25 finished trials were pruned")
     assert cautions(one, tmp_path, [*ENOUGH, *pruned[:12]], ENOUGH[:1]) == []
     failed = [record(40 + number, None, error=f"no memory\nline {number}") for number in range(4)]
-    [told] = cautions(one, tmp_path, [*ENOUGH, *failed], ENOUGH[:1])
-    assert told.startswith("4 of 16 trials failed, most often: no memory.")
+    [text] = cautions(one, tmp_path, [*ENOUGH, *failed], ENOUGH[:1])
+    assert text.startswith("4 of 16 trials failed, most often: no memory.")
 
 
-def test_choices_that_no_trial_has_taken_to_its_end_are_told(tmp_path: Path) -> None:
+def test_a_caution_about_choices_without_a_complete_trial(tmp_path: Path) -> None:
     one = plan({"model/pooling": "choice(flatten,mean,prune)", "trainer.deterministic": "choice(true,false)"})
     found = [
         record(number, 0.5, values={"model/pooling": "flatten", "trainer.deterministic": number % 2 == 0})
         for number in range(12)
     ]
     pruned = record(12, None, state="pruned", values={"model/pooling": "mean", "trainer.deterministic": True})
-    told = "No trial with model/pooling=mean or prune is complete: the study says nothing about it."
-    assert cautions(one, tmp_path, [*found, pruned], found[:1]) == [told]
+    text = "No trial with model/pooling=mean or prune is complete: the study says nothing about it."
+    assert cautions(one, tmp_path, [*found, pruned], found[:1]) == [text]
     others = [record(20, 0.5, values={"model/pooling": name}) for name in ("mean", "prune")]
     assert cautions(one, tmp_path, [*found, *others], found[:1]) == []
 
 
-def test_the_second_within_the_noise_of_repeats_is_told(tmp_path: Path) -> None:
-    """Ahead by 0.01, 0.02 and 0.03: mean 0.02, standard deviation 0.01, t(0.975, 2) = 4.302653, half width 0.024841."""
+def test_a_caution_where_the_second_is_within_the_noise_of_repeats(tmp_path: Path) -> None:
+    """Leads of 0.01, 0.02 and 0.03: mean 0.02, standard deviation 0.01, t(0.975, 2) = 4.302653, half width 0.024841."""
     one = plan({"model.attention.hops": "range(1,31)"}, repeats=3)
     found = [record(0, 0.82, values={"model.attention.hops": 15}), record(1, 0.80), *ENOUGH[2:]]
-    for seed, ahead in enumerate((0.01, 0.02, 0.03)):
-        result(tmp_path, 0, seed=seed, metrics={"val/accuracy": 0.8 + ahead})
+    for seed, lead in enumerate((0.01, 0.02, 0.03)):
+        result(tmp_path, 0, seed=seed, metrics={"val/accuracy": 0.8 + lead})
         result(tmp_path, 1, seed=seed, metrics={"val/accuracy": 0.8})
-    [told] = cautions(one, tmp_path, found, found[:1])
-    assert told == (
+    [text] = cautions(one, tmp_path, found, found[:1])
+    assert text == (
         "Trial 0 is not significantly better than trial 1: over 3 seeds it leads by 0.0200, "
         "with a 95% interval from -0.0048 to 0.0448."
     )
@@ -101,7 +103,7 @@ def test_the_second_within_the_noise_of_repeats_is_told(tmp_path: Path) -> None:
     assert cautions(one, tmp_path, found, found[:1]) == []
 
 
-def test_trials_within_the_spread_of_confirmed_seeds_are_told(tmp_path: Path) -> None:
+def test_a_caution_about_trials_within_the_spread_of_confirmed_seeds(tmp_path: Path) -> None:
     """Values 0.80 and 0.82: standard deviation 0.0141421, t(0.975, 1) = 12.7062; times the root of 2: 0.254124."""
     one = plan({"model.attention.hops": "range(1,31)"})
     found = [
@@ -110,7 +112,7 @@ def test_trials_within_the_spread_of_confirmed_seeds_are_told(tmp_path: Path) ->
         record(11, 0.7),
     ]
     confirmed = {"metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
-    [told] = cautions(one, tmp_path, found, found[:1], confirmed)
-    assert told.startswith("Trial 0 is not significantly better than 1 other trial: by 2 seeds of its setting")
-    assert "0.2541 in val/accuracy" in told
+    [text] = cautions(one, tmp_path, found, found[:1], confirmed)
+    assert text.startswith("Trial 0 is not significantly better than 1 other trial: by 2 seeds of its setting")
+    assert "0.2541 in val/accuracy" in text
     assert cautions(one, tmp_path, found[:-1], found[:1], confirmed) == []

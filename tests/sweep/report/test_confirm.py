@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from made import record
+from fake_records import record
 from plans import plan
 
 from sentattn.config.request import read_request
@@ -22,7 +22,7 @@ VALUES = [0.80, 0.84, 0.82]
 
 
 class Trained:
-    """Runs with given figures, without a training."""
+    """Runs with fixed metrics, without a training."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,16 +48,16 @@ def test_mean_and_interval_by_student(tmp_path: Path) -> None:
     assert found == json.loads((tmp_path / "confirm.json").read_text()) == read(tmp_path)
     assert (found["trial"], found["seeds"]) == (4, [1, 2, 3])
     assert set(found["metrics"]) == {"val/accuracy", "test/accuracy"}
-    told = found["metrics"]["test/accuracy"]
-    assert told["mean"] == pytest.approx(0.81)
-    assert told["interval"] == pytest.approx([0.81 - 0.0496828, 0.81 + 0.0496828])
+    metric = found["metrics"]["test/accuracy"]
+    assert metric["mean"] == pytest.approx(0.81)
+    assert metric["interval"] == pytest.approx([0.81 - 0.0496828, 0.81 + 0.0496828])
     assert line(one, found) == (
         "mine: trial 4 confirmed with 3 seeds: val/accuracy 0.8200 (0.7703 to 0.8697), "
         "test/accuracy 0.8100 (0.7603 to 0.8597)"
     )
 
 
-def test_what_is_confirmed_is_not_trained_again_but_another_winner_is(tmp_path: Path) -> None:
+def test_a_confirmed_trial_is_not_trained_again_but_another_best_one_is(tmp_path: Path) -> None:
     one, trained = plan(HOPS, confirm=3), Trained(tmp_path)
     for winner in (WINNER, WINNER, record(5, 0.95, values={"model.attention.hops": 9})):
         confirm(one, tmp_path, winner, trained)
@@ -76,7 +76,7 @@ def test_the_runs_have_the_found_settings_new_seeds_and_the_test_set(tmp_path: P
     assert (settings["group"], settings["output_dir"], request.resume) == (None, str(tmp_path / "out"), "auto")
 
 
-def test_a_searched_seed_and_several_gpus_are_heeded(tmp_path: Path) -> None:
+def test_a_searched_seed_and_several_gpus_are_used(tmp_path: Path) -> None:
     winner = record(0, 0.9, values={"seed": 41})
     words = arguments(plan({"seed": "range(0,50)"}, confirm=2, gpus_per_trial=2), tmp_path, winner)
     assert {"seed=42", "seeds=2", "trainer.devices=2", "trainer.strategy=ddp"} <= set(words)
@@ -90,7 +90,7 @@ def test_one_seed_has_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert line(one, found).endswith("with 1 seed: val/accuracy 0.5000, test/accuracy 0.4900")
 
 
-def test_what_cannot_be_read_is_not_there(tmp_path: Path) -> None:
+def test_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:
     assert read(tmp_path) is None
     (tmp_path / "confirm.json").write_text("{torn")
     assert read(tmp_path) is None

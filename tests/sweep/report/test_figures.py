@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from made import record
+from fake_records import record
 from plans import SPACE, plan
 
 from sentattn.sweep.objective import Objective

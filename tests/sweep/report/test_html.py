@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made import record
+from fake_records import record
 from plans import plan
 from test_figures import TWO, trials
 
@@ -40,8 +40,19 @@ def without_plotly(html: str) -> str:
     return html.replace(get_plotlyjs(), "")
 
 
-def test_the_page_loads_nothing_and_text_cannot_break_out(tmp_path: Path) -> None:
-    html = report(tmp_path, study=HOSTILE, overrides=("model=structured", f"tags=[{HOSTILE}]"))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("study")
+
+
+@pytest.fixture(scope="module")
+def html(folder: Path) -> str:
+    """The report of a study whose texts are hostile."""
+    overrides = ("model=structured", f"tags=[{HOSTILE}]")
+    return report(folder, study=HOSTILE, overrides=overrides, sampler={"name": "tpe", "group": True})
+
+
+def test_the_page_loads_nothing_and_text_cannot_break_out(html: str) -> None:
     assert "default-src 'none'" in html  # the browser refuses every request
     own = without_plotly(html)
     assert not re.findall(r"""\b(?:src|href)\s*=|@import|url\(|https?://""", own)
@@ -50,9 +61,9 @@ def test_the_page_loads_nothing_and_text_cannot_break_out(tmp_path: Path) -> Non
     assert "&lt;script&gt;alert(1)&lt;/script&gt;</h1>" in own
 
 
-def test_the_text_says_what_people_need(tmp_path: Path) -> None:
-    own = without_plotly(report(tmp_path, sampler={"name": "tpe", "group": True}))
-    assert f"python -m sentattn.train from={tmp_path}/best.yaml" in own
+def test_the_text_says_what_people_need(html: str, folder: Path) -> None:
+    own = without_plotly(html)
+    assert f"python -m sentattn.train from={folder}/best.yaml" in own
     assert "13 trials: 9 complete, 1 pruned, 1 failed, 1 outside, 1 interrupted" in own
     assert "range(8,129) where model/pooling=prune" in own
     assert "tpe (group=true)" in own
@@ -63,8 +74,8 @@ def test_the_text_says_what_people_need(tmp_path: Path) -> None:
     )
 
 
-def test_the_table_has_every_trial_and_not_set_where_a_setting_was_not(tmp_path: Path) -> None:
-    own = without_plotly(report(tmp_path))
+def test_the_table_has_every_trial_and_not_set_where_a_setting_was_not(html: str) -> None:
+    own = without_plotly(html)
     table = own[own.index("<h2>Trials</h2>") :]
     rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)[1:]]
     assert [row[0] for row in rows] == [str(number) for number in range(13)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import wandb_reader
-from made import record
+from fake_records import record
 from test_callback import ended
 from tiny import tiny
 

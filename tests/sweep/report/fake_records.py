@@ -1,4 +1,4 @@
-"""Trials made up for tests."""
+"""Fake trials, as records and as results of runs."""
 
 from __future__ import annotations
 
