@@ -121,9 +121,10 @@ class Importances:
     fanova: Mapping[str, float] | None
     caution: str
 
-    def top(self, count: int) -> list[str]:
-        """Returns the settings that matter most, by fANOVA where there is one."""
-        return list(self.fanova or self.ped_anova)[:count]
+    @property
+    def ranking(self) -> list[str]:
+        """The settings, the most important first, by fANOVA where there is one."""
+        return list(self.fanova or self.ped_anova)
 
 
 def importances(

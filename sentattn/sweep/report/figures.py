@@ -137,11 +137,17 @@ class Charts:
                 charts.append(Chart(f"{self._title(index, ': ')}{key}{unset}", styled(figure, 230, top=12)))
         return charts
 
-    def contour(self, index: int, settings: Sequence[str]) -> go.Figure | None:
-        """An objective over two settings; None where too few trials have both, or one of them never changes."""
+    def contour(self, index: int, ranking: Sequence[str]) -> go.Figure | None:
+        """An objective over the first two settings of a ranking that are numbers; None where that shows nothing.
+
+        Between choices nothing can be interpolated, and with few trials that have both settings little.
+        """
         from optuna.visualization import plot_contour
 
-        x, y = sorted(settings)
+        numbers = [key for key in ranking if not isinstance(self._space[key].distribution, CategoricalDistribution)]
+        if len(numbers) < 2:
+            return None
+        x, y = sorted(numbers[:2])
         both = [record for record in self._complete() if {x, y} <= record.values.keys()]
         if len(both) < MIN_CONTOUR_TRIALS or any(len({record.values[key] for record in both}) < 2 for key in (x, y)):
             return None

@@ -88,9 +88,7 @@ def _charts(findings: Findings) -> str:
     without_forest = any(measure.fanova is None for measure in measured)
     shares = f"Of {complete} complete trials, drawn by sampler={plan.sampler['name']}. {MEASURES}"
     contours = [
-        (f"{measure.metric} over {' and '.join(measure.top(2))}", charts.contour(index, measure.top(2)))
-        for index, measure in enumerate(findings.importances)
-        if measure and len(measure.top(2)) == 2
+        ("", charts.contour(index, measure.ranking)) for index, measure in enumerate(findings.importances) if measure
     ]
     return "".join(
         (
@@ -106,7 +104,8 @@ def _charts(findings: Findings) -> str:
             _section(
                 "Contour",
                 contours,
-                "The surface is interpolated between the trials (the points): it shows where to look.",
+                "Over the two numeric settings that matter most. The surface is interpolated between the trials (the "
+                "points): it shows where to look.",
             ),
             _section("Parallel coordinates", [("", charts.parallel())]),
             _section("Learning curves", [("", charts.curves())]),

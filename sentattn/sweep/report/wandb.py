@@ -194,7 +194,7 @@ def media(findings: Findings) -> dict[str, Any]:
                 table = wandb.Table(columns=["setting", "importance"], data=[list(row) for row in shares.items()])
                 title = f"{metric}: {name}"
                 objects[f"importance/{name}/{metric}"] = wandb.plot.bar(table, "setting", "importance", title=title)
-        if figure := charts.contour(index, importances.top(2)):
+        if figure := charts.contour(index, importances.ranking):
             objects[f"contour/{metric}"] = wandb.Plotly(figure)
     return objects
 

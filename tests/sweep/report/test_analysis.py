@@ -49,7 +49,7 @@ def test_the_only_setting_that_matters_comes_first_by_both(mode: Literal["max", 
     assert sum(found.ped_anova.values()) == pytest.approx(1)
     assert sum(found.fanova.values()) == pytest.approx(1)
     assert found.caution == ""
-    assert found.top(1) == ["optimizer.lr"]
+    assert found.ranking[0] == "optimizer.lr"
 
 
 def test_few_or_equal_trials_have_none() -> None:
@@ -71,7 +71,7 @@ def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPat
     found = importances(random_trials(20), plan(SPACE).space, [ACCURACY], 0, "tpe")
     assert found is not None
     assert found.fanova is None
-    assert found.top(2) == list(found.ped_anova)[:2]
+    assert found.ranking == list(found.ped_anova)
 
 
 def test_of_many_trials_a_forest_looks_at_an_even_sample(monkeypatch: pytest.MonkeyPatch) -> None:

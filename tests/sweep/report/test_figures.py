@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,15 @@ def test_points_of_slices_and_contour_are_labelled_with_their_own_trial() -> Non
     assert [y - 8 for y in points.y] == list(range(1, 40, 3))
 
 
+def test_a_contour_is_over_the_first_two_numeric_settings_of_a_ranking() -> None:
+    drawn = charts(trials())
+    contour = drawn.contour(0, ["model/pooling", "loss.penalty", "model.attention.hops", "model.pooling.p"])
+    assert contour is not None
+    axes = (contour.layout.xaxis, contour.layout.yaxis)
+    assert [axis.title.text for axis in axes] == ["loss.penalty", "model.attention.hops"]
+    assert drawn.contour(0, ["model/pooling", "loss.penalty"]) is None
+
+
 def test_parallel_coordinates_read_zero_and_not_set() -> None:
     figure = charts(trials()).parallel()
     assert figure is not None
@@ -130,18 +140,17 @@ def test_a_choice_called_none_is_told_apart_from_a_setting_that_was_not_set() ->
 def test_hostile_text_is_no_markup_in_any_figure() -> None:
     space = {**SPACE, "data.path": f"choice('{HOSTILE}','<b>x</b>')"}
     found = [
-        record(
-            one.number,
-            0.5 + one.number / 100,
-            steps=one.steps,
-            error=HOSTILE,
-            values={**one.values, "data.path": HOSTILE},
-        )
+        replace(one, error=HOSTILE, values={**one.values, "data.path": HOSTILE if one.number % 2 else "<b>x</b>"})
         for one in trials()
     ]
     drawn = Charts(plan(space), found, found[-1:])
     shown = [*(chart.figure for chart in (*drawn.history(), *drawn.slices()))]
-    shown += [drawn.parallel(), drawn.curves(), drawn.timeline(), drawn.contour(0, ["data.path", "loss.penalty"])]
+    shown += [
+        drawn.parallel(),
+        drawn.curves(),
+        drawn.timeline(),
+        drawn.contour(0, ["data.path", "loss.penalty", "model.attention.hops"]),
+    ]
     for figure in shown:
         if figure is not None:
             text = json.dumps(figure.to_plotly_json(), default=list)
