@@ -80,15 +80,15 @@ def test_another_table_may_name_its_column(run: Run, folder: Path, capsys: pytes
     )
 
 
-def figures(output: Path, *arguments: str) -> dict[str, Any]:
+def metrics_of(output: Path, *arguments: str) -> dict[str, Any]:
     assert evaluate.main([*arguments, f"output={output}"]) == 0
     found: dict[str, Any] = json.loads(output.read_text())
     return found
 
 
-def test_rows_that_were_set_aside_give_the_figures_of_the_training(run: Run, tmp_path: Path) -> None:
+def test_rows_that_were_set_aside_give_the_metrics_of_the_training(run: Run, tmp_path: Path) -> None:
     expected = {name: value for name, value in run.metrics.items() if name.startswith("test/")}
-    assert figures(tmp_path / "figures.json", str(run.path)) == pytest.approx(expected, abs=1e-5)
+    assert metrics_of(tmp_path / "metrics.json", str(run.path)) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("arguments", [["data=table"], [], ["data=table", *COLUMNS]])
@@ -96,7 +96,7 @@ def test_another_table_is_tested_whole(
     run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     sheet(folder / "later.csv", 20)
-    found = figures(tmp_path / "figures.json", str(run.path), *arguments, "data.test=later.csv")
+    found = metrics_of(tmp_path / "metrics.json", str(run.path), *arguments, "data.test=later.csv")
     assert "table: 20 test rows; classes: schlecht, gut, sehr gut." in capsys.readouterr().out
     assert "test/mean_absolute_error" in found
     predicted = [
@@ -111,7 +111,7 @@ def numbered(rows: int) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (["data=table"], "data=table has no rows: type data.train=FILE"),
         (["data.test=revews.csv"], "data.test=revews.csv: there is no such file. Did you mean 'reviews.csv'?"),
@@ -123,7 +123,7 @@ def numbered(rows: int) -> list[tuple[int, str]]:
     ],
 )
 def test_faults_of_another_table(
-    run: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+    run: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert evaluate.main([str(run.path), *arguments]) == 2
-    assert sentence in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What a source of labelled texts gives: rows, split by split, and a fingerprint of its content."""
+"""The interface of a data set: labelled rows, split by split, and a fingerprint of its content."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Row:
     """One labelled text.
 
     Attributes:
-        text: The text as it stands in the source.
+        text: The text, unchanged.
         label: Index of its class in `Source.labels`.
-        group: What rows may share beside their label (a film), or "".
+        group: What rows may share besides their label (a film), or "".
         rationale: Character spans that decide the label, where that is known.
     """
 
@@ -25,13 +25,13 @@ class Row:
 
 
 class Source(ABC):
-    """Labelled texts in the source's own order and splits.
+    """Labelled texts in their original order and splits.
 
     Attributes:
-        labels: Names of the classes, by index. A source that finds them in its texts has them, like `ordered`, once
-            a split is being read.
+        labels: Names of the classes, by index. A source that infers them from its rows sets them, and `ordered`, with
+            the first row that is read.
         ordered: Whether the classes are steps of a scale, such as stars.
-        splits: The splits that the source itself has: `train`, and where it has them `val` and `test`.
+        splits: The original splits: `train`, and maybe `val` and `test`.
     """
 
     labels: tuple[str, ...]
@@ -44,7 +44,7 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the rows of one of the source's own splits, in the source's order.
+        """Yields the rows of an original split, in order.
 
         Raises:
             DataError: If the data is missing, damaged or unusable.

@@ -43,7 +43,7 @@ def test_every_form_gives_the_same_splits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["JSON lines", "CSV archive"])
-def test_the_paper_and_others_have_sizes_of_their_own(tmp_path: Path, form: str) -> None:
+def test_the_paper_and_others_have_other_sizes(tmp_path: Path, form: str) -> None:
     sizes = {"train_size": 10, "val_size": 5, "test_size": 3, "test_seed": 0}
     path, cache = str(FORMS[form](tmp_path, REVIEWS)), str(tmp_path / "cache")
     data = Yelp(path=path, cache_dir=cache, **sizes)
@@ -60,7 +60,7 @@ def test_without_a_path_yelp_review_full_is_fetched(tmp_path: Path, monkeypatch:
     assert [data.split("test").texts(i) for i in range(4)] == [text for _, text in REVIEWS[-4:]]
 
 
-# A text in which `\n` or `\"` stands literally cannot be told from an escaped one.
+# A text in which `\n` or `\"` is written literally cannot be distinguished from an escaped one.
 @given(st.lists(st.text().filter(lambda text: "\\n" not in text and '\\"' not in text), min_size=1))
 def test_csv_gives_back_what_was_written(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     path = write_file(tmp_path_factory.getbasetemp(), "any.csv", table([(5, text) for text in texts]))
@@ -79,7 +79,7 @@ def test_stars_may_be_written_as_decimal_numbers_and_in_quotes(tmp_path: Path, r
     assert rows(write_file(tmp_path, "a.json", f'{{"stars": {rating}, "text": "fine"}}'.encode())) == [Row("fine", 4)]
 
 
-def test_labels_may_stand_before_texts_and_other_keys_beside_them(tmp_path: Path) -> None:
+def test_labels_may_stand_before_texts_and_other_keys_next_to_them(tmp_path: Path) -> None:
     content = {"labels": [1, 5], "from": [1, 2, 3], "year": 2018, "texts": ["a", "b"]}
     assert rows(write_file(tmp_path, "a.json", json.dumps(content, indent=1).encode())) == [Row("a", 0), Row("b", 4)]
 
@@ -105,22 +105,22 @@ LINES = {
 
 
 @pytest.mark.parametrize("fault", LINES)
-def test_a_faulty_review_is_told_with_its_line(tmp_path: Path, fault: str) -> None:
-    line, told = LINES[fault]
+def test_a_faulty_review_is_reported_with_its_line(tmp_path: Path, fault: str) -> None:
+    line, fragment = LINES[fault]
     path = write_file(tmp_path, "a.json", json_lines(REVIEWS[:2]) + json.dumps(line).encode() + b"\n")
-    said = refusal(path)
-    assert "a.json, line 3" in said
-    assert told in said
+    message = refusal(path)
+    assert "a.json, line 3" in message
+    assert fragment in message
 
 
 @pytest.mark.parametrize("line", [b"stars: 4", b'{"stars": 4, "text": "cut o', b"[4, 5]"])
-def test_a_line_that_is_no_json_is_told(tmp_path: Path, line: bytes) -> None:
-    said = refusal(write_file(tmp_path, "a.json", json_lines(REVIEWS[:16]) + line))
-    assert "a.json, line 17" in said
-    assert "JSON" in said
+def test_a_line_that_is_no_json_is_reported(tmp_path: Path, line: bytes) -> None:
+    message = refusal(write_file(tmp_path, "a.json", json_lines(REVIEWS[:16]) + line))
+    assert "a.json, line 17" in message
+    assert "JSON" in message
 
 
-def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path: Path) -> None:
     latin = "Ein schöner Ort".encode("latin-1")
     lines = write_file(tmp_path, "a.json", json_lines(REVIEWS[:2]) + b'{"stars": 4, "text": "' + latin + b'"}\n')
     assert "a.json, line 3: byte 0xf6" in refusal(lines)
@@ -133,7 +133,7 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "fragment"),
     [
         (b'"5","good"\n"4","She said "wow" twice"\n', "line 2: text follows a closing quote"),
         (b'"5","good"\n4,She said "wow"\n', "line 2: a quote is in a field that is not itself in quotes"),
@@ -143,12 +143,12 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path) -> Non
         (b'"5","title","good"\n', "line 1: 3 columns instead of two"),
     ],
 )
-def test_a_damaged_csv_is_told_with_its_line(tmp_path: Path, content: bytes, told: str) -> None:
-    assert told in refusal(write_file(tmp_path, "a.csv", content))
+def test_a_damaged_csv_is_reported_with_its_line(tmp_path: Path, content: bytes, fragment: str) -> None:
+    assert fragment in refusal(write_file(tmp_path, "a.csv", content))
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "fragment"),
     [
         ({"texts": ["a", "b"], "labels": [1]}, "holds 2 texts and 1 labels"),
         ({"texts": ["a", "b"]}, "holds 2 texts and 0 labels"),
@@ -159,10 +159,10 @@ def test_a_damaged_csv_is_told_with_its_line(tmp_path: Path, content: bytes, tol
         ({"reviews": ["a"], "stars": [1]}, "has no column 'text'; it has 'reviews', 'stars'"),
     ],
 )
-def test_a_faulty_object_is_told(tmp_path: Path, content: dict[str, list[object]], told: str) -> None:
-    said = refusal(write_zip(tmp_path, {"yelp_review_subset.json": json.dumps(content).encode()}))
-    assert told in said
-    assert "yelp_review_subset.json in " in said
+def test_a_faulty_object_is_reported(tmp_path: Path, content: dict[str, list[object]], fragment: str) -> None:
+    message = refusal(write_zip(tmp_path, {"yelp_review_subset.json": json.dumps(content).encode()}))
+    assert fragment in message
+    assert "yelp_review_subset.json in " in message
 
 
 def test_a_damaged_parquet_is_refused_by_name(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_labels_of_parquet_start_from_zero(tmp_path: Path) -> None:
     assert "has no column 'label'; it has 'stars', 'text'" in refusal(tmp_path / "b.parquet")
 
 
-def test_the_content_tells_the_form_not_the_name(tmp_path: Path) -> None:
+def test_the_content_determines_the_form_not_the_name(tmp_path: Path) -> None:
     file = next(FORMS["parquet folder"](tmp_path, REVIEWS).rglob("test-*.parquet"))
     assert rows(file.rename(tmp_path / "train.csv")) == ROWS[-4:]
     packed = write_file(tmp_path, "train.parquet.gz", gzip.compress((tmp_path / "train.csv").read_bytes()))

@@ -34,7 +34,7 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return FORMS[request.param](tmp_path, REVIEWS)
 
 
-def test_only_yelp_review_full_has_test_rows_of_its_own(written: Path) -> None:
+def test_only_yelp_review_full_has_its_own_test_rows(written: Path) -> None:
     source = YelpSource(written)
     assert source.splits in (("train",), ("train", "test"))
     assert ("test" in source.splits) == (written.suffix == ".tgz" or written.name in ("yelp_review_full_csv", "hub"))
@@ -42,7 +42,7 @@ def test_only_yelp_review_full_has_test_rows_of_its_own(written: Path) -> None:
     assert source.labels[0] == "1 star"
 
 
-def test_the_open_dataset_has_other_files_beside_the_reviews(tmp_path: Path) -> None:
+def test_the_open_dataset_has_other_files_next_to_the_reviews(tmp_path: Path) -> None:
     others = {f"yelp_academic_dataset_{name}.json": b"{}" for name in ("business", "checkin", "tip", "user")}
     members = {**others, "yelp_academic_dataset_review.json": json_lines(REVIEWS)}
     for name, content in members.items():
@@ -111,9 +111,9 @@ def test_a_folder_must_hold_reviews_once_and_whole(tmp_path: Path) -> None:
     write_file(tmp_path / "twice", "train.parquet", b"PAR1")
     assert "holds reviews more than once (parquet in " in refusal(tmp_path / "twice")
     write_file(tmp_path, "half/train.csv", table(REVIEWS))
-    said = refusal(tmp_path / "half")
-    assert "holds no test.csv next to train.csv" in said
-    assert f"data.path={tmp_path / 'half' / 'train.csv'}" in said
+    message = refusal(tmp_path / "half")
+    assert "holds no test.csv next to train.csv" in message
+    assert f"data.path={tmp_path / 'half' / 'train.csv'}" in message
 
 
 def test_a_misspelt_path_gets_a_suggestion(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_misspelt_path_gets_a_suggestion(tmp_path: Path) -> None:
     assert "no such file or folder. Did you mean 'yelp_review_full_csv.tgz'?" in refusal(path.with_suffix(".tar"))
 
 
-def test_an_encrypted_or_unknown_zip_is_told(tmp_path: Path) -> None:
+def test_an_encrypted_or_unknown_zip_is_reported(tmp_path: Path) -> None:
     path = write_zip(tmp_path, {"a.json": json_arrays(REVIEWS)})
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
