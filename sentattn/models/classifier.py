@@ -31,8 +31,8 @@ class TextClassifier(nn.Module):
         pooling: values_BRD -> vector_BP.
         head: vector_BP -> logits_BC.
         name: The variant's name, for people.
-        init_std: Standard deviation of the normal distribution from which all weights behind the embedding are drawn
-            (Lin et al. 2017: 0.1); None leaves them as each part draws its own. Biases are not drawn.
+        init_std: Standard deviation of the normal distribution from which all weights after the embedding are drawn
+            (Lin et al. 2017: 0.1); None leaves them as each part draws them. Biases are not drawn.
 
     Raises:
         SettingError: If an argument is out of range.

@@ -16,7 +16,7 @@ from sentattn.errors import SettingError
 
 PAD_ID, UNKNOWN_ID = 0, 1
 POSITION_STD = 0.02
-"""Small beside the words, as in GPT-2 and BERT; as large as they are, positions hide them at first."""
+"""Small compared with the words, as in GPT-2 and BERT; positions of the same size would hide them at first."""
 
 
 class Embedding(nn.Module, ABC):
@@ -40,7 +40,7 @@ class Embedding(nn.Module, ABC):
         """
 
     def count(self, read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
-        """Looks at the training texts once, before training, where the embedding needs to.
+        """Reads the training texts once, before training, if the embedding needs them.
 
         Args:
             read: Returns the ids of all training rows, one row after another, and where each row
@@ -48,12 +48,12 @@ class Embedding(nn.Module, ABC):
         """
         return
 
-    def start_from(self, vectors_VE: Tensor, found_V: Tensor) -> None:
+    def start_from(self, vectors_VE: Tensor, known_V: Tensor) -> None:
         """Starts from pretrained vectors, before training.
 
         Args:
             vectors_VE: One vector an id, the specials included.
-            found_V: Which ids have one; the rows of the others mean nothing.
+            known_V: Which ids have one; the rows of the others have no meaning.
 
         Raises:
             SettingError: If the embedding has no vectors of words.
@@ -74,7 +74,7 @@ class Words(Embedding):
         word_dropout: Share of the words replaced by `<unk>` while training.
         frozen: Keep the vectors of the words as they start.
         init_std: Standard deviation of the words' vectors at the start, where they are random.
-        positions: Positions of a text that have a vector of their own, which is added to the word's
+        positions: Positions of a text that have a vector, which is added to the word's
             (Gehring et al. 2017); no text may be longer. None for none.
 
     Raises:
@@ -104,20 +104,20 @@ class Words(Embedding):
         self.dropout = nn.Dropout(dropout)
 
     @torch.no_grad()
-    def start_from(self, vectors_VE: Tensor, found_V: Tensor) -> None:
+    def start_from(self, vectors_VE: Tensor, known_V: Tensor) -> None:
         """Takes pretrained vectors for the words that have one; the others start like them.
 
-        These are drawn, with the variance of the vectors found (Kim 2014, section 4.3) and their mean, dimension by
+        These are drawn, with the variance of the known vectors (Kim 2014, section 4.3) and their mean, dimension by
         dimension: GloVe has dimensions whose mean lies beyond their deviation. `<unk>` is the mean, as Pennington
         advised in GloVe's forum. Frozen, a vector drawn would be noise for good: a word without one is `<unk>` there.
         """
-        weight_VE, found_FE = self.vectors.weight, vectors_VE[found_V]
-        mean_E, std_E = found_FE.mean(dim=0), found_FE.std(dim=0, correction=0)
+        weight_VE, known_FE = self.vectors.weight, vectors_VE[known_V]
+        mean_E, std_E = known_FE.mean(dim=0), known_FE.std(dim=0, correction=0)
         weight_VE[:] = mean_E
         if weight_VE.requires_grad:
             weight_VE += std_E * torch.randn(weight_VE.shape)
         weight_VE[UNKNOWN_ID] = mean_E
-        weight_VE[found_V] = found_FE
+        weight_VE[known_V] = known_FE
         weight_VE[PAD_ID] = 0.0
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:

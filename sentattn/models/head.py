@@ -10,7 +10,7 @@ from sentattn.config.types import Count, Fraction, checked
 
 
 class Head(nn.Module):
-    """Dropout, a hidden layer where `width` is given, dropout, logits.
+    """Dropout, a hidden layer if `width` is not None, dropout, logits.
 
     Args:
         dim: Width P of the pooled vector.

@@ -16,7 +16,7 @@ from sentattn.errors import SettingError
 from sentattn.models.embedding import UNKNOWN_ID, Words, vectors
 
 NONE = 2**63 - 1
-"""Stands where there is no n-gram; larger than every key, so that it ends the sorted table."""
+"""Marks the absence of an n-gram; larger than every key, so that it ends the sorted table."""
 LARGEST_KEY = 2**62
 NGRAM_STD = 0.1
 MIXER = 0x9E3779B97F4A7C15 - 2**64
@@ -25,18 +25,18 @@ MIXED_BITS = 31
 
 
 class NGrams(Words):
-    """The vector of each word beside the sum of the vectors of the n-grams that end with it.
+    """The vector of each word next to the sum of the vectors of the n-grams that end with it.
 
     As features of the text (Wang and Manning 2012; Joulin et al. 2017), but kept at their places, so
     that every encoder and attention can use them. An n-gram of a word that is not in the vocabulary
-    has no vector. Dropped words do not take their n-grams with them; those have a dropout of their own.
+    has no vector. Dropped words do not drop their n-grams; those have their own dropout.
 
     Args:
         num_embeddings: Number of ids, the specials included.
         orders: Lengths of the n-grams.
         ngram_size: Width of an n-gram's vector; it is appended to the word's.
         ngram_vocab_size: Number of vectors for n-grams.
-        ngram_min_count: How often an n-gram must stand in the training rows to have a vector (`counted`).
+        ngram_min_count: How often an n-gram must occur in the training rows to have a vector (`counted`).
         ngram_dropout: Share of the n-grams left out while training.
         ngram_table: Whether the most frequent n-grams of the training rows have a vector each (`counted`),
             or all n-grams share vectors by a hash of their words (`hashed`).
@@ -101,15 +101,15 @@ class NGrams(Words):
         return rows.view_as(vectors_BLE)
 
     def _ids(self, tokens_BL: Tensor, order: int) -> Tensor:
-        """Returns the vector of the n-gram that ends at each place, (B, L); 0 where there is none."""
+        """Returns the row of the n-gram that ends at each position, (B, L); 0 where there is none."""
         keys_BL = _keys(tokens_BL, order, self.base)
         if self.keys is None:
             mixed_BL = (keys_BL * MIXER) >> (64 - MIXED_BITS) & (2**MIXED_BITS - 1)
             ids_BL: Tensor = 1 + mixed_BL % (self.ngram_vectors.num_embeddings - 1)
             return ids_BL.masked_fill(keys_BL == NONE, 0)
         places_BL = torch.searchsorted(self.keys, keys_BL).clamp_max(len(self.keys) - 1)
-        found_BL = (self.keys[places_BL] == keys_BL) & (keys_BL != NONE)
-        return torch.where(found_BL, places_BL + 1, 0)
+        is_known_BL = (self.keys[places_BL] == keys_BL) & (keys_BL != NONE)
+        return torch.where(is_known_BL, places_BL + 1, 0)
 
 
 def _require_orders(orders: Sequence[int], base: int) -> None:

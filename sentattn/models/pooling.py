@@ -69,7 +69,7 @@ class Mean(Pooling):
 class Prune(Pooling):
     """A small layer on each hop and one on each channel, P = R p + D q (Lin et al. 2017, appendix A).
 
-    P = tanh(M Wp + bp), shared by all rows of M, beside Q = tanh(M^T Wq + bq), shared by all
+    P = tanh(M Wp + bp), shared by all rows of M, and Q = tanh(M^T Wq + bq), shared by all
     columns. The tanh and the biases are the Gluon tutorial's.
 
     Args:

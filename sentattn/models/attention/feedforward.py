@@ -14,7 +14,7 @@ from sentattn.models.attention.base import Attended, Attention, masked_softmax
 class Feedforward(Attention):
     """One hop whose scores are a single linear layer: s_t = w . h_t + b, softmax over the real tokens.
 
-    Without a hidden layer every token's score depends on its own state alone, along one direction.
+    Without a hidden layer the score of a token depends on its state only, along one direction.
     Raffel and Ellis squash the score by a tanh, as does the PyTorch post on word attention: it then
     lies in [-1, 1], so no token can weigh more than e^2 times another. The post also has a bias for
     each position. Parameters: D + 1, with biases for N positions D + N.
@@ -22,7 +22,7 @@ class Feedforward(Attention):
     Args:
         dim: Width D of the states.
         squash: What bounds the scores, after the bias is added: `none` or `tanh`.
-        position_bias: Number N of positions with a bias of their own in place of b; no text may be longer.
+        position_bias: Number N of positions with a bias each instead of b; no text may be longer.
             None for one bias.
 
     Attributes:

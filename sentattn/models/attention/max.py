@@ -36,6 +36,6 @@ class Max(Attention):
         real_BLD = states_BLD.masked_fill(~mask_BL[..., None], lowest)
         values_BRD = real_BLD.amax(dim=1, keepdim=True)
         dtype = torch.float64 if states_BLD.dtype == torch.float64 else torch.float32
-        given_BLD = ((real_BLD == values_BRD) & mask_BL[..., None]).to(dtype)
-        shares_BLD = given_BLD / given_BLD.sum(dim=1, keepdim=True)
+        is_largest_BLD = ((real_BLD == values_BRD) & mask_BL[..., None]).to(dtype)
+        shares_BLD = is_largest_BLD / is_largest_BLD.sum(dim=1, keepdim=True)
         return Attended(values_BRD, shares_BLD.mean(dim=2)[:, None])

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from sentattn.config.types import Count, checked
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
-from sentattn.models.attention.relation_pairs import Halves, PairLinear, Room, score, sum_pairs
+from sentattn.models.attention.relation_pairs import Halves, PairLinear, Workspace, score, sum_pairs
 
 
 class Relation(Attention):
@@ -34,8 +34,8 @@ class Relation(Attention):
         score: How a pair is scored: `pairwise` as above, `linear` as in the post, or `none` for the
             same weight for all (a_ts = 1/n), which is a relation network without attention.
         gate: What makes weights of scores: `softmax` or the post's `sigmoid`.
-        self_pairs: Whether a token is paired with itself. Without, n (n - 1) pairs count in place of
-            n^2; the token of a text of one keeps its own.
+        self_pairs: Whether a token is paired with itself. Without, n (n - 1) pairs count instead of
+            n^2; a text of one token keeps its pair.
 
     Raises:
         SettingError: If an argument is out of range, or `score` cannot go with `gate`.
@@ -90,9 +90,9 @@ class Relation(Attention):
         """Returns the weights a_ts of each t, or its gates divided by their sum, (B, 1, L, L)."""
         halves = self._halves(states_BLD)
         pairs_BLL = halves.score_first_BLA.new_zeros(*mask_BL.shape, mask_BL.shape[1])
-        room = Room.like(pairs_BLL)
+        workspace = Workspace.like(pairs_BLL)
         for texts, firsts in halves.slices():
-            _, scores_BTL = score(halves.cut(texts, firsts), room)
+            _, scores_BTL = score(halves.cut(texts, firsts), workspace)
             pairs_BLL[texts, firsts] = self._weigh(scores_BTL, mask_BL[texts], firsts)
         sums_BL1 = pairs_BLL.sum(dim=2, keepdim=True)
         return (pairs_BLL / sums_BL1.masked_fill(sums_BL1 == 0, 1.0))[:, None]

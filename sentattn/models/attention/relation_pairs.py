@@ -43,9 +43,9 @@ class PairLinear(nn.Linear):
 
 
 class Halves(NamedTuple):
-    """What pairs are worked out from; also the gradients of that.
+    """The tensors from which all pairs are computed, and also their gradients.
 
-    The score of a pair is v . tanh(first + second), or first + second itself where there is no v. Its
+    The score of a pair is v . tanh(first + second), or first + second without v. Its
     features are relu(weight relu(first + second) + bias).
     """
 
@@ -58,7 +58,7 @@ class Halves(NamedTuple):
     bias_F: Tensor
 
     def slices(self) -> Iterator[tuple[slice, slice]]:
-        """Yields which texts, and which first tokens in them, are worked out at once."""
+        """Yields slices of texts, and of first tokens in them, that are computed at once."""
         batch, length, features = self.feature_first_BLF.shape
         numbers = BUDGET.get(self.weight_FF.device.type, BUDGET["cuda"])
         rows = max(1, numbers // (length * max(features, self.score_first_BLA.shape[2])))
@@ -77,8 +77,8 @@ class Halves(NamedTuple):
         )
 
 
-class Room(NamedTuple):
-    """Memory that one slice after another is worked out in; None for new memory each time."""
+class Workspace(NamedTuple):
+    """Buffers that all slices share; None allocates new memory for each."""
 
     layer: Tensor | None = None
     hidden: Tensor | None = None
@@ -86,8 +86,8 @@ class Room(NamedTuple):
     below: Tensor | None = None
 
     @classmethod
-    def like(cls, tensor: Tensor) -> Room:
-        """Returns room of a tensor's kind and on its device; the first slice sets its size."""
+    def like(cls, tensor: Tensor) -> Workspace:
+        """Returns buffers of a tensor's type and device; the first slice sets their size."""
         return cls(*(tensor.new_empty(0) for _ in cls._fields))
 
 
@@ -101,10 +101,10 @@ class PairSum(torch.autograd.Function):
         halves = Halves(*tensors)
         values_BF = torch.zeros_like(halves.feature_first_BLF[:, 0])
         reads_BL = torch.zeros_like(halves.score_first_BLA[..., 0])
-        room = Room.like(values_BF)
+        workspace = Workspace.like(values_BF)
         with torch.autocast(mask_BL.device.type, enabled=False):
             for texts, firsts in halves.slices():
-                values, reads = _read(weigh, mask_BL[texts], firsts, halves.cut(texts, firsts), room)
+                values, reads = _read(weigh, mask_BL[texts], firsts, halves.cut(texts, firsts), workspace)
                 values_BF[texts] += values
                 reads_BL[texts] += reads
         return values_BF, reads_BL
@@ -115,17 +115,17 @@ class PairSum(torch.autograd.Function):
         mask_BL, *tensors = ctx.saved_tensors
         halves = Halves(*tensors)
         gradients = Halves._make(None if tensor is None else torch.zeros_like(tensor) for tensor in tensors)
-        room = Room.like(dvalues_BF)
+        workspace = Workspace.like(dvalues_BF)
         with torch.autocast(mask_BL.device.type, enabled=False):
             for texts, firsts in halves.slices():
-                part, into = halves.cut(texts, firsts), gradients.cut(texts, firsts)
-                layer_BTLA, scores_BTL = score(part, room)
+                chunk, grads = halves.cut(texts, firsts), gradients.cut(texts, firsts)
+                layer_BTLA, scores_BTL = score(chunk, workspace)
                 with torch.enable_grad():
                     weights_BTL = ctx.weigh(scores_BTL.requires_grad_(), mask_BL[texts], firsts)
-                dweights_BTL = _feature_gradients(part, into, weights_BTL.detach(), dvalues_BF[texts], room)
+                dweights_BTL = _feature_gradients(chunk, grads, weights_BTL.detach(), dvalues_BF[texts], workspace)
                 dweights_BTL += dreads_BL[texts, None]
                 (dscores_BTL,) = torch.autograd.grad(weights_BTL, scores_BTL, dweights_BTL)
-                _score_gradients(part, into, layer_BTLA, dscores_BTL)
+                _score_gradients(chunk, grads, layer_BTLA, dscores_BTL)
         return None, None, *gradients
 
 
@@ -142,66 +142,68 @@ def sum_pairs(weigh: Weigh, mask_BL: Tensor, halves: Halves) -> tuple[Tensor, Te
         the second of a pair, reads_BL.
     """
     if torch.compiler.is_compiling():  # the number of slices would fix the length in an exported graph
-        return _read(weigh, mask_BL, slice(None), halves, Room())
+        return _read(weigh, mask_BL, slice(None), halves, Workspace())
     values_BF, reads_BL = PairSum.apply(weigh, mask_BL, *halves)  # type: ignore[no-untyped-call]
     return values_BF, reads_BL
 
 
-def score(part: Halves, room: Room) -> tuple[Tensor, Tensor]:
+def score(chunk: Halves, workspace: Workspace) -> tuple[Tensor, Tensor]:
     """Returns the scores' layer of a slice, (B, T, L, A), and scores_BTL."""
-    layer_BTLA = _add(part.score_first_BLA, part.score_second_BLA, room.layer)
-    if part.v_A is None:
+    layer_BTLA = _add(chunk.score_first_BLA, chunk.score_second_BLA, workspace.layer)
+    if chunk.v_A is None:
         return layer_BTLA, layer_BTLA.squeeze(3)
     layer_BTLA.tanh_()
-    return layer_BTLA, layer_BTLA @ part.v_A
+    return layer_BTLA, layer_BTLA @ chunk.v_A
 
 
-def _read(weigh: Weigh, mask_BL: Tensor, firsts: slice, part: Halves, room: Room) -> tuple[Tensor, Tensor]:
-    weights_BTL = weigh(score(part, room)[1], mask_BL, firsts)
-    _, features_BTLF = _features(part, room)
+def _read(weigh: Weigh, mask_BL: Tensor, firsts: slice, chunk: Halves, workspace: Workspace) -> tuple[Tensor, Tensor]:
+    weights_BTL = weigh(score(chunk, workspace)[1], mask_BL, firsts)
+    _, features_BTLF = _features(chunk, workspace)
     values_B1F = weights_BTL.flatten(1)[:, None] @ features_BTLF.flatten(1, 2)
     return values_B1F[:, 0], weights_BTL.sum(1)
 
 
-def _features(part: Halves, room: Room) -> tuple[Tensor, Tensor]:
-    """The features' hidden layer and the features themselves, (B, T, L, F) both."""
-    hidden_BTLF = _add(part.feature_first_BLF, part.feature_second_BLF, room.hidden).relu_()
-    features_BTLF = _dense(hidden_BTLF, part.weight_FF.t(), room.features)
-    return hidden_BTLF, features_BTLF.add_(part.bias_F).relu_()
+def _features(chunk: Halves, workspace: Workspace) -> tuple[Tensor, Tensor]:
+    """Returns the hidden layer of the features and the features, (B, T, L, F) both."""
+    hidden_BTLF = _add(chunk.feature_first_BLF, chunk.feature_second_BLF, workspace.hidden).relu_()
+    features_BTLF = _dense(hidden_BTLF, chunk.weight_FF.t(), workspace.features)
+    return hidden_BTLF, features_BTLF.add_(chunk.bias_F).relu_()
 
 
-def _feature_gradients(part: Halves, into: Halves, weights_BTL: Tensor, dvalues_BF: Tensor, room: Room) -> Tensor:
-    """Adds the gradients that come through the features; returns that of the weights."""
-    hidden_BTLF, features_BTLF = _features(part, room)
+def _feature_gradients(
+    chunk: Halves, grads: Halves, weights_BTL: Tensor, dvalues_BF: Tensor, workspace: Workspace
+) -> Tensor:
+    """Adds the gradients through the features; returns the gradient of the weights."""
+    hidden_BTLF, features_BTLF = _features(chunk, workspace)
     dweights_BTL = (features_BTLF.flatten(1, 2) @ dvalues_BF[..., None]).view_as(weights_BTL)
     slopes_BTLF = features_BTLF.gt_(0).mul_(dvalues_BF[:, None, None]).mul_(weights_BTL[..., None])
-    into.weight_FF.addmm_(slopes_BTLF.flatten(0, 2).t(), hidden_BTLF.flatten(0, 2))
-    into.bias_F.add_(slopes_BTLF.sum(dim=(0, 1, 2)))
-    below_BTLF = _dense(slopes_BTLF, part.weight_FF, room.below).mul_(hidden_BTLF.gt_(0))
-    into.feature_first_BLF.add_(below_BTLF.sum(2))
-    into.feature_second_BLF.add_(below_BTLF.sum(1))
+    grads.weight_FF.addmm_(slopes_BTLF.flatten(0, 2).t(), hidden_BTLF.flatten(0, 2))
+    grads.bias_F.add_(slopes_BTLF.sum(dim=(0, 1, 2)))
+    below_BTLF = _dense(slopes_BTLF, chunk.weight_FF, workspace.below).mul_(hidden_BTLF.gt_(0))
+    grads.feature_first_BLF.add_(below_BTLF.sum(2))
+    grads.feature_second_BLF.add_(below_BTLF.sum(1))
     return dweights_BTL
 
 
-def _score_gradients(part: Halves, into: Halves, layer_BTLA: Tensor, dscores_BTL: Tensor) -> None:
-    """Adds the gradients that come through the scores."""
+def _score_gradients(chunk: Halves, grads: Halves, layer_BTLA: Tensor, dscores_BTL: Tensor) -> None:
+    """Adds the gradients through the scores."""
     first_BT1, second_BL1 = dscores_BTL.sum(2)[..., None], dscores_BTL.sum(1)[..., None]
-    if part.v_A is None or into.v_A is None:
-        into.score_first_BLA.add_(first_BT1)
-        into.score_second_BLA.add_(second_BL1)
+    if chunk.v_A is None or grads.v_A is None:
+        grads.score_first_BLA.add_(first_BT1)
+        grads.score_second_BLA.add_(second_BL1)
         return
-    into.v_A.addmv_(layer_BTLA.flatten(0, 2).t(), dscores_BTL.flatten())
-    bent_BTLA = layer_BTLA.square_().mul_(dscores_BTL[..., None])  # tanh' = 1 - tanh^2
-    into.score_first_BLA.addcmul_(first_BT1 - bent_BTLA.sum(2), part.v_A)
-    into.score_second_BLA.addcmul_(second_BL1 - bent_BTLA.sum(1), part.v_A)
+    grads.v_A.addmv_(layer_BTLA.flatten(0, 2).t(), dscores_BTL.flatten())
+    slopes_BTLA = layer_BTLA.square_().mul_(dscores_BTL[..., None])  # tanh' = 1 - tanh^2
+    grads.score_first_BLA.addcmul_(first_BT1 - slopes_BTLA.sum(2), chunk.v_A)
+    grads.score_second_BLA.addcmul_(second_BL1 - slopes_BTLA.sum(1), chunk.v_A)
 
 
-def _add(first_BTF: Tensor, second_BLF: Tensor, room: Tensor | None) -> Tensor:
-    """Sums of all pairs, (B, T, L, F)."""
-    out = None if room is None else room.resize_(*first_BTF.shape[:2], *second_BLF.shape[1:])
+def _add(first_BTF: Tensor, second_BLF: Tensor, buffer: Tensor | None) -> Tensor:
+    """Returns the sums of all pairs, (B, T, L, F)."""
+    out = None if buffer is None else buffer.resize_(*first_BTF.shape[:2], *second_BLF.shape[1:])
     return torch.add(first_BTF[:, :, None], second_BLF[:, None], out=out)
 
 
-def _dense(pairs_BTLF: Tensor, weight_FF: Tensor, room: Tensor | None) -> Tensor:
-    out = None if room is None else room.resize_(pairs_BTLF.shape).flatten(0, 2)
+def _dense(pairs_BTLF: Tensor, weight_FF: Tensor, buffer: Tensor | None) -> Tensor:
+    out = None if buffer is None else buffer.resize_(pairs_BTLF.shape).flatten(0, 2)
     return torch.mm(pairs_BTLF.flatten(0, 2), weight_FF, out=out).view_as(pairs_BTLF)

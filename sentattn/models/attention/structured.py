@@ -10,7 +10,7 @@ from sentattn.models.attention.base import Attended, Attention, masked_softmax
 
 
 class Structured(Attention):
-    """R hops, each a softmax over the tokens of its own score (equations 5 to 8).
+    """R hops, each a softmax of its scores over the tokens (equations 5 to 8).
 
     S = W2 tanh(W1 h_t + b1) + b2, one softmax over the real tokens for each row of S. With one hop
     and no penalty this is additive attention (Bahdanau et al. 2015). The paper has no biases, the

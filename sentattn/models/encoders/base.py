@@ -23,11 +23,11 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
-        """Returns states_BLD. What stands at padded positions is of no meaning.
+        """Returns states_BLD; those at padded positions have no meaning.
 
         Args:
             states_BLE: Embedded tokens.
-            mask_BL: True at real tokens, which stand first in each row.
+            mask_BL: True at real tokens, which come first in each row.
         """
 
     def pairs(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor | None:

@@ -53,18 +53,18 @@ class BiLSTM(Encoder):
         states = states_BLE
         for forward, backward, dropout in zip(self.forwards, self.backwards, self.dropouts, strict=True):
             ahead, _ = forward(states)
-            behind, _ = backward(reorder(states, order_BL))
-            states = dropout(torch.cat([ahead, reorder(behind, order_BL)], dim=-1))
+            backwards, _ = backward(reorder(states, order_BL))
+            states = dropout(torch.cat([ahead, reorder(backwards, order_BL)], dim=-1))
         return states
 
 
 def reversal(mask_BL: Tensor) -> Tensor:
-    """Returns the positions that reverse each row within its real length; its own inverse."""
+    """Returns the positions that reverse each row within its real length; applied twice they restore it."""
     lengths_B1 = mask_BL.sum(dim=1, keepdim=True)
     positions_1L = torch.arange(mask_BL.shape[1], device=mask_BL.device)[None]
     return torch.where(positions_1L < lengths_B1, lengths_B1 - 1 - positions_1L, positions_1L)
 
 
 def reorder(states_BLD: Tensor, order_BL: Tensor) -> Tensor:
-    """Takes the states of each row in the order given."""
+    """Returns the states of each row in an order."""
     return states_BLD.gather(1, order_BL[..., None].expand_as(states_BLD))

@@ -23,7 +23,7 @@ class CNN(Encoder):
 
     Args:
         dim: Width of the incoming states.
-        widths: Numbers of tokens that the filters see, each given `channels` filters.
+        widths: Widths of the filters in tokens, each with `channels` filters.
         channels: Filters of each width; the states are len(widths) channels wide.
         layers: Number of layers.
         dropout: Share of each layer's outgoing components set to 0 while training.

@@ -10,9 +10,9 @@ from sentattn.models.encoders.base import Encoder
 
 
 class LSTM(Encoder):
-    """Reads the text forwards, so that a state knows what stands before it.
+    """Reads the text forwards, so that a state depends on the tokens before it.
 
-    Real tokens stand first in each row, so no real token is read after padding and nothing needs to be
+    Real tokens come first in each row, so no real token is read after padding and nothing needs to be
     packed. Parameters a layer: 4 U (in + U) + 8 U.
 
     Args:
@@ -51,7 +51,7 @@ class LSTM(Encoder):
 
 
 def dropouts(layers: int, dropout: float, output_dropout: float | None) -> nn.ModuleList:
-    """Returns the dropout behind each layer."""
+    """Returns the dropout after each layer."""
     last = dropout if output_dropout is None else output_dropout
     return nn.ModuleList(map(nn.Dropout, [dropout] * (layers - 1) + [last]))
 

@@ -1,4 +1,4 @@
-"""Transformer encoder (Vaswani et al. 2017, Attention Is All You Need, section 3.1), normalised after each part."""
+"""Transformer encoder (Vaswani et al. 2017, Attention Is All You Need, section 3.1), normalised after each sublayer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Transformer(Encoder):
     """Blocks of multi-head self-attention and a two-layer network; every state knows the whole text.
 
     A block is x1 = LN(x + drop(MHA(x))), x2 = LN(x1 + drop(FFN(x1))), as in the paper and in the Keras
-    example. It cannot tell the order of the words but by the vectors of positions that the embedding
+    example. It knows the order of the words only from the vectors of positions that the embedding
     adds (`model.embedding.positions`). Defaults are the Keras example's. Parameters a block:
     4 (E^2 + E) + 2 E F + F + E + 4 E, with F the hidden width.
 
@@ -28,7 +28,7 @@ class Transformer(Encoder):
         heads: Number of heads; it divides E.
         hidden: Width F of the network's hidden layer.
         layers: Number of blocks.
-        dropout: Share of the components that each part adds set to 0 while training.
+        dropout: Share of the components of each sublayer's output set to 0 while training.
 
     Attributes:
         shift_invariant_parameters: The biases of the keys: each adds a constant to all scores of a query.
@@ -76,7 +76,7 @@ class Block(nn.Module):
         dim: Width E of the states.
         heads: Number of heads H.
         hidden: Width of the network's hidden layer.
-        dropout: Share of what each part adds set to 0 while training.
+        dropout: Share of the components of each sublayer's output set to 0 while training.
     """
 
     def __init__(self, *, dim: int, heads: int, hidden: int, dropout: float) -> None:
@@ -97,7 +97,7 @@ class Block(nn.Module):
 class SelfAttention(nn.Module):
     """Scaled dot-product attention of each token over the real tokens, in H heads of E / H channels.
 
-    Queries, keys and values have layers of their own, so that the bias of the keys has a name.
+    Queries, keys and values have separate layers, so that the bias of the keys has a name.
 
     Args:
         dim: Width E of the states.
