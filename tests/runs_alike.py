@@ -14,7 +14,7 @@ TIMES = ("train_seconds", "seconds", "train/tokens_per_second")
 
 
 def assert_alike(one: Path, other: Path) -> None:
-    """Asserts that weights, optimizer, schedule, averages, random states, figures and predictions are equal."""
+    """Asserts that weights, optimizer, schedule, averages, random states, metrics and predictions are equal."""
     results = [json.loads((path / "result.json").read_text()) for path in (one, other)]
     assert results[0]["metrics"] == results[1]["metrics"]
     assert results[0]["best_epoch"] == results[1]["best_epoch"]

@@ -260,5 +260,5 @@ def test_a_pruned_trial_has_the_metrics_of_its_best_epoch_in_the_folder_of_its_s
     assert (run.result["status"], run.result["study"], run.result["best_epoch"]) == ("pruned", "a-study", 1)
     first = json.loads((tiny_run.path / "metrics.jsonl").read_text().splitlines()[0])
     speed = "train/tokens_per_second"
-    assert run.metrics == {name: figure for name, figure in first.items() if "/" in name and name != speed}
+    assert run.metrics == {name: value for name, value in first.items() if "/" in name and name != speed}
     assert not (directory / "model").exists()

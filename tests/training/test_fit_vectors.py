@@ -90,7 +90,7 @@ def test_faulty_vectors_end_the_training_before_anything_is_written(file: Path, 
     assert not list((tmp_path / "outputs").iterdir())
 
 
-def test_random_vectors_that_stay_so_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_vectors_that_are_frozen_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false", "model.embedding.frozen=true"))
-    told = "model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with."
-    assert told in capsys.readouterr().out.splitlines()
+    note = "model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with."
+    assert note in capsys.readouterr().out.splitlines()

@@ -110,7 +110,7 @@ def test_a_seed_among_others_trains_as_it_does_alone(tmp_path: Path) -> None:
     assert among.settings == alone.settings
 
 
-def test_one_run_is_told_without_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train_all(read_request([f"output_dir={tmp_path}"]), Trained(tmp_path))
     assert capsys.readouterr().out == ""
 

@@ -64,9 +64,17 @@ def _handlers_as_before() -> Iterator[None]:
         (LitClassifier, "validation_step", 22),
         (LitClassifier, "test_step", 1),
     ],
-    ids=["first batch", "second epoch", "last batch", "validation", "second validation", "judging", "testing"],
+    ids=[
+        "first batch",
+        "second epoch",
+        "last batch",
+        "validation",
+        "second validation",
+        "evaluating val",
+        "evaluating test",
+    ],
 )
-def test_sigterm_while_training_and_judging_leaves_a_run_that_goes_on(
+def test_sigterm_while_training_and_evaluating_leaves_a_run_that_can_be_resumed(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int
 ) -> None:
     with monkeypatch.context() as patched:
