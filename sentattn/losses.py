@@ -73,7 +73,12 @@ class ClassifierLoss(nn.Module):
         parts = {"cross_entropy": self._cross_entropy(logits_BC.float(), labels_B)}
         if self.penalty:
             parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
-        return self._combine(parts)
+        return self.combine(parts)
+
+    @property
+    def terms(self) -> list[str]:
+        """The names of the terms that the loss is made of."""
+        return ["cross_entropy", "penalty"] if self.penalty else ["cross_entropy"]
 
     def of_no_rows(self, zero: Tensor) -> LossParts:
         """Returns what a process without a row of a batch adds to the loss of all processes.
@@ -81,7 +86,7 @@ class ClassifierLoss(nn.Module):
         Args:
             zero: A zero that depends on all parameters, so that each has a gradient.
         """
-        return self._combine(dict.fromkeys(["cross_entropy", "penalty"] if self.penalty else ["cross_entropy"], zero))
+        return self.combine(dict.fromkeys(self.terms, zero))
 
     def over_processes(self, local: LossParts, labels_B: Tensor, reduce: Reduce) -> tuple[LossParts, Tensor]:
         """Returns the loss of a batch that several processes share, and its number of rows.
@@ -96,15 +101,16 @@ class ClassifierLoss(nn.Module):
         *sums, weight, rows = reduce(torch.stack([*sums, *weights.values()])).unbind()
         weights = {"cross_entropy": weight.detach(), "penalty": rows.detach()}
         parts = {name: total / weights[name] for name, total in zip(local.parts, sums, strict=True)}
-        return self._combine(parts), rows.detach()
+        return self.combine(parts), rows.detach()
 
     def weights_of(self, labels_B: Tensor) -> dict[str, Tensor]:
-        """Returns what each term of the loss of a batch was divided by."""
+        """Returns what each term was divided by, which is the weight of the batch in a mean over batches."""
         rows = torch.tensor(float(len(labels_B)), device=labels_B.device)
         weight = self.weights_C[labels_B].sum().float() if self.by_weight and self.weights_C is not None else rows
         return {"cross_entropy": weight, "penalty": rows}
 
-    def _combine(self, parts: dict[str, Tensor]) -> LossParts:
+    def combine(self, parts: dict[str, Tensor]) -> LossParts:
+        """Returns the loss that consists of these terms."""
         loss = parts["cross_entropy"]
         return LossParts(loss + self.penalty * parts["penalty"] if self.penalty else loss, parts)
 

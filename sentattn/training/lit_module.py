@@ -114,8 +114,9 @@ class LitClassifier(LightningModule):
             }
             # A NaN stays one; with nan_strategy="disable" torchmetrics would leave the weights out.
             | {
-                f"{stage}_loss": MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan)
+                f"{stage}_{term}": MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan)
                 for stage in STAGES
+                for term in loss.terms
             }
         )
         self.means = EpochMeans()
@@ -214,23 +215,27 @@ class LitClassifier(LightningModule):
     def _start(self, stage: str) -> None:
         self.logits = []
         self._metrics(stage).reset()
-        self._mean_loss(stage).reset()
+        for term in self.loss.terms:
+            self._mean(stage, term).reset()
 
     def _evaluate(self, batch: Batch, stage: str) -> None:
-        classified, (loss, _) = self.compute_loss(batch)
-        self._mean_loss(stage).update(loss, len(batch.labels_B))
+        classified, (_, parts) = self.compute_loss(batch)
+        weights = self.loss.weights_of(batch.labels_B)
+        for term, value in parts.items():  # the loss of a split must not depend on how it is divided into batches
+            self._mean(stage, term).update(value, weights[term])
         self._metrics(stage).update(classified.logits_BC, batch.labels_B)
         self.logits.append(Logits(batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
 
     def _log_metrics(self, stage: str) -> None:
         self.logits = [logits for of_rank in ranks.gather(self.logits) for logits in of_rank]
-        metrics = {"loss": self._mean_loss(stage).compute(), **self._metrics(stage).compute()}
+        loss = self.loss.combine({term: self._mean(stage, term).compute() for term in self.loss.terms}).loss
+        metrics = {"loss": loss, **self._metrics(stage).compute()}
         self.log_dict({f"{stage}/{name}": value for name, value in metrics.items()})
 
-    def _mean_loss(self, stage: str) -> MeanMetric:
-        mean_loss = self.metrics[f"{stage}_loss"]
-        assert isinstance(mean_loss, MeanMetric)
-        return mean_loss
+    def _mean(self, stage: str, term: str) -> MeanMetric:
+        mean = self.metrics[f"{stage}_{term}"]
+        assert isinstance(mean, MeanMetric)
+        return mean
 
     def _metrics(self, stage: str) -> ClassifierMetrics:
         metrics = self.metrics[f"{stage}_metrics"]

@@ -15,6 +15,7 @@ from tiny import tiny
 from sentattn.config.compose import compose
 from sentattn.errors import Pruned, RunError, SettingError, TrainingError
 from sentattn.run import Run
+from sentattn.training.evaluate import evaluate_run
 from sentattn.training.fit import fit, train
 
 RESULT_KEYS = {
@@ -178,6 +179,17 @@ def test_class_weights_are_printed_and_count_in_every_loss(tmp_path: Path, capsy
     for name in ("best.ckpt", "last.ckpt"):
         checkpoint = torch.load(run.path / "checkpoints" / name, weights_only=True)
         assert not [key for key in checkpoint["state_dict"] if not key.startswith("model.")]
+
+
+@pytest.mark.parametrize("loss", [["loss.class_weights=[1,3.5]"], ["loss.class_weights=[1,3.5]", "loss.penalty=0.3"]])
+def test_the_loss_of_a_split_does_not_depend_on_its_batches(tmp_path: Path, loss: list[str]) -> None:
+    run = fit(tiny("data.limit=40", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}", *loss))
+    losses = []
+    for batch_size in (40, 7, 1):
+        settings = {**run.settings, "data": {**run.settings["data"], "batch_size": batch_size}}
+        losses.append(evaluate_run(run, settings, "val").metrics["val/loss"])
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
+    assert run.metrics["val/loss"] == pytest.approx(losses[0], rel=1e-5)
 
 
 def test_a_penalty_on_one_hop_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
