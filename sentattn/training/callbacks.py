@@ -23,11 +23,13 @@ from sentattn.run import write_atomically
 from sentattn.training.lit_module import LitClassifier
 
 Row = dict[str, float]
-SPEED = "train/tokens_per_second"
+SPEED, TIE = "train/tokens_per_second", "val/log_loss"
 
 
 class EpochRecorder(Callback):
     """Writes one line an epoch to `metrics.jsonl` and knows the best epoch by the objective.
+
+    Of epochs that are equal by it, as on few validation rows, the one with the lower `val/log_loss` is better.
 
     Args:
         path: The file, appended to.
@@ -36,6 +38,7 @@ class EpochRecorder(Callback):
 
     Attributes:
         rows: The metrics of each epoch; epochs count from 1.
+        best: The row of the best epoch.
         tokens: Real tokens trained on so far.
         train_seconds: Seconds of training so far, without validation.
         seconds: Seconds of everything so far, those before an interruption included.
@@ -46,6 +49,7 @@ class EpochRecorder(Callback):
         self.metric = metric
         self.sign = 1.0 if mode == "max" else -1.0
         self.rows: list[Row] = []
+        self.best: Row = {}
         self.train_seconds = 0.0
         self._tokens: list[Tensor] = []
         self._since = time.perf_counter()
@@ -59,14 +63,16 @@ class EpochRecorder(Callback):
     def seconds(self) -> float:
         return time.perf_counter() - self._started
 
-    @property
-    def best(self) -> Row:
-        """The row of the best epoch, the first of several equal ones."""
-        return max(self.rows, key=self._merit)
+    def add(self, row: Row) -> None:
+        """Adds the metrics of an epoch."""
+        self.rows.append(row)
+        if not self.best or self._merit(row) > self._merit(self.best):
+            self.best = row
 
-    def _merit(self, row: Row) -> float:
-        value = self.sign * row[self.metric]
-        return -math.inf if math.isnan(value) else value
+    def _merit(self, row: Row) -> tuple[float, float]:
+        merits = (self.sign * row[self.metric], -row[TIE])
+        first, second = (-math.inf if math.isnan(merit) else merit for merit in merits)
+        return first, second
 
     def state_dict(self) -> dict[str, Any]:
         self._add_train_seconds()
@@ -75,10 +81,15 @@ class EpochRecorder(Callback):
             "tokens": self.tokens,
             "train_seconds": self.train_seconds,
             "seconds": self.seconds,
+            "best_epoch": self.best.get("epoch"),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.rows = state_dict["rows"]
+        if "best_epoch" in state_dict:
+            self.best = next((row for row in self.rows if row["epoch"] == state_dict["best_epoch"]), {})
+        elif self.rows:  # an older version kept the weights of the first of several equal epochs
+            self.best = max(self.rows, key=lambda row: self._merit(row)[0])
         self._tokens = [torch.tensor(state_dict["tokens"])]
         self.train_seconds = state_dict["train_seconds"]
         self._started -= state_dict["seconds"]
@@ -109,7 +120,7 @@ class EpochRecorder(Callback):
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()} | means
         row = {"epoch": trainer.current_epoch + 1, **metrics, "tokens": self.tokens}
         row["train_seconds"] = self.train_seconds
-        self.rows.append(row)
+        self.add(row)
         self._tokens = [torch.stack(self._tokens).sum()] if self._tokens else []
         if ranks.is_rank_zero():
             with self.path.open("a", encoding="utf-8") as file:

@@ -16,9 +16,10 @@ from sentattn.errors import TrainingError
 from sentattn.training.callbacks import EpochRecorder, FiniteLoss
 
 
-def make_recorder(values: list[float], mode: str) -> EpochRecorder:
+def make_recorder(values: list[float], mode: str = "max", losses: list[float] | None = None) -> EpochRecorder:
     recorder = EpochRecorder(Path("unused"), metric="val/x", mode=mode)
-    recorder.rows = [{"epoch": i, "val/x": value} for i, value in enumerate(values, start=1)]
+    for epoch, (value, loss) in enumerate(zip(values, losses or [0.5] * len(values), strict=True), start=1):
+        recorder.add({"epoch": epoch, "val/x": value, "val/log_loss": loss})
     return recorder
 
 
@@ -30,10 +31,28 @@ def make_recorder(values: list[float], mode: str) -> EpochRecorder:
         ([2, 2], "max", 1),
         ([math.nan, 1], "max", 2),
         ([5, math.nan], "min", 1),
+        ([math.nan, math.nan], "min", 1),
     ],
 )
 def test_best_epoch(values: list[float], mode: str, best: int) -> None:
     assert make_recorder(values, mode).best["epoch"] == best
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+@pytest.mark.parametrize(("losses", "best"), [([0.1, 0.4, 0.2, 0.2], 3), ([0.1, math.nan, 9.0, math.nan], 3)])
+def test_of_equal_epochs_the_one_with_the_lower_log_loss_is_best(mode: str, losses: list[float], best: int) -> None:
+    worse = 1.0 if mode == "max" else 3.0
+    assert make_recorder([worse, 2.0, 2.0, 2.0], mode, losses).best["epoch"] == best
+
+
+def test_the_best_epoch_is_that_of_the_weights_that_were_kept(tmp_path: Path) -> None:
+    recorder = make_recorder([2.0, 2.0, 1.0], losses=[0.4, 0.2, 0.1])
+    resumed, older = (EpochRecorder(tmp_path / "rows", metric="val/x", mode="max") for _ in range(2))
+    resumed.load_state_dict(recorder.state_dict())
+    assert resumed.best is resumed.rows[1]
+    # A checkpoint of before there was a tie-break has the weights of the first of equal epochs.
+    older.load_state_dict({key: value for key, value in recorder.state_dict().items() if key != "best_epoch"})
+    assert older.best is older.rows[0]
 
 
 def steps(losses: list[float], every: int) -> None:
