@@ -1,4 +1,4 @@
-"""Runs that an older version has written are resumed and evaluated as that version did it."""
+"""Runs that an older version has written are resumed as that version did it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytorch_lightning import Callback, LightningModule, Trainer
 
-from sentattn import evaluate, train
+from sentattn import train
 from sentattn.config.request import read_request
 from sentattn.errors import Pruned
 from sentattn.run import Run
@@ -54,10 +54,3 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(copy: Path) -> None:
     assert {name: result["metrics"][name] for name in expected["metrics"]} == pytest.approx(
         expected["metrics"], abs=1e-4
     )
-
-
-@pytest.mark.parametrize("split", ["val", "test"])
-def test_a_finished_run_is_evaluated(copy: Path, split: str) -> None:
-    assert evaluate.main(["run=runs/finished_table", f"split={split}", "output=metrics.json"]) == 0
-    expected = EXPECTED["finished_table"]["evaluate"][split]
-    assert json.loads((copy / "metrics.json").read_text()) == pytest.approx(expected, abs=1e-4)
