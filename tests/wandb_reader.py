@@ -14,7 +14,7 @@ from wandb.proto import wandb_internal_pb2
 
 BLOCK = 32768
 FULL, LAST = 1, 4
-MOST_LOOKS = 100
+MAX_ATTEMPTS = 100
 
 
 def records(path: Path) -> Iterator[Any]:
@@ -43,15 +43,15 @@ def records(path: Path) -> Iterator[Any]:
 def read(directory: Path) -> dict[str, Any]:
     """Returns config, history rows, summary and the run itself of the one offline run in a directory.
 
-    Of a run that was resumed it is the last part, as `sentattn.sync` uploads that one. On a busy machine W&B's own
+    Of a resumed run it is the last file, the one that `sentattn.sync` uploads. On a busy machine W&B's own
     process writes the end of the file after the run was closed.
     """
     path = max(directory.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.parent.name)
-    for _ in range(MOST_LOOKS):
-        if (found := _read(path))["exit_code"] is not None:
+    for _ in range(MAX_ATTEMPTS):
+        if (run := _read(path))["exit_code"] is not None:
             break
         time.sleep(0.1)
-    return found
+    return run
 
 
 def table(directory: Path, row: dict[str, Any], name: str) -> list[list[Any]]:
@@ -62,21 +62,21 @@ def table(directory: Path, row: dict[str, Any], name: str) -> list[list[Any]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {"config": {}, "history": [], "summary": {}, "run": None, "exit_code": None}
+    run: dict[str, Any] = {"config": {}, "history": [], "summary": {}, "run": None, "exit_code": None}
     for record in records(path):
         match record.WhichOneof("record_type"):
             case "run":
-                found["run"] = record.run
-                found["config"] |= _items(record.run.config.update)
+                run["run"] = record.run
+                run["config"] |= _items(record.run.config.update)
             case "config":
-                found["config"] |= _items(record.config.update)
+                run["config"] |= _items(record.config.update)
             case "history":
-                found["history"].append(_items(record.history.item))
+                run["history"].append(_items(record.history.item))
             case "summary":
-                found["summary"] |= _items(record.summary.update)
+                run["summary"] |= _items(record.summary.update)
             case "exit":
-                found["exit_code"] = record.exit.exit_code
-    return found
+                run["exit_code"] = record.exit.exit_code
+    return run
 
 
 def _items(items: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A stand-in for W&B's server on the loopback interface: it takes what W&B uploads, or misbehaves."""
+"""A stand-in for W&B's server on the loopback interface: it receives what W&B uploads, or fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Uploaded:
         arguments: What the run was opened with.
         history: Its rows.
         files: Names of its files.
-        complete: Whether its end was told.
+        complete: Whether its end was reported.
     """
 
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Server(ThreadingHTTPServer):
         runs: What was uploaded, by run id.
         artifacts: Names of the artifacts, as which tables are uploaded.
         asked: How many requests came so far.
-        end: Lets requests go that got no answer.
+        end: Releases the requests that got no answer.
     """
 
     daemon_threads = True
@@ -61,10 +61,10 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of clients that hang up."""
+        """Prints nothing about clients that hang up."""
 
     def open(self, variables: dict[str, Any]) -> dict[str, Any]:
-        """Opens a run, or goes on with one."""
+        """Opens a run, or continues one."""
         name = variables["name"]
         inserted = name not in self.runs
         run = self.runs.setdefault(name, Uploaded())
@@ -74,7 +74,7 @@ class Server(ThreadingHTTPServer):
         return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
 
     def status(self, name: str) -> dict[str, Any]:
-        """Says how far a run is that W&B wants to resume."""
+        """Returns how far a run is that W&B wants to resume."""
         if name not in self.runs:
             return {"model": None}
         history = self.runs[name].history
@@ -88,7 +88,7 @@ class Server(ThreadingHTTPServer):
         return {"model": {**PROJECT, "bucket": bucket}}
 
     def stream(self, name: str, body: dict[str, Any]) -> None:
-        """Takes rows of a run in, each where the client says."""
+        """Receives rows of a run, each at the place that the client names."""
         run = self.runs[name]
         lines = body.get("files", {}).get("wandb-history.jsonl")
         if lines:
@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Prints nothing."""
 
     def do_GET(self) -> None:
         self._answer(dict)

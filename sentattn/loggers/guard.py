@@ -147,14 +147,16 @@ class Guard(Logger):
         """Releases what the logger holds after an error."""
 
     def _switch_off(self, error: Exception) -> None:
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
-        print(
-            f"{self.title}: {reason}; the run continues without it, its own record is in {self.directory}."
-            f"{self._advice()}"
-        )
+        advice = f"the run continues without it, its own record is in {self.directory}.{self._advice()}"
+        print(f"{self.title}: {first_line(error)}; {advice}")
         logger, self._logger = self._logger, None
         with suppress(Exception):  # the first error has been printed
             self._close(logger)
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's message without a full stop, or the error's type where it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def summarize(result: Mapping[str, Any]) -> dict[str, Any]:

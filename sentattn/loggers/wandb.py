@@ -13,7 +13,7 @@ from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.errors import Pruned
 from sentattn.loggers import upload
-from sentattn.loggers.guard import Guard
+from sentattn.loggers.guard import Guard, first_line
 
 if TYPE_CHECKING:
     import wandb
@@ -89,15 +89,14 @@ class WandbGuard(Guard):
         except Exception as error:
             if mode == "offline":
                 raise
-            reason = str(error).strip().splitlines()[0].rstrip(".")
-            print(f"W&B: the server did not accept the run ({reason}); it is logged offline instead.")
+            print(f"W&B: the server did not accept the run ({first_line(error)}); it is logged offline instead.")
             with suppress(SystemExit):
                 wandb.teardown()  # W&B's process holds the id of the run that it could not open
             run = self._init_run("offline")
         for group, axis in self._axes.items():
             run.define_metric(axis)
             run.define_metric(f"{group}/*", step_metric=axis)
-        if not run.offline:
+        if _is_online(run):
             upload.marker(_folder(run)).touch()
         # A logger that opens the run itself puts `trainer/global_step` on every x-axis.
         return WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
@@ -117,7 +116,9 @@ class WandbGuard(Guard):
         return wandb.init(mode=mode, settings=settings, **self._init)
 
     def _describe_location(self, logger: Any) -> str:
-        if not logger.experiment.offline:
+        if logger.experiment.disabled:
+            return "disabled by WANDB_MODE"
+        if _is_online(logger.experiment):
             return str(logger.experiment.url)
         directory = self.directory
         shown = directory.relative_to(Path.cwd()) if directory.is_relative_to(Path.cwd()) else directory
@@ -137,8 +138,9 @@ class WandbGuard(Guard):
 
     def _advice(self) -> str:
         logger: Any = self._logger
-        online = logger is not None and not logger.experiment.offline
-        return f" Upload the rest later with: python -m sentattn.sync {self.directory}" if online else ""
+        if logger is None or not _is_online(logger.experiment):
+            return ""
+        return f" Upload the rest later with: python -m sentattn.sync {self.directory}"
 
     def _close(self, logger: Any) -> None:
         if logger is not None:
@@ -166,6 +168,10 @@ class TrialCallback(Callback):
     def _attempt(self, trainer: Trainer, action: Callable[[Any], None]) -> None:
         if isinstance(trainer.logger, WandbGuard):
             trainer.logger.attempt(lambda logger: action(logger.experiment), None)
+
+
+def _is_online(run: wandb.Run) -> bool:
+    return not (run.offline or run.disabled)
 
 
 def _folder(run: wandb.Run) -> Path:

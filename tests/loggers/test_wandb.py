@@ -243,6 +243,18 @@ def test_an_online_run_goes_to_the_server_with_its_pictures_and_tables(
     assert tables == {"valconfusion_matrix_table", "testconfusion_matrix_table", "valpredictions"}
 
 
+def test_w_and_b_can_be_disabled_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    disabled = logger(tmp_path)
+    disabled.start()
+    log(disabled, 1)
+    disabled.finish({"best_epoch": 1})
+    assert capsys.readouterr().out == "W&B: disabled by WANDB_MODE\n"
+    assert not (tmp_path / "wandb").exists()
+
+
 def test_a_host_is_an_address() -> None:
     with pytest.raises(SettingError) as caught:
         logger(Path("x"), host="wandb.example.org")
