@@ -103,7 +103,7 @@ def run_ranks(arguments: Sequence[str], processes: int, logs: Path, **variables:
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     variables |= {ranks.AGENT: str(os.getpid()), "PYTHONPATH": path, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(PATIENCE)}
     variables |= {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads(processes)))}
-    with _environment(variables), _handlers_kept(), _silent(logging.getLogger("torch.distributed.elastic")):
+    with _agent_surroundings(variables):
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
@@ -179,42 +179,24 @@ def _has_died(failure: ProcessFailure, failures: Mapping[int, ProcessFailure]) -
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets variables of the environment, which processes started in the block inherit."""
+def _agent_surroundings(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets variables for the processes started in the block; restores them, signal handlers and loggers after it."""
+    main_thread = threading.current_thread() is threading.main_thread()  # Python has signal handlers only there
+    handlers = {number: signal.getsignal(number) for number in HANDLED} if main_thread else {}
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
+    logger, nothing = logging.getLogger("torch.distributed.elastic"), logging.NullHandler()
+    logger.addHandler(nothing)
+    propagate, logger.propagate = logger.propagate, False  # what matters of its records is raised
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Restores the signal handlers after the block; Python has them in the main thread only."""
-    main_thread = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in HANDLED} if main_thread else {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _silent(logger: logging.Logger) -> Iterator[None]:
-    """Keeps the records of a library's loggers from the terminal: what matters of them is raised."""
-    before, logger.propagate = logger.propagate, False
-    logger.addHandler(nothing := logging.NullHandler())
-    try:
-        yield
-    finally:
-        logger.propagate = before
+        logger.propagate = propagate
         logger.removeHandler(nothing)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 
@@ -22,7 +21,7 @@ from sentattn.tables import table_lines
 from sentattn.training import costs
 from sentattn.training.ema import WarmEMA
 from sentattn.training.fit import prepare
-from sentattn.training.memory import format_bytes, require_memory, total_memory
+from sentattn.training.memory import THIS_MACHINE, format_bytes, require_memory, total_memory
 from sentattn.training.sample import Batches, Timer
 from sentattn.training.signals import Signals
 
@@ -39,8 +38,10 @@ OUTPUTS = {
     "head": "logits_BC",
 }
 """The parts of a model and what each returns."""
-ALL: dict[str, Any] = {"limit_train_batches": 1.0, "limit_val_batches": 1.0}
-ONCE: dict[str, Any] = {"max_epochs": 1, "min_epochs": None, "profiler": None, **ALL}
+ONCE: dict[str, Any] = {"max_epochs": 1, "min_epochs": None, "profiler": None} | {
+    "limit_train_batches": 1.0,
+    "limit_val_batches": 1.0,
+}
 """Trainer settings with which each of a few batches is used once."""
 CHECKPOINTS = 2
 """The best and the last."""
@@ -57,12 +58,11 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         UserError: If the training would be refused, or its memory is not enough.
     """
     world = settings["trainer"].get("num_nodes", 1) * devices.count({**settings["trainer"], "num_nodes": 1})
-    with torch.device("meta"):  # without memory, so that no model is too large for it
-        require_memory(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
     with Signals() as signals, Progress() as progress:
         data, lit, _ = prepare(settings, progress)
         train = Batches.of(data.train_dataloader(), data.split("train").lengths, world=world)
-        passes = {split: Batches.of(data.batches(split), data.split(split).lengths) for split in _splits(settings)}
+        splits = ("val", "test") if settings["test"] else ("val",)
+        passes = {split: Batches.of(data.batches(split), data.split(split).lengths) for split in splits}
         require_memory(settings, lit.model, rows=len(train.rows[-1]), tokens=int(train.longest[-1]))
         print("\n".join([_lengths(train, data.max_length), *_shapes(lit.model, train)]))
         costs.reset_peak_memory()
@@ -92,10 +92,6 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
     print("\n".join(_time(settings, epoch, seconds, seeds=seeds, world=world)))
     print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * (weights + steps.state_bytes + average) + weights)))
     print("Nothing was trained; leave out check=true to train.")
-
-
-def _splits(settings: Settings) -> tuple[str, ...]:
-    return ("val", "test") if settings["test"] else ("val",)
 
 
 def _fit(settings: Settings, lit: LitClassifier, batches: Batches, timer: Timer) -> None:
@@ -162,7 +158,7 @@ def _memory(settings: Settings, weights: int, state: int) -> str:
     peak, (total, name) = costs.peak_memory_bytes(), total_memory(settings["trainer"]["accelerator"])
     used = "not measured on this system" if peak is None else f"about {format_bytes(peak)}"
     of = "" if total is None else f" of {format_bytes(total)} of {name}"
-    libraries = "" if torch.cuda.is_available() else ", with Python and libraries"
+    libraries = ", with Python and libraries" if name == THIS_MACHINE else ""
     parts = f"the weights take {format_bytes(weights)}, the optimizer's state {format_bytes(state)}"
     return f"Memory: {used}{of}{libraries}; {parts}."
 

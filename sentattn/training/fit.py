@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from pytorch_lightning import seed_everything
 
 from sentattn import build
@@ -26,6 +27,7 @@ from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.ema import WarmEMA
 from sentattn.training.environment import quiet_libraries, set_up_torch
 from sentattn.training.evaluate import evaluate_split
+from sentattn.training.memory import require_memory
 from sentattn.training.result import (
     finished_result,
     initial_result,
@@ -107,6 +109,8 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     set_up_torch(settings)
     # Settings that this machine or another slot refuses are refused before the data is read.
     build.build_trainer(settings)
+    with torch.device("meta"):  # without memory, so that no model is too large for it
+        require_memory(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
     build.build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
     seed_everything(settings["seed"], workers=True, verbose=False)
     data = build.build_data(settings)

@@ -15,6 +15,7 @@ from sentattn.models.classifier import TextClassifier
 
 Settings = Mapping[str, Any]
 
+THIS_MACHINE = "this machine"
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
 """Of a parameter, by `trainer.precision`; 4 otherwise."""
@@ -56,10 +57,10 @@ def total_memory(accelerator: str) -> tuple[int | None, str]:
     try:
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not POSIX
-        return None, "this machine"
+        return None, THIS_MACHINE
     with suppress(OSError, ValueError):  # no control group, or one without a limit
         physical = min(physical, int(CGROUP_LIMIT.read_text()))
-    return physical, "this machine"
+    return physical, THIS_MACHINE
 
 
 def format_bytes(size: float) -> str:

@@ -151,7 +151,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /
 
 
 @linux
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_when_one_dies_the_other_ends_too(rank: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     handlers = [signal.getsignal(number) for number in launch.HANDLED]
     started: dict[int, int] = {}
