@@ -108,7 +108,11 @@ class Charts:
 
     def importances(self, measured: Sequence[Importances | None]) -> list[Chart]:
         """Importances by both measures, for each objective."""
-        return [Chart(self._title(index), _bars(measure)) for index, measure in enumerate(measured) if measure]
+        return [
+            Chart(self._title(index), style.importance_bars(measure))
+            for index, measure in enumerate(measured)
+            if measure
+        ]
 
     def slices(self) -> list[Chart]:
         """Each objective over each setting."""
@@ -279,28 +283,3 @@ class Charts:
 
 def _values(trial: FrozenTrial, places: Sequence[int]) -> list[float]:
     return [trial.values[place] for place in places]
-
-
-def _bars(measured: Importances) -> go.Figure:
-    """Grouped bars: the two measures of each setting."""
-    import plotly.graph_objects as go
-
-    largest = {key: max(share, (measured.fanova or {}).get(key, 0)) for key, share in measured.ped_anova.items()}
-    keys = sorted(largest, key=largest.__getitem__, reverse=True)
-    figure = go.Figure()
-    for name, shares, colour in (("PED-ANOVA", measured.ped_anova, BLUE), ("fANOVA", measured.fanova, ORANGE)):
-        if shares is not None:
-            figure.add_bar(
-                x=[shares.get(key, 0) for key in keys],
-                y=[safe(key) for key in keys],
-                orientation="h",
-                name=name,
-                text=[f"{shares[key]:.2f}" if key in shares else "conditional: not measured" for key in keys],
-                textposition="outside",
-                cliponaxis=False,
-                marker={"color": colour},
-                hovertemplate=f"%{{y}}: %{{text}}<extra>{name}</extra>",
-            )
-    figure.update_yaxes(autorange="reversed", ticksuffix="  ", automargin=True)
-    figure.update_xaxes(title_text="share of importance", range=[0, 1.08])
-    return styled(figure, 110 + 42 * len(keys))

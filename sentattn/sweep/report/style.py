@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from sentattn.sweep.records import Record
+    from sentattn.sweep.report.analysis import Importances
 
 MAX_LOG_TICKS = 6
 BLUE, ORANGE, GREY, RED = "#2a6fb0", "#e67300", "#8a8d93", "#c0392b"
@@ -132,3 +133,28 @@ def styled(figure: go.Figure, height: int, top: int = 36) -> go.Figure:
         margin={"l": 70, "r": 20, "t": top, "b": 52},
     )
     return figure
+
+
+def importance_bars(measured: Importances) -> go.Figure:
+    """Returns grouped bars: the two measures of each setting."""
+    import plotly.graph_objects as go
+
+    largest = {key: max(share, (measured.fanova or {}).get(key, 0)) for key, share in measured.ped_anova.items()}
+    keys = sorted(largest, key=largest.__getitem__, reverse=True)
+    figure = go.Figure()
+    for name, shares, colour in (("PED-ANOVA", measured.ped_anova, BLUE), ("fANOVA", measured.fanova, ORANGE)):
+        if shares is not None:
+            figure.add_bar(
+                x=[shares.get(key, 0) for key in keys],
+                y=[safe(key) for key in keys],
+                orientation="h",
+                name=name,
+                text=[f"{shares[key]:.2f}" if key in shares else "conditional: not measured" for key in keys],
+                textposition="outside",
+                cliponaxis=False,
+                marker={"color": colour},
+                hovertemplate=f"%{{y}}: %{{text}}<extra>{name}</extra>",
+            )
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ", automargin=True)
+    figure.update_xaxes(title_text="share of importance", range=[0, 1.08])
+    return styled(figure, 110 + 42 * len(keys))
