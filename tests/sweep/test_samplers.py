@@ -11,7 +11,7 @@ import pytest
 from plans import PRUNE, plan
 from studies import run, tell
 
-from sentattn.sweep.config import Budget
+from sentattn.sweep.config import Budget, read_plan
 from sentattn.sweep.records import read
 from sentattn.sweep.samplers import (
     PRUNERS,
@@ -89,6 +89,19 @@ def test_the_default_spares_all_but_the_lowest_quarter(tmp_path: Path) -> None:
 
         assert [ends_early(value) for value in (0.8, 0.6, 0.2, 0.4)] == [False] * 4
         assert [ends_early(value) for value in (0.34, 0.36)] == [True, False]
+
+
+def test_the_demo_sweep_lets_trials_with_small_learning_rates_warm_up(tmp_path: Path) -> None:
+    one = plan(pruner=read_plan(["sweep=default"]).pruner, budget=Budget(9, None))
+    with SweepStudy.open(one, tmp_path) as study:
+        for _ in range(3):
+            asked = study.ask()
+            assert asked
+            assert not any(study.report(asked.number, epoch, 0.8) for epoch in (1, 2, 3))
+            tell(study, asked.number, 0.8)
+        asked = study.ask()
+        assert asked
+        assert [study.report(asked.number, epoch, 0.5) for epoch in (1, 2, 3)] == [False, False, True]
 
 
 def test_the_median_prunes(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +15,16 @@ from pathlib import Path
 import optuna
 import pytest
 from plans import SPACE, plan
-from studies import run, states
+from studies import run, states, tell
 
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
-from sentattn.sweep.config import Budget
+from sentattn.sweep.config import Budget, read_plan
 from sentattn.sweep.objective import Objective
 from sentattn.sweep.records import read
 from sentattn.sweep.study import SweepStudy
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "before_lean"
 
 
 def test_one_owner(tmp_path: Path) -> None:
@@ -171,3 +175,66 @@ def test_a_killed_change_of_the_space_is_undone(tmp_path: Path, monkeypatch: pyt
     with SweepStudy.open(plan(), tmp_path) as study:
         assert study.finished() == 10
     assert len(storage.open_storage(tmp_path).get_all_studies()) == 1
+
+
+KILLED_BEFORE = [
+    *("study=killed", "model=structured", "data=demo", "data.limit=200", "trainer.max_epochs=12"),
+    *(
+        "model.embedding.size=4",
+        "model.encoder.hidden=4",
+        "model.attention.hidden=4",
+        "model.attention.hops=range(1,5)",
+    ),
+    *("loss.penalty=tag(log,zero,interval(1e-3,1))", "model/pooling=choice(flatten,mean)", "trials=4", "slots=1"),
+    *("pruner=none", "data.batch_size=8", "optimizer.lr=0.02", "model.embedding.dropout=0.1"),
+    *("model.embedding.word_dropout=0.0", "logger=none", "threads=1", "output_dir=outputs"),
+]
+"""The command of a study that the revision before the rebuild left when it was killed."""
+
+
+def test_a_study_that_an_earlier_revision_left_is_resumed_by_the_same_command(tmp_path: Path) -> None:
+    with tarfile.open(FIXTURES / "study_as_killed.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    [database] = tmp_path.glob(f"**/{storage.DATABASE}")
+    folder = database.parent
+    expected = json.loads((FIXTURES / "expected.json").read_text())["studies"]["study"]
+    assert [(one.state, dict(one.values), dict(one.steps)) for one in read(folder)] == [
+        (one["state"], one["parameters"], {int(step): value for step, value in one["steps"].items()})
+        for one in expected["before"]["trials"]
+    ]
+    assert storage.owner(folder) is None
+    with SweepStudy.open(read_plan(KILLED_BEFORE), folder) as study:
+        assert (study.finished(), study.waiting()) == (2, 1)
+        for one in expected["continued"]["trials"][3:]:
+            asked = study.ask()
+            assert asked
+            assert (asked.number, dict(asked.values)) == (one["number"], one["parameters"])
+            tell(study, asked.number, *one["objectives"])
+        assert study.ask() is None
+    assert [(one.number, one.state, one.retry_of) for one in read(folder)] == [
+        (one["number"], one["state"], one["again_of"]) for one in expected["continued"]["trials"]
+    ]
+
+
+def test_attributes_of_earlier_revisions_are_read(tmp_path: Path) -> None:
+    with SweepStudy.open(plan(), tmp_path) as study:
+        asked = [study.ask() for _ in range(3)]
+        for _ in asked:
+            study.tick()
+    database = storage.open_storage(tmp_path)
+    old = optuna.load_study(study_name="mine", storage=database)
+    study_id = database.get_study_id_from_name("mine")
+    attributes = [
+        {"note": "it was broken off with the sweep", "next_attempt": 0},
+        {"note": "killed\na line", "next_attempt": 1},
+        {"note": "x=1 is not legal."},
+    ]
+    for number, attrs in enumerate(attributes):
+        for key, value in attrs.items():
+            database.set_trial_user_attr(database.get_trial_id_from_study_id_trial_number(study_id, number), key, value)
+        old.tell(number, state=optuna.trial.TrialState.FAIL)
+    assert [one.state for one in read(tmp_path)] == ["interrupted", "failed", "failed"]
+    with SweepStudy.open(plan(), tmp_path) as study:
+        assert study.waiting() == 2
+        assert [study.ask(), study.ask()]
+    assert [(one.retry_of, one.attempt) for one in read(tmp_path)[3:]] == [(0, 0), (1, 1)]

@@ -150,7 +150,7 @@ def test_several_objectives() -> None:
 def test_components_and_their_settings() -> None:
     plan = read_plan(["sweep=default", "sampler=tpe", "sampler.multivariate=false", "pruner.n_startup_trials=4"])
     assert plan.sampler == {"name": "tpe", "multivariate": False}
-    assert plan.pruner == {"name": "percentile", "n_startup_trials": 4}
+    assert plan.pruner == {"name": "percentile", "n_warmup_steps": 3, "n_startup_trials": 4}
 
 
 def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Path) -> None:
