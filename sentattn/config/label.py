@@ -10,6 +10,8 @@ from sentattn.config.targets import current
 
 SLOTS = ("embedding", "encoder", "attention", "pooling")
 """The parts of a variant that can be exchanged."""
+UNKNOWN = "?"
+"""The label of settings without a readable model."""
 
 
 def label(settings: Mapping[str, Any]) -> str:
@@ -23,7 +25,7 @@ def label(settings: Mapping[str, Any]) -> str:
     """
     model = settings.get("model")
     if not isinstance(model, Mapping) or "name" not in model:
-        return "?"
+        return UNKNOWN
     preset = _preset(str(model["name"]))
     parts = [f"{slot}={name}" for slot, name in slots(settings).items() if preset.get(slot, name) != name]
     return ", ".join([str(model["name"]), *parts])

@@ -13,11 +13,11 @@ from typing import Any
 
 from sentattn import run
 from sentattn.config.groups import Choices
-from sentattn.config.label import SLOTS, label
+from sentattn.config.label import SLOTS, UNKNOWN, label
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.targets import TARGET, current
 from sentattn.config.types import given
-from sentattn.errors import RunError, UserError
+from sentattn.errors import UserError
 from sentattn.tables import table_lines
 
 TOP, AROUND, DIFFERENCES = 5, 1, 3
@@ -74,7 +74,8 @@ def differences(settings: Mapping[str, Any], other: Mapping[str, Any]) -> list[s
 
     Parts of the model that are others go without saying: the label has them.
     """
-    found = _differences(current(settings), current(other), "")
+    settings, other = current(settings), current(other)
+    found = _differences(settings, other, Choices.of().chosen(other))
     implied = ("model.name=", *(f"model/{slot}=" for slot in SLOTS))
     return [text.removeprefix("model.") for text in found if not text.startswith(implied)]
 
@@ -116,12 +117,12 @@ def _description(settings: Mapping[str, Any], path: Path) -> str:
     try:
         other = run.Run(path).settings
         name, found = label(other), differences(settings, other)
-    except (RunError, KeyError, AttributeError, TypeError):
-        return "?"
-    if not isinstance(other.get("model"), Mapping):
+    except (UserError, KeyError, AttributeError, TypeError):
+        return UNKNOWN
+    if name == UNKNOWN or not found:
         return name
     more = [f"{len(found) - DIFFERENCES} more"] if len(found) > DIFFERENCES else []
-    return "; ".join([name, *([", ".join([*found[:DIFFERENCES], *more])] if found else [])])
+    return f"{name}; {', '.join([*found[:DIFFERENCES], *more])}"
 
 
 def _count(number: float) -> str:
@@ -175,7 +176,9 @@ def _entry(path: Path, result: Mapping[str, Any], metric: str) -> Entry | None:
         return None
 
 
-def _differences(settings: Mapping[str, Any], other: Mapping[str, Any], path: str) -> Iterator[str]:
+def _differences(
+    settings: Mapping[str, Any], other: Mapping[str, Any], chosen: Mapping[str, str], path: str = ""
+) -> Iterator[str]:
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
         if key not in other or other[key] == value or inner in WITHOUT_EFFECT_ON_RESULT:
@@ -183,18 +186,7 @@ def _differences(settings: Mapping[str, Any], other: Mapping[str, Any], path: st
         if not isinstance(value, Mapping) or not isinstance(other[key], Mapping):
             yield f"{inner}={f'{other[key]:.4g}' if isinstance(other[key], float) else given(other[key])}"
         elif value.get(TARGET) != other[key].get(TARGET):
-            yield f"{inner.replace('.', '/')}={_choice(inner, other[key])}"
+            group = inner.replace(".", "/")
+            yield f"{group}={chosen.get(group, str(other[key].get(TARGET)).rpartition('.')[2])}"
         else:
-            yield from _differences(value, other[key], inner)
-
-
-def _choice(path: str, node: Mapping[str, Any]) -> str:
-    """The name of the choice that a part is, or else that of its class."""
-    settings: Mapping[str, Any] = node
-    for key in reversed(path.split(".")):
-        settings = {key: settings}
-    try:
-        chosen = Choices.of().chosen(settings)
-    except UserError:
-        chosen = {}
-    return chosen.get(path.replace(".", "/"), str(node.get(TARGET)).rpartition(".")[2])
+            yield from _differences(value, other[key], chosen, inner)

@@ -65,9 +65,8 @@ class Batches(Iterable[Batch]):
         The most memory is taken by the batch with the most tokens, or by the one with the most pairs of tokens.
         """
         spread = np.linspace(0, len(self) - 1, min(STEPS, len(self))).round().astype(int)
-        chosen = self.pick(
-            [int((self.tokens * self.longest).argmax()), -1, *np.random.default_rng(0).permutation(spread)]
-        )
+        heaviest = [int((self.tokens * self.longest).argmax()), len(self) - 1]
+        chosen = self.pick([*heaviest, *np.random.default_rng(0).permutation(spread)])
         return Batches(self.dataset, [*[self.rows[0][:1]] * SINGLE, *chosen.rows], self.lengths)
 
 
@@ -105,8 +104,7 @@ class Timer(Callback):
         return sum(self.seconds[index] for index in timed) / sum(int(batches.tokens[index]) for index in timed)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.signals.install()  # Ctrl-C and SIGTERM raise at once, not as Lightning handles them
-        self._started = time.perf_counter()
+        self._start()
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self._tick(pl_module.device, int(trainer.num_training_batches))
@@ -116,10 +114,14 @@ class Timer(Callback):
         self.state_bytes = sum(value.nbytes for state in states for value in state.values() if torch.is_tensor(value))
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._started = time.perf_counter()
+        self._start()
 
     def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self._tick(pl_module.device, int(trainer.num_val_batches[0]))
+
+    def _start(self) -> None:
+        self.signals.install()  # Ctrl-C and SIGTERM raise at once, not as Lightning handles them
+        self._started = time.perf_counter()
 
     def _tick(self, device: torch.device, total: int) -> None:
         if device.type == "cuda":
