@@ -160,7 +160,8 @@ def _check(settings: Mapping[str, Any]) -> None:
         faults.append(Fault("text", "missing", 'There is nothing to predict: type text="..." or input=FILE.'))
     if "text" in settings and not settings["text"].strip():
         faults.append(Fault("text", "missing", "text= is empty; type the text to predict."))
-    if "column" in settings and Path(settings.get("input", "-")).suffix in ("", ".txt"):
+    source = settings.get("input", "-")
+    if "column" in settings and (source == "-" or Path(source).suffix == ".txt"):
         message = f"column={settings['column']} has no effect without input=TABLE; leave it out."
         faults.append(Fault("column", "no_effect", message))
     if "output" in settings and "format" in settings:

@@ -2,7 +2,7 @@
 
 usage: python -m sentattn.export run=DIR [format=onnx] [output=FOLDER]
 
-  run      run directory, or `latest`; it may also stand without a key
+  run      run directory, or `latest`; it may also be typed without a key
   format   onnx (default)
   output   folder for the files; default onnx/ in the run directory. An earlier export there is replaced
   trust    trust=true loads a run with classes of your own: it can run any code that the run names

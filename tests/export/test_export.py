@@ -155,8 +155,8 @@ class Recurrent(Encoder):
         self.lstm = nn.LSTM(dim, dim, bidirectional=True, batch_first=True)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
-        ahead, behind = self.lstm(states_BLE)[0].chunk(2, dim=-1)
-        return ahead + behind
+        forward, backward = self.lstm(states_BLE)[0].chunk(2, dim=-1)
+        return forward + backward
 
 
 @pytest.mark.parametrize(("slot", "part"), [("attention", DataDependent(dim=100)), ("encoder", Recurrent(100))])

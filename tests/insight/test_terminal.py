@@ -67,7 +67,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_letter_is_lost(text: str, wid
         assert "".join(f"x {text}".split()) in "".join(shown.split())
 
 
-def test_a_sentence_is_wrapped_at_word_borders() -> None:
+def test_a_text_is_wrapped_between_words() -> None:
     shown = render(example(), color=True, width=24)
     assert CODE.sub("", shown).splitlines()[-2:] == ["Slow at first, but the", "ending is GREAT."]
 
