@@ -16,9 +16,8 @@ check: $(VENV)/.installed ## lint, format, types
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-docs: $(VENV)/.installed ## write the reference of all settings
-	$(RUN) -m sentattn.config.reference > docs/settings.md.new
-	mv docs/settings.md.new docs/settings.md
+docs: $(VENV)/.installed ## write docs/settings.md and the table of parameters
+	$(RUN) docs/reference.py
 
 slow: $(VENV)/.installed ## the long tests
 	$(RUN) -m pytest -m slow

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sentattn.config.parameters import load
 from sentattn.config.targets import TARGET
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError
@@ -55,9 +55,8 @@ def find(target: str, base: type | None = None) -> Any:
     Raises:
         SettingError: If there is none, or it is no `base`.
     """
-    module, _, name = target.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = load(target)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be imported: {error}.")) from error
     if base is not None and not (isinstance(found, type) and issubclass(found, base)):
@@ -186,11 +185,13 @@ def build_lit(
     Raises:
         SettingError: If the schedule or the loss refuses its settings.
     """
+    from torch import nn
+
     from sentattn.training.lit_module import LitClassifier
 
     return LitClassifier(
         model=model,
-        loss=instantiate(settings["loss"], class_counts=class_counts),
+        loss=instantiate(settings["loss"], nn.Module, class_counts=class_counts),
         optimizer=partial(build_optimizer, settings),
         scheduler=instantiate(settings["scheduler"]),
         classes=len(data.labels),
@@ -204,9 +205,11 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
     Raises:
         SettingError: If it refuses its settings.
     """
+    from torch.optim import Optimizer
+
     groups = parameter_groups(model, settings.get("weight_decay_on", "all"))
     try:
-        optimizer: Optimizer = instantiate(settings["optimizer"], params=groups)
+        optimizer: Optimizer = instantiate(settings["optimizer"], Optimizer, params=groups)
     except ValueError as error:
         raise SettingError(f"The optimizer refuses optimizer.*: {error}.") from error
     return optimizer

@@ -43,7 +43,7 @@ def _command(arguments: list[str]) -> None:
     from sentattn.data import tables
     from sentattn.run import find, write_atomically
 
-    arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
+    arguments = command_line.run_first(arguments, KEYS)
     own, rest = command_line.take(arguments, list(KEYS))
     given = command_line.raw_arguments(own, KEYS, required=["run"])
     record = find(given["run"], trust=given.get("trust", False))

@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    arguments = [word if "=" in word or word.startswith("-") else f"run={word}" for word in arguments]
+    arguments = command_line.run_first(arguments, KEYS)
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _check(settings)
 

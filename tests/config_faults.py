@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from sentattn.config.compose import compose
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 
-def faults(arguments: list[str]) -> tuple[str, ...]:
+def faults(arguments: Sequence[str]) -> tuple[Fault, ...]:
     with pytest.raises(SettingError) as caught:
         compose(arguments)
-    return caught.value.messages
+    return caught.value.faults

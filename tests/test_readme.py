@@ -14,7 +14,7 @@ from sentattn import train
 from sentattn.__main__ import COMMANDS
 from sentattn.config import command_line
 from sentattn.config.compose import compose
-from sentattn.config.request import OWN
+from sentattn.config.request import TYPES
 from sentattn.errors import SettingError
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +53,7 @@ def test_its_misspelt_key_is_refused_with_the_right_spelling(query: list[str]) -
 
 
 def test_its_values_are_checked(query: list[str]) -> None:
-    with pytest.raises(SettingError, match=r"model\.attention\.hops=0 is not legal"):
+    with pytest.raises(SettingError, match=r"model\.attention\.hops must be an integer >= 1, got 0"):
         compose([*query, "model.attention.hops=0"])
 
 
@@ -73,9 +73,9 @@ def test_every_command_exists_and_its_settings_are_legal() -> None:
     assert {command for command, _ in lines} == set(COMMANDS)
     for command, arguments in lines:
         if command == "train":
-            own, settings = command_line.take(arguments.split(), list(OWN))
+            own, settings = command_line.take(arguments.split(), list(TYPES))
             compose(settings)
-            assert set(command_line.raw_arguments(own, OWN)) == {word.partition("=")[0] for word in own}
+            assert set(command_line.raw_arguments(own, TYPES)) == {word.partition("=")[0] for word in own}
 
 
 def test_every_room_named_exists() -> None:

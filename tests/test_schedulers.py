@@ -70,5 +70,5 @@ def test_cosine_refuses_several_learning_rates() -> None:
 
 @pytest.mark.parametrize("make", [lambda: Step(gamma=0.0), lambda: OneCycle(warmup_fraction=1.0)])
 def test_values_out_of_range_are_refused(make: Any) -> None:
-    with pytest.raises(SettingError, match="is not legal"):
+    with pytest.raises(SettingError, match="must be"):
         make()

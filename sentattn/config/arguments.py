@@ -14,22 +14,22 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
+from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices
 from sentattn.config.schema import RAW, TOP
-from sentattn.errors import SettingError, suggestion
+from sentattn.errors import Fault, SettingError, suggestion
 
-CONFIG_DIR = "--config-dir"
 OPTIONS = "--help, --cfg job and --config-dir FOLDER"
 KEY = re.compile(r"[A-Za-z_][\w]*(?:[./][A-Za-z_]\w*)*")
 LAST = 1 << 30
 
 
 @dataclass(frozen=True)
-class Typed:
+class Argument:
     """One setting as it was typed.
 
     Attributes:
-        position: Which argument it was.
+        position: Which word of the command line it was.
         key: Its key: dotted, or with slashes for a group inside a group.
         text: Its value's text.
         value: Its value as Hydra's grammar reads it, or the text itself for a raw key.
@@ -45,28 +45,30 @@ class Typed:
 
 
 class Faults:
-    """Collects faults, to tell them all at once in the order in which they were typed."""
+    """Collects faults, to report them all at once in the order in which they were typed."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[int, str]] = []
+        self._collected: list[tuple[int, Fault]] = []
 
-    def add(self, sentence: str, position: int = LAST) -> None:
-        """Takes in a fault; without a position it belongs to no argument and is told last."""
-        self._found.append((position, sentence))
+    def add(self, fault: Fault | str, position: int = LAST) -> None:
+        """Adds a fault; one without a position belongs to no argument and comes last."""
+        self._collected.append((position, fault if isinstance(fault, Fault) else Fault("", SettingError.kind, fault)))
 
-    def tell(self) -> None:
-        """Raises what was found.
+    def raise_any(self) -> None:
+        """Raises what was collected.
 
         Raises:
-            SettingError: If there was any fault.
+            SettingError: If there is any fault.
         """
-        if self._found:
-            ordered = sorted(self._found, key=lambda fault: fault[0])
-            raise SettingError(*dict.fromkeys(sentence for _, sentence in ordered))
+        if self._collected:
+            by_message: dict[str, Fault] = {}
+            for _, fault in sorted(self._collected, key=lambda one: one[0]):
+                by_message.setdefault(fault.message, fault)
+            raise SettingError(*by_message.values())
 
 
 def split_folders(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Takes `--config-dir FOLDER` out of the arguments: the rest, and the folders.
+    """Splits `--config-dir FOLDER` from the arguments: the rest, and the folders.
 
     Raises:
         SettingError: If the last one names no folder.
@@ -81,57 +83,63 @@ def split_folders(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
         elif folder := folder if equals else next(words, ""):
             folders.append(Path(folder))
         else:
-            raise SettingError(f"{CONFIG_DIR} needs a folder: {CONFIG_DIR} FOLDER.")
+            raise SettingError(Fault(CONFIG_DIR, "missing", f"{CONFIG_DIR} needs a folder: {CONFIG_DIR} FOLDER."))
     return rest, folders
 
 
-def read(arguments: Sequence[str], choices: Choices, faults: Faults) -> list[Typed]:
-    """Returns the settings that were typed; what cannot be one goes to the faults."""
-    typed: dict[str, Typed] = {}
-    for position, word in enumerate(arguments):
+def read(words: Sequence[str], choices: Choices, faults: Faults) -> list[Argument]:
+    """Returns the settings that were typed; what cannot be one is added to the faults."""
+    arguments: dict[str, Argument] = {}
+    for position, word in enumerate(words):
         try:
-            one = _read(position, word, choices)
-            other = typed.setdefault(one.key, one)
-            if other.text != one.text:
-                raise SettingError(f"{one.key} is given twice, as {other.text} and as {one.text}: leave one out.")
+            argument = _read(position, word, choices)
+            other = arguments.setdefault(argument.key, argument)
+            if other.text != argument.text:
+                message = f"{other.key} is given twice, as {other.text} and as {argument.text}: leave one out."
+                raise SettingError(Fault(other.key, "conflict", message))
         except SettingError as error:
-            faults.add(str(error), position)
-    return list(typed.values())
+            faults.add(error.faults[0], position)
+    return list(arguments.values())
 
 
-def _read(position: int, word: str, choices: Choices) -> Typed:
+def _read(position: int, word: str, choices: Choices) -> Argument:
+    key, equals, text = word.partition("=")
     if word.startswith("-"):
         raise SettingError(_option(word, choices))
     if word.startswith("~"):
-        group = word[1:].partition("=")[0]
+        group = key[1:]
         how = f"choose another with {group}=NAME" if group in choices.groups() else "give it another value"
-        raise SettingError(f"{word}: no setting can be taken away; {how}.")
-    key, equals, text = word.partition("=")
+        raise SettingError(Fault(group, "unsupported", f"{word}: no setting can be removed; {how}."))
     if word.startswith("+"):
         bare = key.lstrip("+")
         how = f"type {word.lstrip('+')}" if _known(bare, choices) else f"there is no setting {bare!r}"
-        raise SettingError(f"{word}: settings are never added with a plus; {how}.")
+        raise SettingError(Fault(bare, "unknown", f"{word}: settings are never added with a plus; {how}."))
     if not equals:
-        raise SettingError(_bare(word, choices))
+        raise SettingError(_without_value(word, choices))
     if not key:
-        raise SettingError(f"{word}: there is no name before the =; settings are written key=value.")
+        message = f"{word}: there is no name before the =; settings are written key=value."
+        raise SettingError(Fault("", "unreadable", message))
     if key in RAW or not text:
-        return Typed(position, key, text, text)
-    return Typed(position, key, text, _value(word, key, text))
+        return Argument(position, key, text, text)
+    return Argument(position, key, text, _value(word, key, text))
 
 
 def _value(word: str, key: str, text: str) -> Any:
     if "${" in text:
-        raise SettingError(f"{word}: give {key} its value itself; references (${{...}}) belong into YAML files.")
+        message = f"{word}: give {key} its value itself; references (${{...}}) belong in YAML files."
+        raise SettingError(Fault(key, "unsupported", message))
     try:
         override: Override = OverridesParser.create().parse_override(word)
     except HydraException as error:
-        raise SettingError(_unreadable(word, key, text)) from error
+        raise SettingError(Fault(key, "unreadable", _unreadable(word, key, text))) from error
     if override.package is not None:
-        raise SettingError(f"{word}: a choice stands in its own place; leave out @{override.package}.")
+        message = f"{word}: a choice has one place; leave out @{override.package}."
+        raise SettingError(Fault(key, "unsupported", message))
     if override.is_sweep_override():
-        hint = f" (a list is written {key}=[{text}])" if TOP.get(key, "").startswith("list") else ""
-        raise SettingError(f"{word}: one value is needed here{hint}; several values are several trainings.")
+        is_list = getattr(TOP.get(key), "__origin__", None) is list
+        hint = f" (a list is written {key}=[{text}])" if is_list else ""
+        message = f"{word}: {key} takes one value{hint}; several values are several trainings."
+        raise SettingError(Fault(key, "type", message))
     return override.value()
 
 
@@ -140,8 +148,8 @@ def _unreadable(word: str, key: str, text: str) -> str:
         return f"{word}: {key!r} cannot be the name of a setting; settings are written key=value."
     if "/" in key and "." in key:
         return f"{word}: a key has dots or slashes, not both; type {key.replace('/', '.')}={text}."
-    if open_sign := _unbalanced(text):
-        return f"{word}: the value of {key} cannot be read, since the {open_sign} in it has no partner."
+    if sign := _unbalanced(text):
+        return f"{word}: the value of {key} cannot be read, since the {sign} in it has no partner."
     quoted = shlex.quote(f'{key}="{text}"')
     return f"{word}: the value of {key} cannot be read; put it in quotes inside quotes: {quoted}."
 
@@ -162,23 +170,27 @@ def _unbalanced(text: str) -> str:
     return quote or "".join(expected[-1:])
 
 
-def _option(word: str, choices: Choices) -> str:
-    bare = word.lstrip("-")
-    if "=" in bare and _known(bare.partition("=")[0], choices):
-        return f"{word}: settings are written without dashes; type {bare}."
-    close = suggestion(f"--{bare}", ["--help", "--cfg", CONFIG_DIR]) or suggestion(bare, _top(choices))
-    return f"{word} is no option; there are {OPTIONS}, and settings are written key=value.{close}"
+def _option(word: str, choices: Choices) -> Fault:
+    bare, equals, _ = word.lstrip("-").partition("=")
+    if equals and _known(bare, choices):
+        message = f"{word}: settings are written without dashes; type {word.lstrip('-')}."
+    else:
+        bare = word.lstrip("-")
+        close = suggestion(f"--{bare}", ["--help", "--cfg", CONFIG_DIR]) or suggestion(bare, _top(choices))
+        message = f"{word} is no option; there are {OPTIONS}, and settings are written key=value.{close}"
+    return Fault(bare, "unknown", message)
 
 
-def _bare(word: str, choices: Choices) -> str:
+def _without_value(word: str, choices: Choices) -> Fault:
     if word in choices.groups():
-        return f"{word} has no value: type {word}=NAME, with NAME one of {', '.join(choices.names(word))}."
+        names = ", ".join(choices.names(word))
+        return Fault(word, "missing", f"{word} has no value: type {word}=NAME, with NAME one of {names}.")
     if _known(word, choices):
-        return f"{word} has no value: type {word}=VALUE."
+        return Fault(word, "missing", f"{word} has no value: type {word}=VALUE.")
     named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}
     name = closest(word, list(named))
     close = f" Did you mean {named[name]}?" if name else suggestion(word, _top(choices))
-    return f"{word!r} is no setting: settings are written key=value.{close}"
+    return Fault(word, "unknown", f"{word!r} is no setting: settings are written key=value.{close}")
 
 
 def closest(word: str, legal: Sequence[str], *, cutoff: float = 0.6) -> str:

@@ -16,18 +16,14 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from sentattn.config.arguments import Faults, Typed, read, split_folders
-from sentattn.config.checks import Check
-from sentattn.config.composition import Composition
+from sentattn.config.arguments import Argument, Faults, read, split_folders
+from sentattn.config.checks import Composition, check_settings
 from sentattn.config.groups import Choices, at
-from sentattn.config.picks import pick
-from sentattn.config.placing import first_line, laid, literal
-from sentattn.config.quirks import pick_quirks
+from sentattn.config.overrides import first_line, lay, literal, pick, pick_quirks, with_size
 from sentattn.config.rules import check_combinations
 from sentattn.config.schema import OF_THE_TRAINING, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.targets import admit, stable
-from sentattn.config.vector_size import with_size
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 
 def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
@@ -46,11 +42,11 @@ def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
     typed, choices, faults = _read(args)
     picks, values = pick(typed, choices, faults)
     settings, chosen = _composed(config, picks | pick_quirks(picks, values, choices, faults), choices)
-    settings, written = laid(settings, with_size(settings, values, choices, faults), choices, faults)
+    settings, written = lay(settings, with_size(settings, values, choices, faults), choices, faults)
     composition = Composition(settings, written, choices, chosen, typed, faults)
-    Check(composition).run()
+    check_settings(composition)
     check_combinations(composition)
-    faults.tell()
+    faults.raise_any()
     return settings
 
 
@@ -69,31 +65,34 @@ def override(
         SettingError: With all faults, in the order in which they were typed.
     """
     typed, choices, faults = _read(args)
-    # Typed values follow references; what was saved is text, also where it looks like a reference.
+    # Argument values follow references; what was saved is text, also where it looks like a reference.
     changed = literal(admit(settings, choices, trust=trust))
     for one in typed:
         if only is not None and one.key.replace("/", ".").partition(".")[0] not in only:
-            faults.add(f"{one}: only {' and '.join(only)} can be changed here.", one.position)
+            message = f"{one}: only {' and '.join(only)} can be changed here."
+            faults.add(Fault(one.key, "unsupported", message), one.position)
         elif only is not None and one.key in OF_THE_TRAINING:
-            faults.add(f"{one}: the model was trained, and {one.key} with it; leave it out.", one.position)
+            message = f"{one}: {one.key} is fixed by the training of the model; leave it out."
+            faults.add(Fault(one.key, "unsupported", message), one.position)
     typed = [t for t in typed if only is None or t.key.replace("/", ".").partition(".")[0] in only]
     picks, values = pick(typed, choices, faults)
     if "experiment" in picks:
-        faults.add(f"experiment={picks.pop('experiment')} cannot be laid over saved settings; type its settings.")
+        message = f"experiment={picks.pop('experiment')} cannot be laid over saved settings; type its settings."
+        faults.add(Fault("experiment", "unsupported", message))
     values = _without_faithful(values, changed, faults)
     chosen = choices.chosen(changed)
     if picks:
         chosen |= _graft(changed, picks, choices)
     if only is None:  # otherwise the model is trained, and its vectors are its own
         values = with_size(changed, values, choices, faults)
-    changed, written = laid(changed, values, choices, faults)
+    changed, written = lay(changed, values, choices, faults)
     if "model" in picks and "faithful" in changed:
-        changed["faithful"] = False  # the quirks went with the variant that they are of
+        changed["faithful"] = False  # the quirks are those of the variant that was replaced
     composition = Composition(changed, written, choices, chosen, typed, faults)
-    Check(composition).run()
+    check_settings(composition)
     if only is None:  # otherwise they are those of a trained model, whose length and classes go before the data's
         check_combinations(composition)
-    faults.tell()
+    faults.raise_any()
     return changed
 
 
@@ -108,15 +107,16 @@ def _graft(settings: dict[str, Any], picks: Mapping[str, str], choices: Choices)
     return chosen
 
 
-def _without_faithful(values: Sequence[Typed], settings: Mapping[str, Any], faults: Faults) -> list[Typed]:
+def _without_faithful(values: Sequence[Argument], settings: Mapping[str, Any], faults: Faults) -> list[Argument]:
     """Refuses to switch quirks on or off in settings that were composed with or without them."""
     for one in values:
         if one.key == "faithful" and one.value != settings.get("faithful", False):
-            faults.add(f"{one} cannot be laid over saved settings; type the settings that it stands for.", one.position)
+            message = f"{one} cannot be laid over saved settings; type the settings that it stands for."
+            faults.add(Fault(one.key, "unsupported", message), one.position)
     return [one for one in values if one.key != "faithful"]
 
 
-def _read(args: Sequence[str]) -> tuple[list[Typed], Choices, Faults]:
+def _read(args: Sequence[str]) -> tuple[list[Argument], Choices, Faults]:
     """Reads what was typed: the settings, the choices there are, and the faults so far."""
     words, folders = split_folders(args)
     choices = Choices.of(*folders)
@@ -138,7 +138,7 @@ def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> 
 
 
 def _without(value: Any, path: str) -> Any:
-    """Drops what has no part in the hash, and makes 1 and 1.0 one number."""
+    """Drops what does not count in the hash, and makes 1 and 1.0 one number."""
     if isinstance(value, Mapping):
         inner = {key: f"{path}.{key}" if path else key for key in value}
         return {key: _without(value[key], p) for key, p in inner.items() if p not in WITHOUT_EFFECT_ON_RESULT}
@@ -150,7 +150,7 @@ def _without(value: Any, path: str) -> Any:
 def _composed(config: str, picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any], dict[str, str]]:
     """Composes the choices: the settings, references unresolved, and which choice each group of them has."""
     folders = tuple(str(folder) for folder in choices.folders)
-    # Composing takes as long as a hundred of these looks, and a sweep does it again and again.
+    # Composing takes as long as a hundred calls of stat, and a sweep composes again and again.
     written = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
     settings, chosen = _compose_once(config, tuple(picks.items()), folders, written)
     return copy.deepcopy(settings), dict(chosen)
@@ -171,6 +171,6 @@ def _compose_once(
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
         reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else first_line(error)
         shown = " ".join(f"{group}={name}" for group, name in picks) or config
-        raise SettingError(f"{shown} cannot be composed: {reason}") from error
+        raise SettingError(Fault("", "unreadable", f"{shown} cannot be composed: {reason}")) from error
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}, chosen

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 QUIRKS = "quirks"
 """The folder that `faithful=true` chooses from; nobody else does, so it is no group."""
@@ -43,11 +43,12 @@ class Choices:
             SettingError: If a folder is missing or takes a name that exists.
         """
         if missing := [folder for folder in extra if not folder.is_dir()]:
-            raise SettingError(*(f"--config-dir {folder}: there is no such folder." for folder in missing))
+            messages = (f"--config-dir {folder}: there is no such folder." for folder in missing)
+            raise SettingError(*(Fault("--config-dir", "not_found", message) for message in messages))
         own = cls((conf_dir(),))
         choices = cls((conf_dir(), *(path for folder in extra if (path := folder.resolve()) != conf_dir())))
         taken = [
-            f"{file}: the name {file.stem!r} is taken in {group}; give the file another."
+            Fault(group, "conflict", f"{file}: the name {file.stem!r} is taken in {group}; give the file another.")
             for folder in choices.folders[1:]
             for group in (*own.groups(), QUIRKS)
             for file in sorted((folder / group).glob("*.yaml"))
@@ -131,9 +132,10 @@ def _load(file: Path, _: int) -> Mapping[str, Any]:
             loaded = OmegaConf.merge(*included, loaded)
         content = OmegaConf.to_container(loaded, resolve=False)
     except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
-        raise SettingError(f"{file} cannot be read: {' '.join(str(error).split())}.") from error
+        message = f"{file} cannot be read: {' '.join(str(error).split())}."
+        raise SettingError(Fault(str(file), "unreadable", message)) from error
     if not isinstance(content, dict):
-        raise SettingError(f"{file} holds no settings: it needs lines `key: value`.")
+        raise SettingError(Fault(str(file), "unreadable", f"{file} holds no settings: it needs lines `key: value`."))
     return {str(key): value for key, value in content.items()}
 
 
@@ -146,7 +148,7 @@ def _included(file: Path, content: DictConfig) -> list[dict[str, Any]]:
 
 
 def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:
-    """Returns the groups in a file's defaults list with their choices."""
+    """Returns the groups in a file's defaults list, with their choices."""
     entries: Iterable[Any] = node.get("defaults", ())
     return {key: value for entry in entries if isinstance(entry, Mapping) for key, value in entry.items()}
 
@@ -166,7 +168,7 @@ def _comment_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def at(settings: Mapping[str, Any], path: str) -> Any:
-    """Returns what stands at a dotted path, or None."""
+    """Returns the value at a dotted path, or None."""
     node: Any = settings
     for part in path.split("."):
         node = node.get(part) if isinstance(node, Mapping) else None

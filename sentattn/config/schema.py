@@ -1,6 +1,10 @@
-"""What constructors do not say about settings: kinds at the top level, raw keys, stricter and owned arguments."""
+"""What constructors do not say about settings: types at the top level, raw keys, stricter and owned arguments."""
 
 from __future__ import annotations
+
+from typing import Any, Literal
+
+from sentattn.config.types import Count, Fraction, NonNegative, Positive, Seed, Whole
 
 BETTER: dict[str, str] = {
     "accuracy": "max",
@@ -11,25 +15,25 @@ BETTER: dict[str, str] = {
     "mean_absolute_error": "min",
     "quadratic_kappa": "max",
 }
-"""The figures that are measured, and which way each is better."""
+"""The metrics, and which way each is better."""
 
-TOP: dict[str, str] = {
-    "seed": "Seed",
-    "test": "bool",
-    "faithful": "bool",
-    "output_dir": "str",
-    "checkpoint_minutes": "NonNegative | None",
-    "threads": "Count | None",
-    "matmul_precision": 'Literal["highest", "high", "medium"]',
-    "compile": "bool",
-    "ema_decay": "Fraction | None",
-    "weight_decay_on": 'Literal["all", "attention_and_head"]',
-    "objective.metric": f"Literal{[f'val/{figure}' for figure in BETTER]}",
-    "objective.mode": 'Literal["max", "min"]',
-    "tags": "list[str]",
-    "group": "str | None",
+TOP: dict[str, Any] = {
+    "seed": Seed,
+    "test": bool,
+    "faithful": bool,
+    "output_dir": str,
+    "checkpoint_minutes": NonNegative | None,
+    "threads": Count | None,
+    "matmul_precision": Literal["highest", "high", "medium"],
+    "compile": bool,
+    "ema_decay": Fraction | None,
+    "weight_decay_on": Literal["all", "attention_and_head"],
+    "objective.metric": Literal[tuple(f"val/{metric}" for metric in BETTER)],
+    "objective.mode": Literal["max", "min"],
+    "tags": list[str],
+    "group": str | None,
 }
-"""Annotations of the settings that belong to no constructor."""
+"""Types of the settings that belong to no constructor."""
 
 RAW = frozenset(
     {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "vectors", "cache_dir", "mirror")}
@@ -39,9 +43,9 @@ RAW = frozenset(
 
 OWNED: dict[str, str] = {
     "trainer.logger": "choose with logger=wandb or logger=none",
-    "trainer.callbacks": "sentattn brings its own",
+    "trainer.callbacks": "sentattn has its own",
     "trainer.plugins": "name the precision with trainer.precision, and the devices with trainer.devices",
-    "trainer.use_distributed_sampler": "each device gets rows of its own from every batch",
+    "trainer.use_distributed_sampler": "each device gets its share of every batch",
     "trainer.default_root_dir": "name a folder with output_dir=FOLDER",
     "trainer.fast_dev_run": "for a quick look use data.limit=200 trainer.max_epochs=1",
     "trainer.check_val_every_n_epoch": "each epoch is validated, so that the best one can be kept",
@@ -53,37 +57,37 @@ OWNED: dict[str, str] = {
     "trainer.max_time": "a training ends with an epoch; use trainer.max_epochs=EPOCHS",
     "trainer.enable_progress_bar": "progress is shown on a terminal only",
     "trainer.enable_checkpointing": "the best and the last epoch are always kept",
-    "trainer.enable_model_summary": "the number of parameters is always told",
+    "trainer.enable_model_summary": "the number of parameters is always printed",
 }
 """Arguments that are set in code, and what to do instead."""
 
-STRICTER: dict[str, dict[str, str]] = {
+STRICTER: dict[str, dict[str, Any]] = {
     "torch.optim.": {
-        "lr": "Positive",
-        "weight_decay": "NonNegative",
-        "momentum": "Fraction",
-        "dampening": "NonNegative",
-        "lr_decay": "NonNegative",
-        "initial_accumulator_value": "NonNegative",
-        "eps": "Positive",
-        "betas": "tuple[Fraction, Fraction]",
+        "lr": Positive,
+        "weight_decay": NonNegative,
+        "momentum": Fraction,
+        "dampening": NonNegative,
+        "lr_decay": NonNegative,
+        "initial_accumulator_value": NonNegative,
+        "eps": Positive,
+        "betas": tuple[Fraction, Fraction],
     },
     "pytorch_lightning.trainer.trainer.Trainer": {
-        "accelerator": 'Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"]',
-        "devices": 'Count | Literal[-1, "auto"] | list[Whole]',
-        "num_nodes": "Count",
-        "strategy": 'Literal["auto", "ddp"]',
-        "precision": 'Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"]',
-        "max_epochs": "Count",
-        "min_epochs": "Count | None",
-        "num_sanity_val_steps": "Whole",
-        "log_every_n_steps": "Count | None",
-        "accumulate_grad_batches": "Count",
-        "gradient_clip_val": "NonNegative | None",
-        "gradient_clip_algorithm": 'Literal["norm", "value"] | None',
+        "accelerator": Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"],
+        "devices": Count | Literal[-1, "auto"] | list[Whole],
+        "num_nodes": Count,
+        "strategy": Literal["auto", "ddp"],
+        "precision": Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"],
+        "max_epochs": Count,
+        "min_epochs": Count | None,
+        "num_sanity_val_steps": Whole,
+        "log_every_n_steps": Count | None,
+        "accumulate_grad_batches": Count,
+        "gradient_clip_val": NonNegative | None,
+        "gradient_clip_algorithm": Literal["norm", "value"] | None,
     },
 }
-"""Kinds for arguments of libraries whose own annotations let through what the library then refuses, by target."""
+"""Types for parameters of libraries whose own annotations let through what the library then refuses, by target."""
 
 OF_THE_TRAINING = frozenset(
     f"data.{key}"
@@ -103,7 +107,7 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
 
 
-def stricter(target: str, name: str) -> str | None:
-    """Returns the stricter annotation of an argument, or None where its own will do."""
+def stricter(target: str, name: str) -> Any:
+    """Returns the stricter type of a parameter, or None where its own will do."""
     tables = (kinds for prefix, kinds in STRICTER.items() if target.startswith(prefix))
     return next((kinds[name] for kinds in tables if name in kinds), None)

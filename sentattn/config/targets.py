@@ -1,12 +1,13 @@
 """Which classes settings may name with `_target_`, where these classes are now, and what hashes call them.
 
 A run directory or a file of settings may come from anybody. Loading one must not run code that it names, so a loaded
-`_target_` has to be one that the package's own `conf/` names for the same slot, a library's class from the generated
-table, or one from a folder that the user typed (`--config-dir`). `trust=true` lifts that. Nothing is imported here.
+`_target_` has to be one that the package's own `conf/` names for the same slot, an optimizer of PyTorch, or one from a
+folder that the user typed (`--config-dir`). `trust=true` lifts that. Nothing is imported here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,28 +29,8 @@ moved again, change the right side. The left side never changes: it is what `set
 """
 STABLE = {now: first for first, now in MOVED.items()}
 
-LIBRARY: dict[str, frozenset[str]] = {
-    "optimizer": frozenset(
-        f"torch.optim.{module}{name}"
-        for name in [
-            "Adadelta",
-            "Adafactor",
-            "Adagrad",
-            "Adam",
-            "AdamW",
-            "Adamax",
-            "ASGD",
-            "NAdam",
-            "RAdam",
-            "RMSprop",
-            "Rprop",
-            "SGD",
-        ]
-        for module in ("", f"{'_' if name == 'Adafactor' else ''}{name.lower()}.")
-    ),
-    "trainer": frozenset({"pytorch_lightning.Trainer", "pytorch_lightning.trainer.trainer.Trainer"}),
-}
-"""Classes of libraries that are safe to call with any settings, by slot."""
+OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
+"""Optimizers of PyTorch that `conf/` does not name are as safe as those that it names."""
 
 
 def current(settings: Any) -> Any:
@@ -91,7 +72,7 @@ def admit(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) ->
             "if it is a class of your own, and you trust where the file comes from, type trust=true.",
         )
         for path, node in _nodes(settings, "")
-        if not trust and node[TARGET] not in allowed(path, choices)
+        if not trust and not _is_allowed(path, node[TARGET], choices)
     ]
     if faults:
         raise SettingError(*faults)
@@ -110,11 +91,16 @@ def _nodes(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from _nodes(inner, f"{path}[{number}]")
 
 
-def allowed(path: str, choices: Choices) -> tuple[object, ...]:
-    """Returns the targets that a slot, such as `model.attention`, may have."""
+def _is_allowed(path: str, target: object, choices: Choices) -> bool:
+    is_optimizer = path == "optimizer" and isinstance(target, str) and OPTIMIZERS.fullmatch(target) is not None
+    return is_optimizer or target in named(path, choices)
+
+
+def named(path: str, choices: Choices) -> list[object]:
+    """Returns the targets that configuration folders name for a slot, such as `model.attention`."""
     group = path.replace(".", "/")
     base = at(load(choices.folders[0] / "train.yaml"), path)
     nodes = [base] if isinstance(base, Mapping) else []
     if group in choices.groups() and group != "experiment":
         nodes += [choices.node(group, name) for name in choices.names(group)]
-    return (*(node[TARGET] for node in nodes if TARGET in node), *LIBRARY.get(path, ()))
+    return [node[TARGET] for node in nodes if TARGET in node]

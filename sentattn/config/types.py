@@ -1,46 +1,182 @@
-"""Kinds of values: the annotations of a constructor are the schema of its settings.
+"""Types of settings: a constructor's annotations say what its settings may be.
 
-A constructor writes `hops: Count = 4`. The command line reads that annotation from the source text
-without importing the module, and `@checked` holds every other caller to the same rule.
+A constructor writes `hops: Count = 4`. The same annotation checks what is typed, what a file holds and, with
+`@checked`, what Python code passes. It checks strictly: a text is no number, true is no integer, numbers are finite.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-import math
-from collections.abc import Callable
-from pathlib import PurePath
-from typing import Any, TypeAlias, TypeVar
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from sentattn.errors import SettingError
+from annotated_types import Ge, Gt, Le, Lt
 
-Count: TypeAlias = int
-"""A whole number, 1 or more."""
-Whole: TypeAlias = int
-"""A whole number, 0 or more."""
-Positive: TypeAlias = float
-"""A finite number above 0."""
-NonNegative: TypeAlias = float
-"""A finite number, 0 or more."""
-Fraction: TypeAlias = float
-"""A number from 0 to below 1."""
-Seed: TypeAlias = int
-"""A whole number that every library's random generator takes."""
+from sentattn.errors import Fault, SettingError
 
 LARGEST_SEED = 2**32 - 1
-Rule: TypeAlias = tuple[str, Callable[[Any], bool]]
-"""What is legal, in words and as a test."""
+Count: TypeAlias = Annotated[int, Ge(1)]
+Whole: TypeAlias = Annotated[int, Ge(0)]
+Positive: TypeAlias = Annotated[float, Gt(0)]
+NonNegative: TypeAlias = Annotated[float, Ge(0)]
+Fraction: TypeAlias = Annotated[float, Ge(0), Lt(1)]
+Seed: TypeAlias = Annotated[int, Ge(0), Le(LARGEST_SEED)]
+
+NAMES: dict[str, Any] = {
+    "Count": Count,
+    "Whole": Whole,
+    "Positive": Positive,
+    "NonNegative": NonNegative,
+    "Fraction": Fraction,
+    "Seed": Seed,
+    "Any": Any,
+    "Annotated": Annotated,
+    "Literal": Literal,
+    **{kind.__name__: kind for kind in (Ge, Gt, Le, Lt)},
+}
+"""What a type that is written as text may consist of."""
+WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    types.NoneType: "null",
+    Any: "anything",
+}
+SIGNS = {Ge: ">=", Gt: ">", Le: "<=", Lt: "<"}
+OUT_OF_RANGE = {"greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number", "literal_error"}
+"""Errors of pydantic about a value whose type is right."""
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
-def spelled(text: str) -> Any:
+def resolve(annotation: Any, names: Mapping[str, Any] | None = None) -> Any:
+    """Returns the type of an annotation; what is no type of settings, such as a tensor, becomes `Any`.
+
+    Args:
+        annotation: A type, or its source text.
+        names: What the text may refer to, such as a module's globals; None for the types of this module.
+    """
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    scope = dict(NAMES if names is None else names)
+    try:
+        return _plain(typing.get_type_hints(holder, globalns=scope, include_extras=True)["it"])
+    except (NameError, AttributeError, TypeError, SyntaxError):  # a name that only type checkers import
+        return Any
+
+
+def _plain(kind: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind in WORDS or origin is Literal:
+        return kind
+    if origin is Annotated and arguments[0] in (int, float) and all(type(one) in SIGNS for one in arguments[1:]):
+        return kind
+    if origin in (Union, types.UnionType):
+        members = [_plain(one) for one in arguments]
+        return Any if Any in members else Union[tuple(members)]  # noqa: UP007
+    if origin is tuple and ... not in arguments:
+        return tuple[tuple(_plain(one) for one in arguments)]  # type: ignore[misc]  # as many as there are
+    if origin in (list, Sequence):
+        return list[_plain(arguments[0])]  # type: ignore[misc]
+    return Any
+
+
+def spell(kind: Any) -> str:
+    """Returns a type's source text, which `resolve` reads."""
+    name = next((name for name, known in NAMES.items() if known == kind and name[0].isupper()), None)
+    if name is not None or kind in WORDS:
+        return name or ("None" if kind is types.NoneType else str(kind.__name__))
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Union:
+        return " | ".join(map(spell, arguments))
+    if origin is Annotated:
+        limits = [f"{type(one).__name__}({_limit(one)})" for one in arguments[1:]]
+        return f"Annotated[{', '.join([spell(arguments[0]), *limits])}]"
+    inner = ", ".join(map(repr if origin is Literal else spell, arguments))
+    return f"{'Literal' if origin is Literal else origin.__name__}[{inner}]"
+
+
+def words(kind: Any) -> str:
+    """Returns what a type allows, in words: `an integer >= 1 or null`."""
+    kind = resolve(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind in WORDS:
+        return WORDS[kind]
+    if origin is Annotated:
+        limits = [f"{SIGNS[type(one)]} {_limit(one)}" for one in arguments[1:]]
+        return f"{WORDS[arguments[0]]} {' and '.join(limits)}"
+    if origin is Literal:
+        return _either([as_typed(one) for one in arguments])
+    if origin is list:
+        return f"a list such as [a,b], each {words(arguments[0])}"
+    if origin is tuple:
+        return f"a list of {len(arguments)}: {', '.join(map(words, arguments))}"
+    return _either(list(dict.fromkeys(map(words, arguments))))
+
+
+def _limit(constraint: Any) -> Any:
+    return getattr(constraint, type(constraint).__name__.lower())
+
+
+def _either(options: list[str]) -> str:
+    if len(options) == 1:
+        return options[0]
+    comma = "," if any("," in option for option in options) else ""
+    return f"{', '.join(options[:-1])}{comma} or {options[-1]}"
+
+
+@functools.cache
+def _validate(kind: Any) -> Callable[[bytes], Any]:
+    from pydantic import ConfigDict, TypeAdapter  # not at the top: `--help` checks nothing
+
+    return TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False)).validate_json
+
+
+def mismatch(kind: Any, value: object) -> str | None:
+    """Returns `type` or `range` where a value is not legal, or None where it is."""
+    from pydantic import ValidationError
+
+    kind = resolve(kind)
+    if kind is Any:
+        return None
+    try:
+        # As JSON, a tuple is a list; in a path that is no UTF-8, any letter will do for the rest.
+        _validate(kind)(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except ValidationError as error:
+        return "range" if OUT_OF_RANGE & {one["type"] for one in error.errors()} else "type"
+    except (TypeError, ValueError, RecursionError):  # nothing that JSON has
+        return "type"
+    return None
+
+
+def fault(key: str, kind: Any, value: object) -> Fault | None:
+    """Returns why a value is not legal for a setting, or None where it is."""
+    found = mismatch(kind, value)
+    return Fault(key, found, f"{key} must be {words(kind)}, got {as_typed(value)}.") if found else None
+
+
+def as_typed(value: object) -> str:
+    """Returns a value as one types it on the command line."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case list() | tuple():
+            return f"[{','.join(map(as_typed, value))}]"
+        case _:
+            return str(value)
+
+
+def parse(text: str) -> Any:
     """Returns the number, truth value or null that a text spells, or the text."""
-    words: dict[str, Any] = {"true": True, "false": False, "null": None}
-    if text in words:
-        return words[text]
+    constants: dict[str, Any] = {"true": True, "false": False, "null": None}
+    if text in constants:
+        return constants[text]
     for number in (int, float):
         try:
             return number(text)
@@ -49,116 +185,10 @@ def spelled(text: str) -> Any:
     return text
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-KINDS: dict[str, Rule] = {
-    "Count": ("a whole number, 1 or more", lambda v: _is_int(v) and v >= 1),
-    "Whole": ("a whole number, 0 or more", lambda v: _is_int(v) and v >= 0),
-    "Positive": ("a number above 0", lambda v: _is_number(v) and v > 0),
-    "NonNegative": ("a number, 0 or more", lambda v: _is_number(v) and v >= 0),
-    "Fraction": ("a number from 0 to below 1", lambda v: _is_number(v) and 0 <= v < 1),
-    "Seed": (f"a whole number from 0 to {LARGEST_SEED}", lambda v: _is_int(v) and 0 <= v <= LARGEST_SEED),
-    "int": ("a whole number", _is_int),
-    "float": ("a number", _is_number),
-    "bool": ("true or false", lambda v: isinstance(v, bool)),
-    "str": ("text", lambda v: isinstance(v, str)),
-    "Path": ("a path", lambda v: isinstance(v, str | PurePath)),
-    "None": ("null", lambda v: v is None),
-}
-ANYTHING: Rule = ("anything", lambda _: True)
-
-
-@functools.cache
-def legal(annotation: str) -> Rule:
-    """Returns what an annotation allows: in words, and as a test.
-
-    Args:
-        annotation: Source text such as `Count | None` or `Literal["head", "tail"]`. What is not
-            understood (another library's types) allows everything.
-    """
-    return _legal(ast.parse(annotation, mode="eval").body)
-
-
-def _legal(node: ast.expr) -> Rule:
-    match node:
-        case ast.Constant(value=None):
-            return KINDS["None"]
-        case ast.Constant(value=str() as quoted):
-            return legal(quoted)
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in KINDS:
-            return KINDS[name]
-        case ast.BinOp(op=ast.BitOr()):
-            return _any_of([_legal(node.left), _legal(node.right)])
-        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name)):
-            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            return _generic(name, parts)
-        case _:
-            return ANYTHING
-
-
-def _generic(name: str, parts: list[ast.expr]) -> Rule:
-    match name:
-        case "Optional":
-            return _any_of([*map(_legal, parts), KINDS["None"]])
-        case "Union":
-            return _any_of([_legal(part) for part in parts])
-        case "Literal":
-            options = [ast.literal_eval(part) for part in parts]
-            return _words([given(o) for o in options]), lambda v: any(type(v) is type(o) and v == o for o in options)
-        case "list" | "List" | "Sequence":
-            words, fits = _legal(parts[0])
-            return f"a list such as [a,b], each {words}", lambda v: _is_list(v) and all(map(fits, v))
-        case "tuple" | "Tuple" if not any(isinstance(p, ast.Constant) and p.value is ... for p in parts):
-            rules = [_legal(part) for part in parts]
-            words = f"a list of {len(rules)}: {', '.join(words for words, _ in rules)}"
-            return (
-                words,
-                lambda v: _is_list(v) and len(v) == len(rules) and all(r[1](x) for r, x in zip(rules, v, strict=True)),
-            )
-        case _:
-            return ANYTHING
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list | tuple)
-
-
-def _any_of(rules: list[Rule]) -> Rule:
-    if any(rule is ANYTHING for rule in rules):
-        return ANYTHING
-    return _words(list(dict.fromkeys(words for words, _ in rules))), lambda v: any(fits(v) for _, fits in rules)
-
-
-def _words(options: list[str]) -> str:
-    if len(options) == 1:
-        return options[0]
-    comma = "," if any("," in option for option in options) else ""
-    return f"{', '.join(options[:-1])}{comma} or {options[-1]}"
-
-
-def given(value: object) -> str:
-    """Returns a value as one types it on the command line."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case list() | tuple():
-            return f"[{','.join(map(given, value))}]"
-        case _:
-            return str(value)
-
-
-def fault(name: str, annotation: str, value: object) -> str | None:
-    """Returns the sentence that refuses `value` for a setting, or None where it is legal."""
-    words, fits = legal(annotation)
-    return None if fits(value) else f"{name}={given(value)} is not legal: it takes {words}."
+def hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Returns the types of a function's parameters by name, `self` included."""
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    return {name: resolve(one.annotation, scope) for name, one in inspect.signature(function).parameters.items()}
 
 
 def checked(init: Init) -> Init:
@@ -167,15 +197,18 @@ def checked(init: Init) -> Init:
     Raises:
         SettingError: From the constructor, all faulty arguments at once, by name.
     """
-    parameters = inspect.signature(init).parameters
+    signature = inspect.signature(init)
+    kinds = functools.cache(lambda: hints(init))  # not before the first call: names may be defined later
 
     @functools.wraps(init)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
-        assert not args, "settings are keyword arguments"
-        annotations = {name: p.annotation for name, p in parameters.items() if isinstance(p.annotation, str)}
-        faults = [fault(n, annotations[n], v) for n, v in kwargs.items() if n in annotations]
-        if found := [f"{type(self).__name__}: {f}" for f in faults if f]:
+        given = signature.bind_partial(self, *args, **kwargs).arguments if args else kwargs
+        faults = [fault(key, kinds()[key], value) for key, value in given.items() if key in kinds()]
+        if found := [Fault(one.key, one.kind, f"{type(self).__name__}: {one}") for one in faults if one]:
             raise SettingError(*found)
-        init(self, **kwargs)
+        init(self, *args, **kwargs)
 
-    return wrapper  # type: ignore[return-value]
+    return wrapper  # type: ignore[return-value]  # it takes what `init` takes
+
+
+given, spelled = as_typed, parse

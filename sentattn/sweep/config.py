@@ -125,7 +125,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     if len(objectives) > 1 and own["confirm"]:
         faults.add(f"confirm={own['confirm']}: with several objectives there is no single best setting; leave it out.")
     name = _name(own["study"], first, faults)
-    faults.tell()
+    faults.raise_any()
     del own["study"]
     budget = Budget(own.pop("trials"), own.pop("hours"))
     shared = {"budget": budget, "objectives": objectives, "sampler": sampler, "pruner": pruner, **own}

@@ -114,7 +114,8 @@ def option_value(key: str, value: Any) -> tuple[Any, str | None]:
         value = types.spelled(value)
     elif "str" in annotation and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    return value, types.fault(key, annotation, value)
+    found = types.fault(key, annotation, value)
+    return value, found.message if found else None
 
 
 def options_of(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from sentattn.config.arguments import CONFIG_DIR
+from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices, at
 from sentattn.config.request import read_request
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT

@@ -109,7 +109,7 @@ def faults_of(kind: str, given: Mapping[str, Any], table: Mapping[str, Component
             takes = f"It takes {', '.join(legal)}." if legal else "It takes no settings."
             faults.append(f"{kind}.{key}: {kind}={name} has no {key!r}.{suggestion(key, legal)} {takes}")
         elif fault := types.fault(f"{kind}.{key}", legal[key], value):
-            faults.append(fault)
+            faults.append(fault.message)
     missing = [package for package in component.packages if importlib.util.find_spec(package) is None]
     if missing:
         faults.append(f"{kind}={name} needs {' and '.join(missing)}: pip install {' '.join(missing)}.")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.config import types
-from sentattn.config.arguments import CONFIG_DIR, Faults, closest, split_folders
+from sentattn.config.arguments import Faults, closest, split_folders
+from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.schema import TOP
 from sentattn.config.types import given

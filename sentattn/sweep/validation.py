@@ -16,7 +16,7 @@ from sentattn.config.groups import Choices
 from sentattn.config.request import read_request
 from sentattn.config.schema import RAW
 from sentattn.config.types import given
-from sentattn.errors import SettingError, UserError, suggestion
+from sentattn.errors import Fault, SettingError, UserError, suggestion
 from sentattn.sweep.search_space import Dimension, Value, fixed, override, read_dimension
 from sentattn.sweep.sweep_file import Draft
 
@@ -51,7 +51,7 @@ class Checker:
         self.notes: list[str] = []
         self._choices = choices
         self._folders = list(folders)
-        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._known: dict[tuple[str, ...], tuple[Fault, ...]] = {}
 
     def run(self, faults: Faults, positions: Mapping[str, int], unread: Sequence[str] = ()) -> None:
         """Checks everything; what a choice leaves no place for becomes conditional.
@@ -63,22 +63,22 @@ class Checker:
         """
         while self._learn():
             pass
-        found = [(self._blamed(sentence), sentence) for values in self._trials() for sentence in self._faults(values)]
+        found = [(self._blamed(fault), fault) for values in self._trials() for fault in self._faults(values)]
         for key in dict.fromkeys(key for key, _ in found):
-            for sentence in self._told(key, list(dict.fromkeys(one for other, one in found if other == key))):
-                if not any(sentence.startswith(f"{other} has no value") for other in unread):
-                    faults.add(sentence, positions.get(key or "", LAST))
+            for fault in self._of_range(key, list(dict.fromkeys(one for other, one in found if other == key))):
+                if not (fault.kind == "missing" and fault.key in unread):
+                    faults.add(fault, positions.get(key or "", LAST))
 
     def _learn(self) -> bool:
         """Makes one setting conditional, or searches one that a choice needs; returns whether it did."""
         for values in self._trials():
-            for sentence in self._faults(values):
-                if self._added(sentence, values) or self._made_conditional(self._blamed(sentence), values):
+            for fault in self._faults(values):
+                if self._added(fault, values) or self._made_conditional(self._blamed(fault), values):
                     return True
         return False
 
-    def _added(self, sentence: str, values: Values) -> bool:
-        key = next((key for key in USUAL if sentence.startswith(f"{key} has no value")), None)
+    def _added(self, fault: Fault, values: Values) -> bool:
+        key = fault.key if fault.kind == "missing" and fault.key in USUAL else None
         group = key.rpartition(".")[0].replace(".", "/") if key else ""
         if key is None or key in self.space or group not in self.space:
             return False
@@ -119,25 +119,27 @@ class Checker:
 
     def _is_blamed(self, key: str, asked: Values) -> bool:
         values = self._filled({name: value for name, value in asked.items() if name in self.space}, {})
-        return any(self._blamed(sentence) == key for sentence in self._faults(values))
+        return any(self._blamed(fault) == key for fault in self._faults(values))
 
-    def _blamed(self, sentence: str) -> str | None:
-        """The key that a fault begins with."""
-        names = [name for name in (*self.space, *self.overrides) if sentence.startswith((f"{name}=", f"{name}:"))]
-        return max(names, key=len, default=None)
+    def _blamed(self, fault: Fault) -> str | None:
+        """The key of the sweep that a fault is about; None where it is about none."""
+        return fault.key if fault.key in self.space or fault.key in self.overrides else None
 
-    def _told(self, key: str | None, sentences: list[str]) -> list[str]:
-        """One sentence for a range, since both ends tell the same; one for each choice, unless no choice will do."""
+    def _of_range(self, key: str | None, faults: list[Fault]) -> list[Fault]:
+        """One fault for a range, since both ends have the same; one for each choice, unless all are faulty."""
         dimension = self.space.get(key or "")
         if dimension is None:
-            return sentences
-        if not _is_categorical(dimension) or len(sentences) >= len(dimension.ends()):
-            sentences = sentences[:1]
+            return faults
+        if not _is_categorical(dimension) or len(faults) >= len(dimension.ends()):
+            faults = faults[:1]
         is_continuous = isinstance(dimension.distribution, FloatDistribution) and dimension.size() is None
         hint = f" Type {key}=int({dimension.written})." if is_continuous and not dimension.zero else ""
-        return [f"{key}={dimension.written}: {one}{hint if 'a whole number' in one else ''}" for one in sentences]
+        return [
+            replace(one, message=f"{key}={dimension.written}: {one}{hint if one.kind == 'type' else ''}")
+            for one in faults
+        ]
 
-    def _faults(self, values: Values) -> tuple[str, ...]:
+    def _faults(self, values: Values) -> tuple[Fault, ...]:
         words = (*texts(self.overrides), *(override(key, value) for key, value in values.items()))
         if words not in self._known:
             try:
@@ -145,7 +147,7 @@ class Checker:
                 self.settings = self.settings or settings
                 self._known[words] = ()
             except UserError as error:
-                self._known[words] = error.messages
+                self._known[words] = error.faults
         return self._known[words]
 
     def _trials(self) -> Iterator[Values]:

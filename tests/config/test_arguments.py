@@ -35,7 +35,7 @@ def test_folders_are_taken_out() -> None:
 def test_values_are_read_by_hydras_grammar_or_taken_raw(word: str, value: object) -> None:
     faults = Faults()
     (typed,) = read([word], Choices.of(), faults)
-    faults.tell()
+    faults.raise_any()
     assert typed.value == value
     assert str(typed) == word
 
@@ -46,7 +46,7 @@ def test_faults_keep_their_order_and_are_told_once() -> None:
         faults.add(sentence, position)
     faults.add("last")
     with pytest.raises(SettingError) as caught:
-        faults.tell()
+        faults.raise_any()
     assert caught.value.messages == ("early", "late", "last")
 
 
@@ -63,7 +63,7 @@ def test_no_word_is_answered_with_anything_but_a_sentence(words: list[str]) -> N
     typed = read(words, Choices.of(), faults)
     assert len(typed) <= len(words)
     with contextlib.suppress(SettingError):
-        faults.tell()
+        faults.raise_any()
 
 
 @settings(max_examples=40, deadline=None)
@@ -71,5 +71,5 @@ def test_no_word_is_answered_with_anything_but_a_sentence(words: list[str]) -> N
 def test_raw_keys_take_any_text(text: str) -> None:
     faults = Faults()
     (typed,) = read([f"data.path={text}"], Choices.of(), faults)
-    faults.tell()
+    faults.raise_any()
     assert typed.value == text

@@ -20,7 +20,7 @@ import yaml
 from sentattn import train
 from sentattn.config import command_line
 from sentattn.config.compose import compose
-from sentattn.config.request import OWN
+from sentattn.config.request import TYPES
 from sentattn.errors import DataError, Interruption, SettingError
 
 ROOT = Path(__file__).parents[2]
@@ -127,23 +127,58 @@ def test_words_without_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "parts"),
+    ("words", "key", "kind", "part"),
     [
-        (["txt=a"], ["there is no setting 'txt'", "'text'", "run, text, format"]),
-        (["format=xml"], ["text or json"]),
-        (["batch_size=0"], ["a whole number, 1 or more"]),
-        (["batch_size=many"], ["a whole number, 1 or more"]),
-        (["text="], ["text= has no value"]),
-        (["text=a", "text=b"], ["text is given twice, as a and as b"]),
-        (["--text"], ["--text is no option", "'text'"]),
-        (["hello"], ["'hello' is no setting"]),
+        (["txt=a"], "txt", "unknown", "Did you mean 'text'?"),
+        (["format=xml"], "format", "range", "text or json"),
+        (["batch_size=0"], "batch_size", "range", "an integer >= 1"),
+        (["batch_size=many"], "batch_size", "type", "an integer >= 1"),
+        (["text="], "text", "missing", ""),
+        (["text=a", "text=b"], "text", "conflict", "as a and as b"),
+        (["--text"], "--text", "unknown", "'text'"),
+        (["hello"], "hello", "unknown", ""),
     ],
 )
-def test_faults_of_raw_arguments(words: list[str], parts: list[str]) -> None:
+def test_faults_of_raw_arguments(words: list[str], key: str, kind: str, part: str) -> None:
     with pytest.raises(SettingError) as caught:
         command_line.raw_arguments(words, KEYS)
-    (sentence,) = caught.value.messages
-    assert [part for part in parts if part not in sentence] == []
+    (fault,) = caught.value.faults
+    assert (fault.key, fault.kind) == (key, kind)
+    assert part in fault.message
+
+
+READ_A_RUN = {"run": "str", "text": "str"}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("run=a text=b", ["run=a", "text=b"]),
+        ("a text=b", ["run=a", "text=b"]),
+        ("run=a --config-dir conf data=x", ["run=a", "--config-dir", "conf", "data=x"]),
+        ("a --config-dir conf", ["run=a", "--config-dir", "conf"]),
+        ("--config-dir conf a", ["--config-dir", "conf", "run=a"]),
+        ("", []),
+    ],
+)
+def test_the_run_may_be_typed_without_its_key(line: str, expected: list[str]) -> None:
+    assert command_line.run_first(line.split(), READ_A_RUN) == expected
+
+
+@pytest.mark.parametrize("line", ["run=a text=This movie is amazing", "a text=This movie is amazing"])
+def test_a_text_without_quotes_is_refused_with_the_quotes(line: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        command_line.run_first(line.split(), READ_A_RUN)
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("text", "unreadable")
+    assert 'text="This movie is amazing"' in fault.message
+
+
+def test_two_runs_are_refused() -> None:
+    for line in ("run=a b", "a b", "run=a b text=c"):
+        with pytest.raises(SettingError) as caught:
+            command_line.run_first(line.split(), READ_A_RUN)
+        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("b", "unknown")]
 
 
 def test_all_faults_of_raw_arguments_at_once() -> None:
@@ -171,9 +206,9 @@ def test_the_examples_in_the_help_of_train_compose() -> None:
     examples = re.findall(r"^  python -m sentattn\.train ?(.*)$", docstring("train"), flags=re.MULTILINE)
     assert len(examples) >= 3
     for example in examples:
-        own, settings = command_line.take(shlex.split(example), list(OWN))
+        own, settings = command_line.take(shlex.split(example), list(TYPES))
         compose(settings)
-        assert set(command_line.raw_arguments(own, OWN)) == {word.partition("=")[0] for word in own}
+        assert set(command_line.raw_arguments(own, TYPES)) == {word.partition("=")[0] for word in own}
 
 
 def test_a_misspelt_setting_is_told_without_torch() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,12 +12,18 @@ from typing import Any
 
 import pytest
 
-from sentattn.config import reference
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices, at, conf_dir, defaults, load
-from sentattn.config.rows import brought, comments, paths, rows_of, top_rows
+from sentattn.config.parameters import TABLE, imported, read
 
 ROOT = Path(__file__).parents[2]
+spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+assert spec is not None
+assert spec.loader is not None
+reference = sys.modules["reference"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(reference)
+brought, comments, paths = reference.brought, reference.comments, reference.paths
+rows_of, top_rows = reference.rows_of, reference.top_rows
 CHOICES = Choices.of()
 ROWS = [row for path in paths(CHOICES) for row in rows_of(path, CHOICES)]
 KEYS = {row.key for row in [*ROWS, *top_rows()]}
@@ -70,7 +77,7 @@ def test_defaults_are_those_of_a_training_without_arguments() -> None:
 def test_what_stands_in_the_document() -> None:
     text = reference.text()
     for line in (
-        r"\| `seeds` \| `1` \| a whole number, 1 or more \| Runs to train",
+        r"\| `seeds` \| `1` \| an integer >= 1 \| Runs to train",
         r"\| `loss\.penalty_form` \| `squared` \| squared, norm or mean \| Norm: the Gluon tutorial's code",
         r"\| `model\.pooling\.p` \| must be given \(prune\) \|",
         r"\| `data\.val_size` \| `0\.1` \(imdb\); `0\.05` \(yelp\) \|",
@@ -99,6 +106,58 @@ def test_comments_behind_the_lines_of_a_yaml_file(tmp_path: Path) -> None:
     assert comments(file) == {"a": "one", "b.c": "two", "b.e": "a node", "b.e.f": "three"}
 
 
-def test_it_needs_no_torch() -> None:
-    program = "import sys; from sentattn.config import reference; reference.text(); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+SOURCE = '''
+class Base:
+    """A base.
+
+    Args:
+        size: Its size,
+            in tokens: all of them.
+        rate: How fast.
+    """
+
+
+class Thing(Base):
+    """A thing.
+
+    Args:
+        rate: How fast it is.
+
+    Attributes:
+        size: Something else.
+    """
+
+
+def make(*, size: int = 7, colour: str = "red") -> Thing:
+    """Returns a thing.
+
+    Args:
+        colour: What it looks like.
+    """
+'''
+
+
+def test_docstrings_of_a_class_and_its_bases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "documented_things.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    thing = {"rate": "How fast it is.", "size": "Its size, in tokens: all of them."}
+    assert reference.meanings("documented_things.Thing") == thing
+    assert reference.meanings("documented_things.make") == thing | {"colour": "What it looks like."}
+    assert reference.meanings("builtins.int") == {}
+
+
+@pytest.mark.parametrize("docstring", ["", "One line.", "One.\n\nReturns:\n    a: b\n"])
+def test_docstrings_without_arguments(docstring: str) -> None:
+    assert reference.documented_arguments(docstring) == {}
+
+
+def test_the_table_of_parameters_is_that_of_the_installed_classes() -> None:
+    written = TABLE.read_text(encoding="utf-8")
+    assert json.loads(written) == json.loads(reference.table()), "the constructors have changed: run `make docs`"
+
+
+def test_types_in_the_table_are_read_as_they_were_written() -> None:
+    for target in json.loads(TABLE.read_text(encoding="utf-8")):
+        known, now = read(target).parameters, imported(target).parameters
+        assert {name: one.type for name, one in known.items()} == {name: one.type for name, one in now.items()}
+        assert [name for name, one in known.items() if one.required] == [n for n, one in now.items() if one.required]

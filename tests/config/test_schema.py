@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import pytest
 import torch
 
-from sentattn.config import signatures
+from sentattn.config import parameters
 from sentattn.config.schema import BETTER, OWNED, STRICTER, TOP, stricter
-from sentattn.config.types import legal
+from sentattn.config.types import Positive, resolve
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -20,17 +22,21 @@ def test_the_figures_that_can_be_the_objective_are_those_that_are_measured(*, or
 
 @pytest.mark.parametrize("optimizer", ["adam.Adam", "adamw.AdamW", "sgd.SGD", "adagrad.Adagrad"])
 def test_learning_rates_are_held_to_a_stricter_rule(optimizer: str) -> None:
-    assert stricter(f"torch.optim.{optimizer}", "lr") == "Positive"
+    assert stricter(f"torch.optim.{optimizer}", "lr") == Positive
     assert stricter(f"torch.optim.{optimizer}", "foreach") is None
 
 
 def test_stricter_and_owned_arguments_exist() -> None:
     trainer = "pytorch_lightning.trainer.trainer.Trainer"
-    arguments = signatures.read(trainer).arguments
+    arguments = parameters.imported(trainer).parameters
     assert set(STRICTER[trainer]) <= set(arguments)
     assert {key.removeprefix("trainer.") for key in OWNED} <= set(arguments)
 
 
 @pytest.mark.parametrize("annotation", [*TOP.values(), *(a for table in STRICTER.values() for a in table.values())])
-def test_every_rule_is_understood(annotation: str) -> None:
-    assert legal(annotation)[0] != "anything"
+def test_every_type_is_understood(annotation: Any) -> None:
+    assert resolve(annotation) is not Any
+
+
+def test_the_metrics_of_the_objective_are_all_there() -> None:
+    assert resolve(TOP["objective.metric"]) == Literal[tuple(f"val/{metric}" for metric in BETTER)]

@@ -1,81 +1,120 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
+from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
+from annotated_types import Ge, Le
+from torch import Tensor
 
-from sentattn.config.types import Count, Fraction, checked, fault, given, legal
+from sentattn.config import types
+from sentattn.config.types import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Seed,
+    Whole,
+    as_typed,
+    checked,
+    fault,
+    mismatch,
+    parse,
+    resolve,
+    spell,
+    words,
+)
 from sentattn.errors import SettingError
 
+ALLOWED: list[tuple[Any, list[object], list[object]]] = [
+    (Count, [1, 7], [0, -1, 1.0, True, "1", None]),
+    (Whole, [0, 7], [-1, 0.5, False]),
+    (Positive, [1, 0.1], [0, -0.1, math.inf, math.nan, True, "1"]),
+    (NonNegative, [0, 0.0, 3.5], [-1e-9, math.inf]),
+    (Fraction, [0, 0.0, 0.999], [1, 1.0, -0.1]),
+    (Seed, [0, 2**32 - 1], [-1, 2**32]),
+    (int, [-3, 0], [0.5, True]),
+    (float, [-3, 0.5], [math.nan, "0.5"]),
+    (bool, [True, False], [0, 1, "true"]),
+    (str, ["", "text", "Latin \udce9"], [3, None, Path("a")]),
+    (Count | None, [1, None], [0, "null"]),
+    (Optional[int], [1, None], [1.5]),  # noqa: UP045
+    (Union[int, str], [1, "a"], [1.5]),  # noqa: UP007
+    (Literal["head", "tail"], ["head"], ["tails", None]),
+    (Literal["auto"] | Count, ["auto", 2], ["two", 0]),
+    (list[Whole], [[], [0, 1], (0,)], [[-1], 0, "0", {1}]),
+    (tuple[Fraction, Fraction], [[0.9, 0.99], (0.9, 0.99)], [[0.9], [0.9, 1.0], 0.9]),
+    (Annotated[int, Ge(2), Le(4)], [2, 4], [1, 5, 2.0]),
+    (Any, ["anything", Path("a")], []),
+]
 
-@pytest.mark.parametrize(
-    ("annotation", "fitting", "unfit"),
-    [
-        ("Count", [1, 7], [0, -1, 1.0, True, "1", None]),
-        ("Whole", [0, 7], [-1, 0.5, False]),
-        ("Positive", [1, 0.1], [0, -0.1, math.inf, math.nan, True, "1"]),
-        ("NonNegative", [0, 0.0, 3.5], [-1e-9, math.inf]),
-        ("Fraction", [0, 0.0, 0.999], [1, 1.0, -0.1]),
-        ("Seed", [0, 2**32 - 1], [-1, 2**32]),
-        ("int", [-3, 0], [0.5, True]),
-        ("float", [-3, 0.5], [math.nan, "0.5"]),
-        ("bool", [True, False], [0, 1, "true"]),
-        ("str", ["", "text"], [3, None]),
-        ("str | Path", ["text", Path("a")], [3]),
-        ("Count | None", [1, None], [0, "null"]),
-        ("Optional[int]", [1, None], [1.5]),
-        ("Union[int, str]", [1, "a"], [1.5]),
-        ("Literal['head', 'tail']", ["head"], ["tails", None]),
-        ("Literal[1, 2]", [1], [True, 1.0, 3]),
-        ("Literal['auto'] | Count", ["auto", 2], ["two", 0]),
-        ("list[Whole]", [[], [0, 1], (0,)], [[-1], 0, "0"]),
-        ("tuple[Fraction, Fraction]", [[0.9, 0.99]], [[0.9], [0.9, 1.0], 0.9]),
-        ("'Count'", [1], [0]),
-        ("typing.Optional[types.Count]", [None, 1], [0]),
-        ("float | Tensor", ["whatever"], []),
-        ("Iterable[int]", ["whatever"], []),
-        ("tuple[int, ...]", ["whatever"], []),
-    ],
-)
-def test_what_an_annotation_allows(annotation: str, fitting: list[object], unfit: list[object]) -> None:
-    _, fits = legal(annotation)
-    assert [value for value in fitting if not fits(value)] == []
-    assert [value for value in unfit if fits(value)] == []
+
+@pytest.mark.parametrize(("kind", "legal", "illegal"), ALLOWED, ids=str)
+def test_what_a_type_allows(kind: Any, legal: list[object], illegal: list[object]) -> None:
+    assert [value for value in legal if mismatch(kind, value)] == []
+    assert [value for value in illegal if not mismatch(kind, value)] == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind, *_ in ALLOWED], ids=str)
+def test_a_type_is_read_as_it_is_spelled(kind: Any) -> None:
+    assert resolve(spell(resolve(kind))) == resolve(kind)
 
 
 @pytest.mark.parametrize(
-    ("annotation", "words"),
+    ("text", "kind"),
     [
-        ("Count", "a whole number, 1 or more"),
-        ("Count | None", "a whole number, 1 or more, or null"),
-        ("int | None", "a whole number or null"),
-        ("Literal['a', 'b', 'c']", "a, b or c"),
-        ("Optional[Literal['a', 'b']]", "a or b or null"),
-        ("list[str]", "a list such as [a,b], each text"),
-        ("float | Tensor", "anything"),
+        ("Count", Count),
+        ("'Count'", Count),
+        ("types.Count | None", Count | None),
+        ("Optional[types.Count]", Count | None),
+        ("Literal['a']", Literal["a"]),
+        ("list[Clip]", list[Literal["head", "tail"]]),
+        ("float | Tensor", Any),
+        ("Iterable[int]", Any),
+        ("tuple[int, ...]", Any),
+        ("only.for.type.checkers", Any),
+        ("not a type", Any),
     ],
 )
-def test_words(annotation: str, words: str) -> None:
-    assert legal(annotation)[0] == words
+def test_annotations_may_be_source_text(text: str, kind: Any) -> None:
+    names = {"types": types, "Optional": Optional, "Count": Count, "Literal": Literal, "Tensor": Tensor}
+    assert resolve(text, names | {"Clip": Literal["head", "tail"]}) == kind
 
 
-def test_fault_names_setting_value_and_rule() -> None:
-    assert fault("model.attention.hops", "Count", 0) == (
-        "model.attention.hops=0 is not legal: it takes a whole number, 1 or more."
-    )
-    assert fault("test", "str", value=True) == "test=true is not legal: it takes text."
-    assert fault("model.attention.hops", "Count", 1) is None
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Count, "an integer >= 1"),
+        (Count | None, "an integer >= 1 or null"),
+        (Fraction, "a number >= 0 and < 1"),
+        (Literal["a", "b", "c"], "a, b or c"),
+        (Optional[Literal["a", "b"]], "a or b or null"),  # noqa: UP045
+        (list[str], "a list such as [a,b], each text"),
+        (float | Tensor, "anything"),
+    ],
+)
+def test_words(kind: Any, expected: str) -> None:
+    assert words(kind) == expected
 
 
-def test_given_is_what_one_types() -> None:
-    assert [given(v) for v in (None, True, 0.5, "a", ["a", None, False])] == [
-        "null",
-        "true",
-        "0.5",
-        "a",
-        "[a,null,false]",
-    ]
+def test_a_fault_names_setting_rule_and_value() -> None:
+    found = fault("model.attention.hops", Count, 0)
+    assert found is not None
+    assert (found.key, found.kind) == ("model.attention.hops", "range")
+    assert found.message == "model.attention.hops must be an integer >= 1, got 0."
+    assert fault("model.attention.hops", Count, 1) is None
+    wrong = fault("test", str, value=True)
+    assert wrong is not None
+    assert (wrong.kind, wrong.message) == ("type", "test must be text, got true.")
+
+
+def test_values_as_one_types_them() -> None:
+    values = (None, True, 0.5, "a", ["a", None, False])
+    assert [as_typed(value) for value in values] == ["null", "true", "0.5", "a", "[a,null,false]"]
+    assert [parse(text) for text in ("null", "true", "0.5", "3", "a")] == [None, True, 0.5, 3, "a"]
 
 
 class Part:
@@ -84,11 +123,36 @@ class Part:
         self.hops = hops
 
 
-def test_checked_refuses_all_faulty_arguments_at_once() -> None:
-    assert Part(hops=3, other="anything").hops == 3
+REAL = """
+from sentattn.config.types import Count, Fraction, checked
+class Part:
+    @checked
+    def __init__(self, hops: Count, *, dropout: Fraction = 0.0, other=None) -> None:
+        self.hops = hops
+"""
+
+
+@pytest.mark.parametrize("postponed", [True, False])
+def test_checked_refuses_all_faulty_arguments_at_once(*, postponed: bool) -> None:
+    names: dict[str, Any] = {"Part": Part}
+    if not postponed:
+        exec(compile(REAL, "real", "exec", dont_inherit=True), names)  # annotations are objects there
+    part = names["Part"]
+    assert part(hops=3, other="anything").hops == 3
     with pytest.raises(SettingError) as caught:
-        Part(hops=0, dropout=1.0)
-    assert caught.value.messages == (
-        "Part: hops=0 is not legal: it takes a whole number, 1 or more.",
-        "Part: dropout=1.0 is not legal: it takes a number from 0 to below 1.",
-    )
+        part(hops=0, dropout="1")
+    assert [(one.key, one.kind) for one in caught.value.faults] == [("hops", "range"), ("dropout", "type")]
+    assert caught.value.messages[0] == "Part: hops must be an integer >= 1, got 0."
+
+
+def test_checked_sees_arguments_by_position_too() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(REAL, "real", "exec", dont_inherit=True), names)
+    assert names["Part"](2).hops == 2
+    with pytest.raises(SettingError):
+        names["Part"](0)
+
+
+def test_help_pays_for_no_pydantic() -> None:
+    program = "import sys; from sentattn import train; train.main(['--help']); assert 'pydantic' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True)

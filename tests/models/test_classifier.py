@@ -24,5 +24,5 @@ def test_init_std_draws_all_weights_behind_the_embedding() -> None:
 
 
 def test_init_std_is_a_positive_number() -> None:
-    with pytest.raises(SettingError, match=r"model\.init_std=0 is not legal: it takes a number above 0 or null"):
+    with pytest.raises(SettingError, match=r"model\.init_std must be a number > 0 or null"):
         compose(["model.init_std=0"])

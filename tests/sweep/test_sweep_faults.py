@@ -27,13 +27,13 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
     ]
     found = faults(*words)
     said = [
-        "model.attention.hops=0 is not legal",
+        "model.attention.hops must be",
         "tag zero",
         "Did you mean 'mean'?",
         "type loss.class_weights=balanced",
         "Did you mean 'trials'?",
         "Did you mean 'tpe'?",
-        "it takes head, tail or both",
+        "data.clip must be head, tail or both",
         "a sweep decides test itself",
         "type interval(1.0,3.0)",
         "Type model.attention.hidden=int(interval(8,64))",
@@ -60,7 +60,7 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("objective.mode=min", "worst"),
         ("budget.trials=3", "type trials=3"),
         ("--trials=3", "type trials=3"),
-        ("trials=0", "a whole number, 1 or more"),
+        ("trials=0", "an integer >= 1"),
         ("study=a/b", "type study=a-b"),
         ("study=.", "type study=my-study"),
         ("sampler=grid", "sampler=grid needs ranges of single values"),

@@ -122,7 +122,7 @@ def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
 def test_a_setting_that_is_refused_is_told_and_not_tried_again(ran: Ran) -> None:
     study = ran.studies["refused"]
     assert study.told[0][0] == "failed"
-    assert study.told[0][2].startswith("model.attention.hops=0 is not legal")
+    assert study.told[0][2].startswith("model.attention.hops must be")
     assert study.retried == []
 
 

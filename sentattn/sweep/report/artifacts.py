@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from sentattn.config.request import read_request
-from sentattn.config.saved import OVERRIDES
+from sentattn.config.request import OVERRIDES, read_request
 from sentattn.errors import RunError
 from sentattn.run import Run, write_atomically
 from sentattn.sweep.records import Record

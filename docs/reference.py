@@ -1,0 +1,407 @@
+"""Writes what `make docs` generates: `docs/settings.md`, the reference of all settings, and `parameters.json`.
+
+The reference is made from `conf/` and the constructors' docstrings; `sentattn/config/parameters.json` says what the
+classes in `conf/` take, so that checking settings imports none of them. A test holds both files up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sentattn.config import parameters, types
+from sentattn.config.groups import QUIRKS, Choices, at, comment, conf_dir, defaults, load
+from sentattn.config.parameters import settable
+from sentattn.config.request import OWN
+from sentattn.config.schema import OWNED, TOP
+from sentattn.config.targets import TARGET, named
+from sentattn.run import write_atomically
+
+SETTINGS = Path(__file__).with_name("settings.md")
+HEADING = ("setting", "default", "type", "meaning")
+INTRODUCTION = """\
+# Settings
+
+Made from `conf/` and the constructors by `make docs`; a test holds it up to date.
+
+A setting is typed as `key=value` after `python -m sentattn.train`, a choice of a group as `group=name`, such as
+`model=mean` or `model/attention=uniform`. What is typed goes before the choices, and `--cfg job` prints all settings of
+a command; `--config-dir FOLDER` finds choices of your own, laid out as in `conf/`. Lists are written `[1,2]`, nothing
+is `null`, and a setting that does not exist, has an illegal value or would have no effect is refused before anything
+is read.
+"""
+ORDER = ("data", "model", "loss", "optimizer", "scheduler", "trainer", "logger", "experiment")
+"""Groups in the order in which a newcomer asks for them; others follow."""
+LIBRARY: dict[str, dict[str, str]] = {
+    "optimizer": {
+        "lr": "Learning rate; of a schedule that rises, its peak.",
+        "weight_decay": "How far a step draws the weights towards 0; `weight_decay_on` says which.",
+        "momentum": "Share of the last step that goes into the next.",
+        "nesterov": "Look ahead along the momentum.",
+        "betas": "How far the means of the gradient and of its square reach back.",
+        "eps": "Added to the denominator.",
+        "fused": "One pass over the parameters for all of a step; changes its speed only.",
+    },
+    "trainer": {
+        "max_epochs": "Epochs to train.",
+        "accelerator": "What to train on; `auto` takes a GPU where there is one.",
+        "devices": "How many devices, or which, such as `[0,2]`.",
+        "num_nodes": "How many machines.",
+        "strategy": "How several devices train one model.",
+        "precision": "Numbers to compute with; `bf16-mixed` keeps the weights in float32.",
+        "accumulate_grad_batches": "Batches whose gradients make one step.",
+        "gradient_clip_val": "What a gradient is clipped at; null does not clip.",
+        "gradient_clip_algorithm": "Whether that is the norm of the whole gradient or the value of each component.",
+        "limit_train_batches": "Batches of an epoch, their number or a share of them; null takes all.",
+        "deterministic": "Refuse what a GPU cannot repeat bit by bit.",
+        "benchmark": "Let cuDNN try its algorithms on each new shape.",
+        "num_sanity_val_steps": "Validation batches tried before the training.",
+        "log_every_n_steps": "Steps between two looks at what is logged by step; our figures are logged by epoch.",
+        "profiler": "`simple` or `advanced` tells at the end where the time went.",
+        "detect_anomaly": "Stop at the operation whose gradient becomes NaN; slow.",
+    },
+}
+"""Meanings by the group whose choices are a library's classes."""
+TYPED = "???"
+ENTRY = re.compile(r"""( *)([\w/]+):(?: +(?:"[^"]*"|'[^']*')|(?:(?! #).)*)(?: +# *(.*))?""")
+"""A line of a YAML file: indentation, key, and the comment behind its value."""
+
+
+@dataclass
+class Row:
+    """One setting: its type and meaning, and its default in each choice that has it."""
+
+    key: str
+    type: str
+    meaning: str
+    defaults: dict[str, str] = field(default_factory=dict)
+
+
+def request_rows() -> list[Row]:
+    """Returns the keys that belong to the command and are no settings."""
+    return [Row(key, types.words(own.type), own.about, {"": _shown(own.default)}) for key, own in OWN.items()]
+
+
+def top_rows() -> list[Row]:
+    """Returns the settings that belong to no constructor."""
+    file = conf_dir() / "train.yaml"
+    comment_of = comments(file)
+    return [
+        Row(
+            key,
+            types.words(kind),
+            _sentence(comment_of.get(key) or comment_of.get(key.rpartition(".")[0], "")),
+            {"": _shown(at(load(file), key))},
+        )
+        for key, kind in TOP.items()
+    ]
+
+
+def paths(choices: Choices) -> list[str]:
+    """The dotted paths of all nodes, groups or not, each behind the one that it is in."""
+    groups = [group.replace("/", ".") for group in choices.groups()]
+    nodes = [*groups, *(path for path in _nodes(load(conf_dir() / "train.yaml"), "") if path not in groups)]
+    place = {name: position for position, name in enumerate(ORDER)}
+    top = list(dict.fromkeys(path.partition(".")[0] for path in nodes))
+    top.sort(key=lambda name: place.get(name, len(place)))
+    return [path for name in top for path in nodes if path.partition(".")[0] == name]
+
+
+def _nodes(settings: Mapping[str, Any], path: str) -> Iterator[str]:
+    for key, value in settings.items():
+        inner = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            if TARGET in value:
+                yield inner
+            yield from _nodes(value, inner)
+
+
+def rows_of(path: str, choices: Choices) -> list[Row]:
+    """The settings of a node: one row for those that mean the same in several choices."""
+    rows: dict[tuple[str, str, str], Row] = {}
+    for name, node in alternatives(path, choices):
+        if TARGET not in node:
+            continue
+        known = parameters.imported(node[TARGET]).parameters
+        documented = meanings(node[TARGET])
+        written = comments(choices.file(path.replace(".", "/"), name) if name else conf_dir() / "train.yaml")
+        ours = node[TARGET].startswith("sentattn.")
+        for key, kind in settable(path, node[TARGET], node).items():
+            if f"{path.replace('.', '/')}/{key}" in choices.groups() or isinstance(node.get(key), Mapping):
+                continue
+            meaning = LIBRARY.get(path, {}).get(key, "")
+            if ours:
+                meaning = _meaning(documented.get(key, ""), written, f"{path}.{key}")
+            elif not meaning and key not in node:
+                continue  # one of many that are the library's own
+            row = rows.setdefault((key, types.words(kind), meaning), Row(f"{path}.{key}", types.words(kind), meaning))
+            row.defaults[name] = _shown(node[key] if key in node else known[key].default)
+    order = list(dict.fromkeys(key for key, _, _ in rows))
+    return [row for key in order for (own, _, _), row in rows.items() if own == key]
+
+
+def _meaning(documented: str, written: Mapping[str, str], path: str) -> str:
+    """What a docstring says, or else the comment in the YAML; a mere reference to the code is for its readers."""
+    if documented and not documented.startswith("See `"):
+        return re.sub(r"\bNone\b", "null", documented)
+    return _sentence(written.get(path) or written.get(path.rpartition(".")[2], ""))
+
+
+def meanings(target: str) -> dict[str, str]:
+    """Returns what docstrings say of the parameters of a class or function.
+
+    A class's own words go before those of its base classes; of a function, those of the class that it returns come
+    after its own.
+    """
+    found = parameters.load(target)
+    returned = inspect.signature(found).return_annotation if not isinstance(found, type) else None
+    if isinstance(returned, str):
+        returned = vars(sys.modules[found.__module__]).get(returned)
+    bases = getattr(found if isinstance(found, type) else returned, "__mro__", ())
+    speakers = [found, *(base for base in bases if base is not found and base is not object)]
+    merged: dict[str, str] = {}
+    for one in reversed(speakers):
+        merged |= documented_arguments(inspect.cleandoc(one.__doc__ or ""))
+    return merged
+
+
+def documented_arguments(docstring: str) -> dict[str, str]:
+    """Returns the entries under `Args:` of a Google-style docstring, each as one line."""
+    found: dict[str, str] = {}
+    name = ""
+    _, _, rest = docstring.partition("Args:\n")
+    for line in rest.splitlines():
+        if line and not line.startswith(" "):
+            break
+        entry = re.fullmatch(r" {4}(\w+): (.*)", line)
+        if entry:
+            name = entry[1]
+            found[name] = entry[2]
+        elif name and line.strip():
+            found[name] += f" {line.strip()}"
+    return found
+
+
+def alternatives(path: str, choices: Choices) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A node as each choice of its group has it, by name; one that is no group, without a name."""
+    group = path.replace(".", "/")
+    base = at(load(conf_dir() / "train.yaml"), path) or {}
+    if group not in choices.groups():
+        yield "", base
+    elif group != "experiment":
+        for name in choices.names(group):
+            yield name, {**base, **_inherited(group, name, choices)}
+
+
+def _inherited(group: str, name: str, choices: Choices) -> Mapping[str, Any]:
+    """A choice's node on top of those that its defaults list names in its own group."""
+    listed = load(choices.file(group, name)).get("defaults", ())
+    below = [entry for entry in listed if isinstance(entry, str) and entry in choices.names(group)]
+    merged: dict[str, Any] = {}
+    for other in below:
+        merged |= _inherited(group, other, choices)
+    return {key: value for key, value in (merged | dict(choices.node(group, name))).items() if key != "defaults"}
+
+
+def brought(group: str, name: str, choices: Choices) -> Iterator[str]:
+    """What a choice sets beside the defaults of its own class: its parts, and settings of others."""
+    whole = load(choices.file(group, name))
+    for part, choice in defaults(whole).items():
+        yield f"{group}/{part}={choice}"
+    own = group.replace("/", ".")
+    is_package = own in whole
+    for key, value in _leaves(whole, ""):
+        parent = key if is_package else f"{own}.{key}"
+        beside = parent.removeprefix(f"{own}.")
+        if key.partition(".")[0] == "defaults" or (parent.startswith(f"{own}.") and "." not in beside):
+            continue
+        yield f"{parent}={_bare(value)}"
+
+
+def _leaves(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        inner = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            yield from _leaves(value, inner)
+        else:
+            yield inner, value
+
+
+def comments(file: Path) -> dict[str, str]:
+    """Returns the comments behind the lines of a YAML file, by dotted key."""
+    found: dict[str, str] = {}
+    above: list[tuple[int, str]] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        entry = ENTRY.fullmatch(line)
+        if entry is None:
+            continue
+        indent, key, text = len(entry[1]), entry[2], entry[3]
+        above = [(depth, name) for depth, name in above if depth < indent]
+        above.append((indent, key))
+        if text:
+            found[".".join(name for _, name in above)] = text.strip()
+    return found
+
+
+def _bare(value: Any) -> str:
+    reference = re.fullmatch(r"\$\{(.*)\}", str(value))
+    return reference[1] if reference else types.as_typed(value)
+
+
+def _shown(value: Any) -> str:
+    if value == TYPED:
+        return "must be given"
+    shown = _bare(value)
+    return f"`{shown}`" if shown else ""
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def text() -> str:
+    """Returns the whole reference, as Markdown."""
+    choices = Choices.of()
+    parts = [INTRODUCTION, _section("What a training command does", _table(request_rows()), level=2)]
+    parts.append(_section("At the top", _table(top_rows()), level=2))
+    for path in paths(choices):
+        parts.append(_group(path, choices) if path.replace(".", "/") in choices.groups() else _node(path, choices))
+    parts.append(_quirks(choices))
+    parts.append(_owned())
+    return "\n".join(parts)
+
+
+def unexplained() -> list[str]:
+    """Returns the settings without a word on what they mean."""
+    choices = Choices.of()
+    rows = [*request_rows(), *top_rows(), *(row for path in paths(choices) for row in rows_of(path, choices))]
+    return [row.key for row in rows if not row.meaning]
+
+
+def _group(path: str, choices: Choices) -> str:
+    """The choices of a group, and the settings of these."""
+    group = path.replace(".", "/")
+    usual = defaults(load(conf_dir() / "train.yaml")).get(group)
+    lines = [f"`{group}=NAME`" + (f", by default `{usual}`." if usual else "."), ""]
+    lines += _choices(group, choices)
+    rows = rows_of(path, choices)
+    if rows:
+        lines += ["", *_table(rows, of=len(choices.names(group)))]
+    lines += _more(path, choices)
+    if group == "experiment":
+        lines += ["", "`experiment=NAME --cfg job` prints the settings that an experiment comes to."]
+    return _section(group, lines, level=2 + group.count("/"))
+
+
+def _choices(group: str, choices: Choices) -> list[str]:
+    """What each choice is, and where it does, what it sets beside itself."""
+    along = {name: ", ".join(f"`{one}`" for one in brought(group, name, choices)) for name in choices.names(group)}
+    columns = ["choice", "what it is"]
+    if group != "experiment" and any(along.values()):
+        columns.append("brings along")
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    for name, others in along.items():
+        cells = [f"`{name}`", _cell(comment(choices.file(group, name))), others]
+        lines.append(f"| {' | '.join(cells[: len(columns)])} |")
+    return lines
+
+
+def _node(path: str, choices: Choices) -> str:
+    return _section(path, _table(rows_of(path, choices)), level=2 + path.count("."))
+
+
+def _more(path: str, choices: Choices) -> list[str]:
+    """The arguments of a library's classes that can be set as well, by name."""
+    lines = []
+    listed = {row.key for row in rows_of(path, choices)}
+    targets = {node[TARGET] for _, node in alternatives(path, choices) if TARGET in node}
+    for target in sorted(target for target in targets if not target.startswith("sentattn.")):
+        names = settable(path, target, {})
+        more = ", ".join(f"`{name}`" for name in names if f"{path}.{name}" not in listed)
+        if more:
+            lines += ["", f"Any other argument of `{target}` as well: {more}."]
+    return lines
+
+
+def _quirks(choices: Choices) -> str:
+    lines = ["`faithful=true` repeats what a source does in its own way, for an experiment or else a variant.", ""]
+    lines += ["| of | what it repeats |", "|---|---|"]
+    files = sorted((choices.folders[0] / QUIRKS).glob("*.yaml"))
+    lines += [f"| `{file.stem}` | {_cell(comment(file))} |" for file in files]
+    return _section("faithful", lines, level=2)
+
+
+def _owned() -> str:
+    lines = ["These arguments of Lightning's are set in the code.", "", "| setting | instead |", "|---|---|"]
+    return _section("What cannot be set", [*lines, *(f"| `{k}` | {_cell(v)} |" for k, v in OWNED.items())], level=2)
+
+
+def _table(rows: list[Row], *, of: int = 1) -> list[str]:
+    lines = [f"| {' | '.join(HEADING)} |", f"|{'---|' * len(HEADING)}"]
+    return lines + [f"| `{r.key}` | {_default(r, of)} | {_cell(r.type)} | {_cell(r.meaning)} |" for r in rows]
+
+
+def _default(row: Row, of: int) -> str:
+    """The default, or those of the choices where they differ or not all have the setting."""
+    values = set(row.defaults.values())
+    if len(row.defaults) == of and len(values) == 1:
+        return values.pop()
+    if all(value == f"`{name}`" for name, value in row.defaults.items()):
+        return "the choice's"
+    named: dict[str, list[str]] = {}
+    for name, value in row.defaults.items():
+        named.setdefault(value, []).append(name)
+    return "; ".join(f"{value} ({', '.join(names)})" for value, names in named.items())
+
+
+def _section(title: str, lines: list[str], *, level: int) -> str:
+    return "\n".join([f"{'#' * level} {title}", "", *lines, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def table() -> str:
+    """Returns what the classes take that `conf/` names, as JSON."""
+    choices = Choices.of()
+    targets = sorted({str(target) for slot in paths(choices) for target in named(slot, choices)})
+    whole = json.dumps({target: _entry(target) for target in targets}, indent=1)
+    return re.sub(r"\n {4,}", " ", re.sub(r"\n {3}([\]}])", r"\1", whole)) + "\n"  # a line for each parameter
+
+
+def _entry(target: str) -> dict[str, Any]:
+    signature, found = parameters.imported(target), parameters.load(target)
+    bases = found.__mro__ if isinstance(found, type) else [found]
+    modules = {base.__module__ for base in bases if base.__module__.startswith("sentattn.")}
+    files = sorted(f"{module.removeprefix('sentattn.').replace('.', '/')}.py" for module in modules)
+    takes = {
+        name: [types.spell(one.type), *([] if one.required else [_plain(one.default)])]
+        for name, one in signature.parameters.items()
+    }
+    return {
+        "takes": takes,
+        "constants": signature.constants,
+        "open": signature.open,
+        "sources": {file: parameters.digest(file) for file in files},
+    }
+
+
+def _plain(default: Any) -> Any:
+    """A default as JSON has it; one that is an object is not shown."""
+    try:
+        return json.loads(json.dumps(default))
+    except TypeError:
+        return None
+
+
+if __name__ == "__main__":
+    parameters.digest.cache_clear()
+    write_atomically(parameters.TABLE, table())
+    write_atomically(SETTINGS, text())

@@ -1,0 +1,180 @@
+"""What a `_target_` takes. For the classes that `conf/` names it is known without importing them.
+
+`parameters.json` is written by `make docs` and held against the constructors by a test. Importing Lightning takes
+seconds, and a misspelt setting is reported before that. Other classes, such as a user's own, are imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sentattn.config import types
+from sentattn.config.groups import at
+from sentattn.config.schema import OWNED, TOP, stricter
+from sentattn.config.targets import TARGET
+from sentattn.errors import Fault, SettingError
+
+TABLE = Path(__file__).with_name("parameters.json")
+CONSTANTS = ("classes", "idle", "learns", "learns_unless")
+"""Attributes of classes that the rules look at."""
+CLOSED = "torch.nn.modules.module"
+"""Its `**kwargs` take nothing."""
+FILLED = "filled"
+"""`**filled` in a signature stands for what the code fills in; no setting is among it."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its type, whether it has no default, and the default."""
+
+    type: Any
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a target takes.
+
+    Attributes:
+        parameters: By name, `self` left out.
+        constants: Those of `CONSTANTS` that a class has.
+        open: Whether it takes arguments by any name.
+    """
+
+    parameters: dict[str, Parameter]
+    constants: dict[str, Any] = field(default_factory=dict)
+    open: bool = False
+
+
+@functools.cache
+def read(target: str) -> Signature:
+    """Returns what a class or function takes.
+
+    Raises:
+        SettingError: If there is none at this dotted path.
+    """
+    entry = _table().get(target)
+    if entry is None or any(digest(file) != known for file, known in entry["sources"].items()):
+        return imported(target)
+    takes: dict[str, list[Any]] = entry["takes"]
+    parameters = {name: Parameter(types.resolve(one[0]), len(one) == 1, *one[1:]) for name, one in takes.items()}
+    return Signature(parameters, entry["constants"], entry["open"])
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.is_file() else {}
+    return table
+
+
+@functools.cache
+def digest(file: str) -> int:
+    """Returns a checksum of the constructors in a file of the package: another one than in the table is newer."""
+    path = TABLE.parents[1] / file
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return zlib.crc32("".join(re.findall(r"def \w+\(.*?\) ->", text, flags=re.DOTALL)).encode())
+
+
+def imported(target: str) -> Signature:
+    """Returns what a class or function takes, by importing it.
+
+    Raises:
+        SettingError: If there is none at this dotted path.
+    """
+    try:
+        found = load(target)
+        takers = constructors(found)
+        inspected = [(taker, inspect.signature(taker).parameters, types.hints(taker)) for taker in takers]
+    except Exception as error:  # a module of the user's own may fail in any way
+        raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be found: {error}.")) from error
+    parameters: dict[str, Parameter] = {}
+    for _, own, hints in reversed(inspected):
+        for name, one in list(own.items())[takers[0] is not found :]:  # without `self`
+            if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+                required = one.default is one.empty
+                parameters[name] = Parameter(hints[name], required, None if required else one.default)
+    constants = {name: getattr(found, name) for name in CONSTANTS if hasattr(found, name)}
+    return Signature(parameters, constants, open=bool(inspected) and _hands_on(inspected[-1][0]))
+
+
+def load(target: str) -> Any:
+    """Imports what is at a dotted path."""
+    module, _, name = target.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def constructors(found: Any) -> list[Callable[..., Any]]:
+    """Returns a class's constructor and those that it hands other arguments on to, or the function itself."""
+    if not isinstance(found, type):
+        return [found]
+    own = [vars(base)["__init__"] for base in found.__mro__[:-1] if "__init__" in vars(base)]
+    last = next((place for place, one in enumerate(own) if not _hands_on(one)), len(own))
+    return own[: last + 1]
+
+
+def _hands_on(function: Callable[..., Any]) -> bool:
+    last = list(inspect.signature(function).parameters.values())[-1:]
+    closed = inspect.unwrap(function).__module__ == CLOSED
+    return bool(last) and last[0].kind is last[0].VAR_KEYWORD and last[0].name != FILLED and not closed
+
+
+def settable(path: str, target: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters that are settings, with their types: those with a default or a line in the YAML.
+
+    Raises:
+        SettingError: If there is no such target.
+    """
+    return {
+        name: stricter(target, name) or one.type
+        for name, one in read(target).parameters.items()
+        if (not one.required or name in declared) and f"{path}.{name}" not in OWNED
+    }
+
+
+def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yields the dotted paths of all settings."""
+    for key, value in settings.items():
+        inner = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping) and TARGET in value:
+            try:
+                parameters = read(value[TARGET]).parameters
+            except SettingError:
+                parameters = {}
+            absent = [name for name, one in parameters.items() if name not in value and not one.required]
+            yield from (f"{inner}.{name}" for name in absent if f"{inner}.{name}" not in OWNED)
+            yield from leaves(value, inner)
+        elif path and key != TARGET:
+            yield inner
+
+
+def type_of(settings: Mapping[str, Any], path: str) -> Any:
+    """Returns the type of the setting at a dotted path, or None where nothing is known of it."""
+    if path in TOP:
+        return TOP[path]
+    parent, _, key = path.rpartition(".")
+    node = at(settings, parent) if parent else None
+    if not isinstance(node, Mapping) or TARGET not in node:
+        return None
+    try:
+        parameter = read(node[TARGET]).parameters.get(key)
+    except SettingError:
+        return None
+    return (stricter(node[TARGET], key) or parameter.type) if parameter else None
+
+
+def constants(node: Any) -> Mapping[str, Any]:
+    """Returns the constants of a node's class; none where it has no class that can be found."""
+    try:
+        return read(node[TARGET]).constants
+    except (SettingError, KeyError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,257 @@
+"""Each fault of what is typed: its key, its kind, and a message that says what to type."""
+
+from __future__ import annotations
+
+import pytest
+from config_faults import faults
+
+FAULTS: dict[str, tuple[str, str, list[str]]] = {
+    "modle=structured": ("modle", "unknown", ["no group 'modle'", "'model'"]),
+    "model=structurd": ("model", "unknown", ["no choice 'structurd'", "Did you mean 'structured'?", "lstm_mean, mean"]),
+    "model.attention.hop=3": (
+        "model.attention.hop",
+        "unknown",
+        ["structured has no 'hop'", "'model.attention.hops'", "hops, hidden, bias"],
+    ),
+    "model.attention.hops=many": ("model.attention.hops", "type", []),
+    "model.attention.hops=0": ("model.attention.hops", "range", []),
+    "model.attention.hops=3.0": ("model.attention.hops", "type", []),
+    "model=mean model.attention.hops=4": (
+        "model.attention.hops",
+        "unknown",
+        ["uniform has no 'hops'; model/attention=structured has it"],
+    ),
+    "model/atention=uniform": ("model/atention", "unknown", ["no group 'model/atention'", "'model/attention'"]),
+    "model.attention=uniform": ("model.attention", "unknown", ["type model/attention=uniform"]),
+    "model/attention.hops=3": ("model/attention.hops", "unreadable", ["type model.attention.hops=3"]),
+    "modle.attention.hops=3": ("modle", "unknown", ["no setting 'modle'", "'model.attention.hops'"]),
+    "model.attention.dim=3": ("model.attention.dim", "unsupported", ["model.attention.dim is filled in"]),
+    "model.embedding.num_embeddings=9": ("model.embedding.num_embeddings", "unsupported", ["filled in"]),
+    "model.attention._target_=a.B": (
+        "model.attention._target_",
+        "unsupported",
+        ["not set by hand", "model/attention=NAME"],
+    ),
+    "model.head=3": ("model.head", "type", ["model.head.width"]),
+    "model.head.widht=3": ("model.head.widht", "unknown", ["model.head has no 'widht'", "'model.head.width'"]),
+    "model@other=mean": ("model@other", "unsupported", ["leave out @other"]),
+    "hops=4": ("hops", "unknown", ["no setting 'hops'", "'model.attention.hops'"]),
+    "max_epoch=4": ("max_epoch", "unknown", ["no setting 'max_epoch'", "'trainer.max_epochs'"]),
+    "data=imbd": ("data", "unknown", ["no choice 'imbd'", "Did you mean 'imdb'?"]),
+    "data.path=": ("data.path", "unknown", ["data=demo has no 'path'; data=imdb and data=yelp have it"]),
+    "data=imdb data.path=": ("data.path", "missing", ["data.path= has no value"]),
+    "data.limit=0": ("data.limit", "range", []),
+    "data.clip=middle": ("data.clip", "range", ["head, tail or both"]),
+    "trainer.max_epoch=1": ("trainer.max_epoch", "unknown", ["no 'max_epoch'", "'trainer.max_epochs'"]),
+    "trainer.max_epochs=ten": ("trainer.max_epochs", "type", []),
+    "trainer.precision=16": ("trainer.precision", "range", ["32-true"]),
+    "trainer.logger=mine": ("trainer.logger", "unsupported", ["sentattn sets trainer.logger itself", "logger=none"]),
+    "trainer.default_root_dir=x": ("trainer.default_root_dir", "unsupported", ["output_dir=FOLDER"]),
+    "optimizer.lr=-1": ("optimizer.lr", "range", []),
+    "optimizer.lr=nan": ("optimizer.lr", "range", []),
+    "optimizer={lr:1}": ("optimizer", "unknown", ["optimizer has no choice"]),
+    "scheduler=onecycle": ("scheduler", "unknown", ["'one_cycle'", "constant, cosine, one_cycle, step"]),
+    "scheduler=cosine scheduler.gamma=2": ("scheduler.gamma", "unknown", ["scheduler=step has it"]),
+    "logger=none logger.mode=offline": ("logger.mode", "unknown", ["logger=wandb has it"]),
+    "logger=null": ("logger", "unknown", ["none, tensorboard, wandb"]),
+    "experiment=lin": ("experiment", "unknown", ["no choice 'lin'"]),
+    "model=": ("model", "missing", ["has no value", "lstm_mean, mean"]),
+    "loss.penalty=0.3 model=mean": (
+        "loss.penalty",
+        "no_effect",
+        ["model/attention=uniform has no weights to learn", "choose model/attention="],
+    ),
+    "loss.penalty=1 model/attention=max": (
+        "loss.penalty",
+        "no_effect",
+        ["model/attention=max has no weights to learn", "or structured"],
+    ),
+    "loss.penalty=1 model=lstm": ("loss.penalty", "no_effect", ["model/attention=last has no weights to learn"]),
+    "loss.penalty=1 model=relation_plain": (
+        "loss.penalty",
+        "no_effect",
+        ["model/attention=relation with model.attention.score=none has no weights"],
+    ),
+    "loss.class_weights=[1,2,3]": (
+        "loss.class_weights",
+        "conflict",
+        ["does not fit the 2 classes of data=demo: type one number for each", "=[1,2]."],
+    ),
+    "loss.class_weights=[1,2,3] data=imdb": (
+        "loss.class_weights",
+        "conflict",
+        ["does not fit the 2 classes of data=imdb"],
+    ),
+    "loss.class_weights=[]": ("loss.class_weights", "conflict", ["does not fit the 2 classes of data=demo"]),
+    "loss.class_weights=[1,0]": ("loss.class_weights", "range", []),
+    "loss.class_weights=balance": ("loss.class_weights", "range", ["none or balanced"]),
+    "loss.class_weight_power=0.5": (
+        "loss.class_weight_power",
+        "no_effect",
+        ["nothing with loss.class_weights=none", "type loss.class_weights=balanced"],
+    ),
+    "loss.class_weights=[1,2] loss.class_weight_power=1": (
+        "loss.class_weight_power",
+        "no_effect",
+        ["does nothing with loss.class_weights=[1,2]"],
+    ),
+    "loss.class_weight_reduction=mean": (
+        "loss.class_weight_reduction",
+        "no_effect",
+        ["nothing with loss.class_weights=none", "type loss.class_weights=balanced"],
+    ),
+    "loss.class_counts=3": ("loss.class_counts", "unsupported", ["loss.class_counts is filled in"]),
+    "data.max_length=400 model.embedding.positions=200": (
+        "model.embedding.positions",
+        "conflict",
+        [
+            "model.embedding.positions=200 is too few for texts of data.max_length=400 tokens",
+            "type model.embedding.positions=400 or data.max_length=200",
+        ],
+    ),
+    "model=feedforward model.attention.position_bias=599": (
+        "model.attention.position_bias",
+        "conflict",
+        ["too few", "type model.attention.position_bias=600"],
+    ),
+    "data.max_length=null model.embedding.positions=200": (
+        "model.embedding.positions",
+        "conflict",
+        [
+            "too few for texts of any length (data.max_length=null)",
+            "type data.max_length=200, or model.embedding.positions=null",
+        ],
+    ),
+    "data.max_length=null model=transformer": (
+        "model.embedding.positions",
+        "conflict",
+        [
+            "data.max_length=null leaves no length for model.embedding.positions",
+            "type data.max_length=600, or model.embedding.positions=null",
+        ],
+    ),
+    "model.pooling.p=8": (
+        "model.pooling.p",
+        "unknown",
+        ["model/pooling=flatten has no 'p'; model/pooling=prune has it"],
+    ),
+    "loss.penalty=choice(0,1)": ("loss.penalty", "type", ["one value", "several trainings"]),
+    "seed=1,2": ("seed", "type", ["one value", "several trainings"]),
+    "seed=range(1,3)": ("seed", "type", ["one value"]),
+    "tags=a,b": ("tags", "type", ["tags=[a,b]"]),
+    "tags=a": ("tags", "type", ["a list such as [a,b]"]),
+    "seed=": ("seed", "missing", ["has no value"]),
+    "seed=-1": ("seed", "range", []),
+    "seed.x=1": ("seed.x", "unknown", ["seed is one value"]),
+    "seed=1 seed=2": ("seed", "conflict", ["given twice, as 1 and as 2"]),
+    "test=yes": ("test", "type", ["true or false"]),
+    "ema_decay=1": ("ema_decay", "range", []),
+    "objective=3": ("objective", "type", ["objective.metric, objective.mode"]),
+    "objective.metirc=x": ("objective.metirc", "unknown", ["'objective.metric'"]),
+    "objective.metric=test/accuracy": ("objective.metric", "range", ["val/accuracy"]),
+    "objective.metric=val/log_loss": ("objective.mode", "conflict", ["objective.mode=max would keep the worst epoch"]),
+    "resume=x": ("resume", "unknown", ["no setting 'resume'"]),
+    "+foo=1": ("foo", "unknown", ["no setting 'foo'"]),
+    "+trainer.profiler=simple": ("trainer.profiler", "unknown", ["type trainer.profiler=simple"]),
+    "trainer.check_val_every_n_epoch=2": (
+        "trainer.check_val_every_n_epoch",
+        "unsupported",
+        ["each epoch is validated"],
+    ),
+    "trainer.limit_val_batches=3": ("trainer.limit_val_batches", "unsupported", ["data.limit=ROWS"]),
+    "trainer.max_time=00:01:00:00": ("trainer.max_time", "unsupported", ["trainer.max_epochs=EPOCHS"]),
+    "trainer.devices=0": ("trainer.devices", "range", []),
+    "trainer.strategy=fsdp": ("trainer.strategy", "range", []),
+    "trainer.use_distributed_sampler=true": ("trainer.use_distributed_sampler", "unsupported", []),
+    "trainer.fast_dev_run=true": ("trainer.fast_dev_run", "unsupported", ["data.limit=200 trainer.max_epochs=1"]),
+    "++seed=1": ("seed", "unknown", ["type seed=1"]),
+    "~loss": ("loss", "unsupported", ["loss=NAME"]),
+    "structured": ("structured", "unknown", ["Did you mean model=structured?"]),
+    "model": ("model", "missing", ["type model=NAME", "lstm_mean, mean"]),
+    "model.attention.hops": ("model.attention.hops", "missing", ["type model.attention.hops=VALUE"]),
+    "--modle": ("modle", "unknown", ["no option", "'model'"]),
+    "--model=mean": ("model", "unknown", ["without dashes", "type model=mean"]),
+    "--hlep": ("hlep", "unknown", ["'--help'"]),
+    "=3": ("", "unreadable", ["no name before the ="]),
+    "1a=3": ("1a", "unreadable", ["'1a' cannot be the name"]),
+    "seed=(1": ("seed", "unreadable", ["the ( in it has no partner"]),
+    "tags=[a,b": ("tags", "unreadable", ["the [ in it has no partner"]),
+    "tags=a]": ("tags", "unreadable", ["the ] in it has no partner"]),
+    'group="x': ("group", "unreadable", ['the " in it has no partner']),
+    "group=It's": ("group", "unreadable", ["the ' in it has no partner"]),
+    "group=Köln": ("group", "unreadable", ["'group=\"Köln\"'"]),
+    "loss.penalty=${seed}": ("loss.penalty", "unsupported", ["its value itself"]),
+    "hydra.run.dir=x": ("hydra", "unknown", ["no setting 'hydra'"]),
+    "--config-dir nowhere": ("--config-dir", "not_found", ["no such folder"]),
+    "--config-dir": ("--config-dir", "missing", ["needs a folder"]),
+}
+"""What is typed: the key, the kind, and what the message says of what to type instead."""
+
+
+@pytest.mark.parametrize("line", FAULTS)
+def test_each_fault_has_a_key_and_a_kind_and_says_what_to_type(line: str) -> None:
+    [fault] = faults(line.split())
+    key, kind, parts = FAULTS[line]
+    assert (fault.key, fault.kind) == (key, kind)
+    assert [part for part in parts if part not in fault.message] == []
+    assert fault.message.endswith((".", "?"))
+    assert "\n" not in fault.message
+    assert "+" not in fault.message.replace(line, "")
+
+
+def test_values_are_refused_in_these_words() -> None:
+    [fault] = faults(["model.attention.hops=0"])
+    assert fault.message == "model.attention.hops must be an integer >= 1, got 0."
+    [fault] = faults(["ema_decay=1"])
+    assert fault.message == "ema_decay must be a number >= 0 and < 1 or null, got 1."
+    [fault] = faults(["trainer.strategy=fsdp"])
+    assert fault.message == "trainer.strategy must be auto or ddp, got fsdp."
+
+
+def test_all_faults_are_reported_at_once_in_the_order_typed() -> None:
+    typed = ["data=imbd", "model.attention.hop=3", "model=structurd", "seed=x", "nonsense", "seed=x", "loss.penalty=-1"]
+    assert [(fault.key, fault.kind) for fault in faults(typed)] == [
+        ("data", "unknown"),
+        ("model.attention.hop", "unknown"),
+        ("model", "unknown"),
+        ("seed", "type"),
+        ("nonsense", "unknown"),
+        ("loss.penalty", "range"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "model/pooling=prune model/attention=uniform model.attention.hops=3 loss.penalty=1 "
+            "loss.class_weights=[1,2,3] data.max_length=400 model.embedding.positions=200",
+            [
+                ("model.pooling.p", "missing"),
+                ("model.pooling.q", "missing"),
+                ("model.attention.hops", "unknown"),
+                ("loss.penalty", "no_effect"),
+                ("loss.class_weights", "conflict"),
+                ("model.embedding.positions", "conflict"),
+            ],
+        ),
+        (
+            "model=lstm_max model.pooling.p=8 loss.penalty=1 loss.class_weight_power=0.5 data.max_length=null "
+            "model.embedding.positions=200 faithful=true objective.metric=val/log_loss",
+            [
+                ("model.pooling.p", "unknown"),
+                ("loss.penalty", "no_effect"),
+                ("loss.class_weight_power", "no_effect"),
+                ("model.embedding.positions", "conflict"),
+                ("faithful", "no_effect"),
+                ("objective.mode", "conflict"),
+            ],
+        ),
+    ],
+)
+def test_faults_of_every_kind_are_reported_together(line: str, expected: list[tuple[str, str]]) -> None:
+    assert [(fault.key, fault.kind) for fault in faults(line.split())] == expected
+
+
+def test_settings_of_an_unknown_choice_are_not_guessed_at() -> None:
+    assert len(faults(["data=zzz", "data.stars=3"])) == 1

@@ -1,0 +1,147 @@
+"""What a `_target_` takes, from the table and from constructors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from sentattn.config import parameters
+from sentattn.config.parameters import Parameter, imported, read
+from sentattn.config.types import Count
+from sentattn.errors import SettingError
+
+BASE = """
+import abc
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from sentattn.config.types import Count
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Clip: TypeAlias = Literal["head", "tail"]
+
+class Base(abc.ABC):
+    learns: ClassVar[bool] = True
+    def __init__(self, *, size: Count = 3, clip: Clip | None = None, weight: "Tensor | None" = None) -> None: ...
+"""
+PARTS = """
+from __future__ import annotations
+from torch import nn
+from sentattn.config.types import Count, checked
+from ..base import Base, Clip as Cut
+
+class Plain(Base):
+    learns = False
+
+class More(Base):
+    @checked
+    def __init__(self, dim: Count, *, cut: Cut, size: float = 0.5, **others) -> None: ...
+
+class Module(nn.Module):
+    def __init__(self, *, size: Count = 3, **others) -> None: ...
+
+class Open:
+    def __init__(self, **anything) -> None: ...
+
+class Nothing:
+    '''Takes nothing.'''
+
+def function(a, *, project: str = "x", **filled) -> None: ...
+
+def anything(**keywords) -> None: ...
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("packages")
+    root = folder / "readable"
+    (root / "parts").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (root / "base.py").write_text(BASE)
+    (root / "parts" / "__init__.py").write_text(PARTS)
+    (folder / "broken.py").write_text("raise RuntimeError('broken')\n")
+    sys.path.append(str(folder))
+    return "readable"
+
+
+def test_a_class_that_inherits_its_constructor(package: str) -> None:
+    signature = read(f"{package}.parts.Plain")
+    assert signature.parameters == {
+        "size": Parameter(Count, default=3),
+        "clip": Parameter(Literal["head", "tail"] | None),
+        "weight": Parameter(Any),
+    }
+    assert not signature.open
+
+
+def test_constants_are_inherited_and_replaced(package: str) -> None:
+    assert read(f"{package}.parts.Plain").constants == {"learns": False}
+    assert read(f"{package}.parts.More").constants["learns"] is True
+
+
+def test_keywords_are_passed_on_to_the_base(package: str) -> None:
+    signature = read(f"{package}.parts.More")
+    assert signature.parameters["dim"] == Parameter(Count, required=True)
+    assert signature.parameters["cut"] == Parameter(Literal["head", "tail"], required=True)
+    assert signature.parameters["size"] == Parameter(float, default=0.5)
+    assert "clip" in signature.parameters
+    assert not signature.open
+
+
+def test_functions_and_open_signatures(package: str) -> None:
+    assert read(f"{package}.parts.function").parameters == {
+        "a": Parameter(Any, required=True),
+        "project": Parameter(str, default="x"),
+    }
+    assert not read(f"{package}.parts.function").open
+    assert read(f"{package}.parts.anything").open
+    assert read(f"{package}.parts.Open").open
+    assert read(f"{package}.parts.Nothing").parameters == {}
+    assert not read(f"{package}.parts.Nothing").open
+
+
+def test_a_module_of_torch_takes_no_more_than_it_names(package: str) -> None:
+    assert set(read(f"{package}.parts.Module").parameters) == {"size"}
+    assert not read(f"{package}.parts.Module").open
+
+
+@pytest.mark.parametrize(
+    "target", ["nowhere.Thing", "readable.parts.Unseen", "broken.Two", "Bare", "sentattn.config.types.Nothing"]
+)
+def test_a_target_that_cannot_be_found_is_named(package: str, target: str) -> None:
+    with pytest.raises(SettingError, match=target) as caught:
+        read(target)
+    assert caught.value.faults[0].kind == "not_found"
+
+
+def test_classes_that_conf_names_are_known_without_being_imported() -> None:
+    program = """
+import sys
+from sentattn.config.parameters import read
+adam = read("torch.optim.adam.Adam").parameters
+assert adam["params"].required and not adam["lr"].required
+trainer = read("pytorch_lightning.trainer.trainer.Trainer")
+assert trainer.parameters["max_epochs"].type == int | None
+assert not trainer.open
+assert read("sentattn.models.attention.uniform.Uniform").constants["learns"] is False
+assert read("sentattn.models.attention.structured.Structured").constants["learns"] is True
+found = {"torch", "pytorch_lightning", "numpy", "sentattn.models"} & set(sys.modules)
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_a_constructor_that_changed_since_the_table_was_written_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = "sentattn.models.attention.structured.Structured"
+    stale = {"takes": {"old": ["int", 3]}, "constants": {}, "open": False, "sources": {}}
+    monkeypatch.setattr(parameters, "_table", lambda: {target: stale})
+    parameters.read.cache_clear()
+    assert set(read(target).parameters) == {"old"}
+    stale["sources"] = {"models/attention/structured.py": 1}
+    parameters.read.cache_clear()
+    assert read(target) == imported(target)
+    parameters.read.cache_clear()
