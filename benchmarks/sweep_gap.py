@@ -35,11 +35,11 @@ BUILT = "The tokenized corpus is kept"
 READ, BYTES = re.compile(r"rchar: (\d+)"), "read.txt"
 
 
-def preload() -> None:
-    """Imports what any trial needs."""
+def preload(studies: Any) -> None:
+    """Imports and prepares as for any sweep."""
     from sentattn.sweep import trial
 
-    trial.preload()
+    trial.preload(studies)
 
 
 def prepare(studies: Any) -> None:

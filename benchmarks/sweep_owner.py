@@ -28,7 +28,7 @@ SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=rang
 SAMPLING = ("infer_relative_search_space", "sample_relative", "sample_independent", "before_trial", "after_trial")
 
 
-def preload() -> None:
+def preload(studies: Any) -> None:
     """Imports nothing."""
 
 

@@ -40,17 +40,23 @@ from sentattn.training.fit import train
 DEVICES = "trainer.devices"
 RELAY = "SENTATTN_TRIAL"
 """Names the variable with the address and the key at which rank 0 finds its trial."""
-WARM_UP = ("model=structured", "data=demo")
 
 
-def preload() -> None:
-    """Imports and fills caches, once, for all trials that are forked afterwards."""
+def preload(studies: Sequence[Sequence[str]]) -> None:
+    """Imports and fills caches, once, for all trials that are forked afterwards.
+
+    Args:
+        studies: As `prepare` takes them, which raises what is ignored here.
+    """
     import pyarrow.parquet  # noqa: F401  # written at the end of each trial
 
     quiet_libraries()
     torch.set_num_threads(1)  # a process that forks must not have a pool of threads
-    settings = read_request(WARM_UP).settings  # Hydra's grammar is slow the first time
-    build.build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
+    for arguments in studies:
+        with contextlib.suppress(UserError):
+            settings = read_request(arguments).settings  # Hydra's grammar is slow the first time
+            build.build_data(settings).prepare(Progress())
+            build.build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
 
 
 def prepare(studies: Sequence[Sequence[str]]) -> None:

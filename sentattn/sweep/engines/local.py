@@ -55,7 +55,7 @@ class LocalEngine:
     """Runs trials in processes forked from a warm server.
 
     Args:
-        module: The module that trials run, by its name: it has `preload()`, `prepare(studies)` and
+        module: The module that trials run, by its name: it has `preload(studies)`, `prepare(studies)` and
             `run(task, connection)`.
         studies: For each study the arguments that all its trials share: what `prepare` prepares.
         log: File for the output of the server and of the preparation.
@@ -153,7 +153,7 @@ class LocalEngine:
         Starting the first process waits until the server has imported everything. A thread does so, so that signals
         and the screen do not wait.
         """
-        settings = PoolSettings(os.getpid(), self._module, str(self._log))
+        settings = PoolSettings(os.getpid(), self._module, self._studies, str(self._log))
         forkserver.set_forkserver_preload([PRELOAD])
         with server_environment(settings), without_main_module():
             forkserver.ensure_running()

@@ -24,7 +24,7 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 end_with_parent(_settings.scheduler)
 redirect_output(_settings.log)
 try:
-    importlib.import_module(_settings.module).preload()
+    importlib.import_module(_settings.module).preload(_settings.studies)
 except Exception as reason:
     traceback.print_exc()
     error = f"{type(reason).__name__}: {reason}"

@@ -9,7 +9,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType
@@ -30,12 +30,14 @@ class PoolSettings:
 
     Attributes:
         scheduler: Process ID of the scheduler.
-        module: The module that trials run: it has `preload()`, `prepare(studies)` and `run(task, connection)`.
+        module: The module that trials run: it has `preload(studies)`, `prepare(studies)` and `run(task, connection)`.
+        studies: For each study the arguments that all its trials share.
         log: File for the output of the server.
     """
 
     scheduler: int
     module: str
+    studies: Sequence[Sequence[str]]
     log: str
 
     def environment(self) -> dict[str, str]:

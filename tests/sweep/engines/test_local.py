@@ -58,7 +58,7 @@ def test_a_trial_ends_when_its_scheduler_has_ended() -> None:
 
 
 def test_the_environment_of_the_server_is_not_that_of_the_scheduler(tmp_path: Path) -> None:
-    settings = PoolSettings(os.getpid(), "fake_trial", str(tmp_path / "log"))
+    settings = PoolSettings(os.getpid(), "fake_trial", [["x=1"]], str(tmp_path / "log"))
     before = dict(os.environ)
     with server_environment(settings), without_main_module():
         assert PoolSettings.from_environment() == settings
@@ -85,7 +85,7 @@ RUN = """
 
 
 def test_a_failed_preload_is_reported_with_its_reason(tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("def preload():\n    import missing_library\n")
+    (tmp_path / "broken.py").write_text("def preload(studies):\n    import missing_library\n")
     done = python(RUN, tmp_path, str(tmp_path), "broken")
     assert done.stdout.startswith("engine failed No trial can be started")
     assert "missing_library" in done.stdout
@@ -94,7 +94,7 @@ def test_a_failed_preload_is_reported_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_a_server_that_dies_while_it_imports_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "dying.py").write_text("import os\n\ndef preload():\n    print('no room')\n    os._exit(3)\n")
+    (tmp_path / "dying.py").write_text("import os\n\ndef preload(studies):\n    print('no room')\n    os._exit(3)\n")
     done = python(RUN, tmp_path, str(tmp_path), "dying")
     assert done.stdout.startswith("engine failed No trial can be started")
     assert "no room" in done.stdout
