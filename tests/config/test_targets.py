@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from sentattn import evaluate, predict, run
@@ -20,6 +22,7 @@ from sentattn.config.parameters import load
 from sentattn.config.request import read_request
 from sentattn.errors import RunError, SettingError, UserError
 from sentattn.export import __main__ as export
+from sentattn.sweep.config import read_plan
 
 HARMFUL = ["subprocess.getoutput", "os.system", "builtins.exec", "harmful.Attention", "torch.hub.load"]
 PLACES = [
@@ -181,6 +184,40 @@ def test_a_file_of_yaml_constructs_no_objects(tmp_path: Path, loaded: Path, mark
     for attribute in ("settings", "classifier"):
         with pytest.raises(RunError):
             getattr(run.load(loaded), attribute)
+
+
+@pytest.mark.parametrize("word", ["--config-dir=FOLDER", "trust=true", "model.attention._target_=harmful.Attention"])
+def test_a_sweep_file_runs_nothing(word: str, tmp_path: Path, marker: Path) -> None:
+    folder = tmp_path / "conf" / "model" / "attention"
+    folder.mkdir(parents=True)
+    write(folder / "evil.yaml", {"_target_": "harmful.Attention"})
+    words = [word.replace("FOLDER", str(tmp_path / "conf")), "model/attention=evil"]
+    file = write(tmp_path / "sweep.yaml", {"overrides": words, "space": {"seed": "range(0,3)"}})
+    with pytest.raises(SettingError):
+        read_plan([f"sweep={file}"])
+
+
+class Harmful:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.marker}",)
+
+
+def test_pickles_in_place_of_the_files_of_a_run_are_not_run(loaded: Path, marker: Path) -> None:
+    from sentattn.training.checkpoint import read_checkpoint
+
+    checkpoint = loaded / "checkpoints" / "last.ckpt"
+    checkpoint.parent.mkdir(exist_ok=True)
+    for file in (checkpoint, *sorted((loaded / "model").iterdir())):
+        torch.save({"state_dict": Harmful(marker)}, file)
+    with pytest.raises(RunError):
+        read_checkpoint(checkpoint)
+    with pytest.raises(RunError):
+        run.load(loaded).predict(["Good."])
 
 
 OWN = """

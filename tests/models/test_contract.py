@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +24,22 @@ from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.classifier import TextClassifier
 
 DIM, WORDS = 6, 30
-ATTENTIONS = sorted((conf_dir() / "model" / "attention").glob("*.yaml"))
+
+
+def readme_attention() -> Path:
+    """Writes the attention that the README adds, and returns its YAML file: it has to pass too."""
+    folder = Path(tempfile.mkdtemp(prefix="sentattn-readme-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL) if "class Query" in block]
+    [node] = [block for block in re.findall(r"```yaml\n(.*?)```", readme, flags=re.DOTALL) if "_target_" in block]
+    (folder / "readme_query.py").write_text(code)
+    (folder / "readme_query.yaml").write_text(node.replace("sentattn.models.attention.query", "readme_query"))
+    sys.path.append(str(folder))
+    return folder / "readme_query.yaml"
+
+
+ATTENTIONS = [*sorted((conf_dir() / "model" / "attention").glob("*.yaml")), readme_attention()]
 PRESETS = sorted((conf_dir() / "model").glob("*.yaml"))
 
 
