@@ -1,4 +1,6 @@
-"""Our BiLSTM against a packed `nn.LSTM` with the same weights: forward and backward, interleaved rounds.
+"""Times forward and backward passes of our BiLSTM and of a packed `nn.LSTM` with the same weights.
+
+Rounds are interleaved.
 
 usage: python benchmarks/bilstm.py [rounds]
 """
@@ -20,7 +22,7 @@ BATCH, LENGTH, DIM, HIDDEN = 64, 256, 100, 100
 
 
 def main(rounds: int = 15) -> None:
-    """Prints the medians and the ratio of each round."""
+    """Prints the median time of each model, their ratio, and the range of the ratio over the rounds."""
     torch.manual_seed(0)
     lengths = torch.randint(LENGTH * 9 // 10, LENGTH + 1, (BATCH,))
     lengths[0] = LENGTH
@@ -32,10 +34,10 @@ def main(rounds: int = 15) -> None:
         output, _ = packed(pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False))
         return pad_packed_sequence(output, batch_first=True)[0]
 
-    contenders: dict[str, Callable[[], Tensor]] = {"packed": packed_forward, "ours": lambda: ours(states, mask_BL)}
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    models: dict[str, Callable[[], Tensor]] = {"packed": packed_forward, "ours": lambda: ours(states, mask_BL)}
+    seconds: dict[str, list[float]] = {name: [] for name in models}
     for turn in range(rounds + 3):
-        for name, forward in contenders.items():
+        for name, forward in models.items():
             started = time.perf_counter()
             forward().square().mean().backward()
             if turn >= 3:

@@ -1,8 +1,8 @@
-"""Seconds and peak memory of reading, tokenizing and storing Yelp's reviews, each file in a fresh process.
+"""Measures seconds and peak memory of reading, tokenizing and storing Yelp's reviews, each file in a fresh process.
 
-A file of JSON lines can be read in several copies one behind the other, to see whether both grow with the rows. The
-peak is the resident memory of the whole process, files mapped into memory included; the imports are told apart.
-Processor seconds, of all threads together, are those to look at when other processes are busy.
+A file of JSON lines can be read as several concatenated copies, to see whether both grow with the rows. The peak is the
+resident memory of the whole process, with files mapped into memory; the memory of the imports is printed separately.
+On a busy machine, compare processor seconds, which are those of all threads together.
 
 usage: python benchmarks/reading.py [copies=1,10] FILE [FILE ...]
 
@@ -33,22 +33,22 @@ def main(arguments: list[str]) -> None:
     for name in arguments:
         for number in copies:
             with tempfile.TemporaryDirectory() as folder:
-                file = Path(name) if number == 1 else _copied(Path(name), number, Path(folder))
+                file = Path(name) if number == 1 else _concatenate(Path(name), number, Path(folder))
                 done = subprocess.run(
                     [sys.executable, __file__, MEASURE, str(file), folder], check=True, capture_output=True, text=True
                 )
-                figures = json.loads(done.stdout.splitlines()[-1])
-            rows, seconds = figures["rows"], figures["seconds"]
-            stages = ", ".join(f"{stage.lower()} {taken:.0f}" for stage, taken in figures["stages"].items())
-            print(f"{name} x {number}, data {figures['fingerprint']}")
+                metrics = json.loads(done.stdout.splitlines()[-1])
+            rows, seconds = metrics["rows"], metrics["seconds"]
+            stages = ", ".join(f"{stage.lower()} {taken:.0f}" for stage, taken in metrics["stages"].items())
+            print(f"{name} x {number}, data {metrics['fingerprint']}")
             print(
-                f"  {rows:,} rows   {seconds:.0f} s ({stages})   processor {figures['processor']:.0f} s   "
-                f"peak {figures['peak'] / MEGABYTE:.0f} MB, of which imports {figures['imports'] / MEGABYTE:.0f} MB"
+                f"  {rows:,} rows   {seconds:.0f} s ({stages})   processor {metrics['processor']:.0f} s   "
+                f"peak {metrics['peak'] / MEGABYTE:.0f} MB, of which imports {metrics['imports'] / MEGABYTE:.0f} MB"
             )
 
 
-def _copied(file: Path, copies: int, folder: Path) -> Path:
-    """Writes JSON lines several times, one behind the other."""
+def _concatenate(file: Path, copies: int, folder: Path) -> Path:
+    """Writes several copies of a file of JSON lines into one file."""
     target = folder / "copies.json"
     with target.open("wb") as joined:
         for _ in range(copies):
@@ -64,20 +64,20 @@ def measure(path: str, cache: str) -> dict[str, object]:
     imports, stages, busy, started = _peak(), dict[str, float](), time.process_time(), time.perf_counter()
     last = started
 
-    def tell(stage: str, done: int, total: int | None) -> None:
+    def add_time(stage: str, done: int, total: int | None) -> None:
         nonlocal last
         now = time.perf_counter()
         stages[stage] = stages.get(stage, 0.0) + now - last
         last = now
 
     data = Yelp(path=path, cache_dir=cache)
-    data.prepare(tell)
+    data.prepare(add_time)
     ended = time.perf_counter()
     return {
         "rows": sum(len(data.split(split)) for split in ("train", "val", "test")),
         "seconds": ended - started,
         "processor": time.process_time() - busy,
-        "stages": stages | {"choosing": ended - last},
+        "stages": stages | {"splits": ended - last},
         "peak": _peak(),
         "imports": imports,
         "fingerprint": data.fingerprint,

@@ -1,7 +1,7 @@
-"""Peak memory of a training step of `relation` against length, beside the form that concatenates all pairs.
+"""Measures peak memory of a training step of `relation` by length, and of the form that concatenates all pairs.
 
-Each figure is of a fresh process: the resident memory that the step adds, and its seconds. The naive form
-is left out where its concatenated pairs alone would take more than 1 GiB.
+Each value is from a fresh process: the resident memory that the step adds, and its seconds. The naive form is left out
+where its concatenated pairs alone would take more than 1 GiB.
 
 usage: python benchmarks/relation_memory.py [lengths ...]
 """
@@ -25,7 +25,7 @@ LENGTHS = (64, 128, 256, 512, 1024)
 
 
 def naive(module: Relation, states_BLD: Tensor) -> Tensor:
-    """The values as the formula is written, for texts without padding."""
+    """Returns the values by the formula as written, for texts without padding."""
     assert module.score_pair is not None
     assert module.score_out is not None
     batch, length, dim = states_BLD.shape
@@ -37,7 +37,7 @@ def naive(module: Relation, states_BLD: Tensor) -> Tensor:
 
 
 def sliced(module: Relation, states_BLD: Tensor) -> Tensor:
-    """The same as the package works it out."""
+    """Returns the values as the package computes them."""
     mask_BL = torch.ones(states_BLD.shape[:2], dtype=torch.bool)
     return module(states_BLD, mask_BL).values_BRD[:, 0]
 
@@ -58,7 +58,7 @@ def step(form: str, length: int) -> Tensor:
 def measure(form: str, length: int) -> tuple[int, float]:
     """Returns bytes and seconds of a step."""
     step(form, 2)
-    ballast = torch.ones(GIBIBYTE // 16)  # lifts the memory in use to its peak so far, that of the imports
+    ballast = torch.ones(GIBIBYTE // 16)  # raises the memory in use to the peak so far, that of the imports
     before, started = _peak(), time.perf_counter()
     step(form, length)
     used, seconds = _peak() - before, time.perf_counter() - started
@@ -72,14 +72,14 @@ def main(lengths: tuple[int, ...]) -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {BATCH} texts, {DIM} channels")
     context = multiprocessing.get_context("spawn")
     for length in lengths:
-        figures = []
+        columns = []
         for form in FORMS:
             if form == "naive" and BATCH * length**2 * 2 * DIM * 4 > GIBIBYTE:
                 continue
             with context.Pool(1) as fresh:
                 used, seconds = fresh.apply(measure, (form, length))
-            figures.append(f"{form} {used / MEBIBYTE:6.0f} MiB {seconds:6.2f} s")
-        print(f"{length:5} tokens   " + "   ".join(figures))
+            columns.append(f"{form} {used / MEBIBYTE:6.0f} MiB {seconds:6.2f} s")
+        print(f"{length:5} tokens   " + "   ".join(columns))
 
 
 def _peak() -> int:

@@ -1,9 +1,9 @@
-"""Compare samplers on a surface of a sweep's shape: mixed kinds, conditions, a log range with 0, noise of seeds.
+"""Compares samplers on a test function like a sweep: mixed types, conditions, a log range with 0, noise of seeds.
 
 usage: python benchmarks/samplers.py [SEEDS]
 
-Prints, for each sampler, how far the best of 20 and of 40 trials lies below the top of the surface, in points of
-accuracy: the mean over seeds with its standard error. `switch` has the point 0 as a choice beside the range.
+Prints the regret of each sampler after 20 and 40 trials: how far the best trial is below the optimum, in points of
+accuracy, as the mean over seeds with its standard error. `switch` has the point 0 as a choice next to the range.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
 
 
 class Surface:
-    """Points of accuracy below the top, drawn with a seed: where each setting is best, and how much it matters."""
+    """A random test function: points of accuracy below the optimum; the seed draws where each setting is best."""
 
     def __init__(self, seed: int) -> None:
         draw = random.Random(seed)  # noqa: S311 - no secrets here
         self.lr, self.dropout, self.hops = draw.uniform(-6.9, -4.4), draw.uniform(0.1, 0.6), draw.uniform(0.5, 3.2)
         self.pooling = dict(zip(("flatten", "mean", "prune"), draw.sample((0.0, 0.5, 1.0), 3), strict=True))
         self.p, self.q = draw.uniform(2.3, 4.6), draw.uniform(0.3, 2.5)
-        self.zero = draw.random() < 0.4  # a penalty is best left out, or has a best size
+        self.zero = draw.random() < 0.4  # the best penalty is 0, or a positive value
         self.penalty, self.power = draw.uniform(-6.0, -1.0), draw.uniform(0.0, 1.0)
 
     def __call__(self, values: Mapping[str, Value]) -> float:
@@ -77,32 +77,32 @@ class Surface:
 
 
 def values_of(trial: optuna.Trial, *, switch: bool) -> dict[str, Value]:
-    """Draws a trial's values, the point 0 as our space has it or as a choice beside the range."""
+    """Draws a trial's values, with the point 0 as our search space has it or as a choice next to the range."""
     values: dict[str, Value] = {}
-    for key, one in SPACE.items():
-        if not one.is_active(values):
+    for key, dimension in SPACE.items():
+        if not dimension.is_active(values):
             continue
-        if one.zero and switch:
+        if dimension.zero and switch:
             values[key] = 0.0
             if trial.suggest_categorical(f"{key} is 0", [True, False]) is False:
-                values[key] = trial.suggest_float(key, one.floor, 1.0, log=True)
+                values[key] = trial.suggest_float(key, dimension.floor, 1.0, log=True)
         else:
-            values[key] = one.value(draw(trial, one))
+            values[key] = dimension.value(draw(trial, dimension))
     return values
 
 
 def regrets(make: Callable[[int], BaseSampler], seed: int, *, switch: bool) -> list[float]:
-    """Returns how far the trial that looked best lies below the top after each number of trials."""
+    """Returns how far the trial with the best noisy value is below the optimum after each number of trials."""
     surface, noise = Surface(seed), random.Random(seed + 10_000)  # noqa: S311
     study = optuna.create_study(sampler=make(seed))
-    seen: list[tuple[float, float]] = []
+    results: list[tuple[float, float]] = []
     for _ in range(max(TRIALS)):
         trial = study.ask()
         below = surface(values_of(trial, switch=switch))
-        told = below + noise.gauss(0, NOISE)
-        study.tell(trial, told)
-        seen.append((told, below))
-    return [min(seen[:count])[1] for count in TRIALS]
+        noisy = below + noise.gauss(0, NOISE)
+        study.tell(trial, noisy)
+        results.append((noisy, below))
+    return [min(results[:count])[1] for count in TRIALS]
 
 
 def main() -> None:
@@ -113,15 +113,16 @@ def main() -> None:
     for name, make in SAMPLERS.items():
         for switch in (False, True):
             began = time.perf_counter()
-            found = [regrets(make, seed, switch=switch) for seed in range(seeds)]
+            rows = [regrets(make, seed, switch=switch) for seed in range(seeds)]
             spent = (time.perf_counter() - began) / seeds / max(TRIALS)
-            told = [
+            columns = [
                 f"{statistics.fmean(column):5.2f} ± {statistics.stdev(column) / math.sqrt(seeds):.2f}"
-                for column in zip(*found, strict=True)
+                for column in zip(*rows, strict=True)
             ]
-            shown = f"{name}{', switch' if switch else ''}"
+            label = f"{name}{', switch' if switch else ''}"
             print(
-                f"{shown:32} {told[0]} after {TRIALS[0]}  {told[1]} after {TRIALS[1]}  {1000 * spent:6.1f} ms a trial"
+                f"{label:32} {columns[0]} after {TRIALS[0]}  {columns[1]} after {TRIALS[1]}  "
+                f"{1000 * spent:6.1f} ms a trial"
             )
 
 

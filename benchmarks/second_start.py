@@ -1,4 +1,4 @@
-"""Seconds from the end of the imports to the first training batch, on a corpus that is in the cache.
+"""Measures seconds from the end of the imports to the first training batch, with the corpus in the cache.
 
 usage: python benchmarks/second_start.py data=imdb data.path=aclImdb_v1.tar.gz
 """
@@ -14,7 +14,7 @@ from sentattn.data.datamodule import TextData
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the seconds of each step; run it twice, the second time counts."""
+    """Prints the seconds of each step; run it twice and use the second result."""
     started = time.perf_counter()
     settings = compose(arguments)
     composed = time.perf_counter()

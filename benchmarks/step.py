@@ -1,10 +1,12 @@
-"""What a training step costs, by settings and environment: interleaved rounds, a fresh process for each reading.
+"""Measures time and memory of a training step by settings and environment.
+
+Rounds are interleaved, and each measurement is in a fresh process.
 
 usage: python benchmarks/step.py [rounds=5] "SETTINGS" ["SETTINGS" ...]
 
-SETTINGS are those of a training and variables of the environment, with spaces between; FLUSH_DENORMAL=0 keeps
-denormal numbers as they are. Processor time counts a thread's work wherever other processes keep it waiting; on a
-quiet machine look at the elapsed time too.
+SETTINGS are training settings and environment variables, separated by spaces; FLUSH_DENORMAL=0 keeps denormal numbers
+as they are. Processor time leaves out the time in which a thread waits for other processes; on a quiet machine compare
+the elapsed time too.
 
 Examples:
   python benchmarks/step.py "model=structured" "THP_MEM_ALLOC_ENABLE=0 model=structured"
@@ -29,23 +31,23 @@ ENVIRONMENT = {"FLUSH_DENORMAL": "1", "THP_MEM_ALLOC_ENABLE": "1", "GOMP_SPINCOU
 
 
 def main(arguments: list[str]) -> None:
-    """Reads each set of settings once a round; prints medians and ranges of a step's milliseconds."""
+    """Measures each set of settings once a round; prints medians and ranges of a step's milliseconds."""
     rounds = int(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("rounds=") else 5
     readings: dict[str, list[dict[str, float]]] = {settings: [] for settings in arguments}
     for _ in range(rounds):
         for settings, read in readings.items():
-            read.append(_in_a_process(settings.split()))
+            read.append(_measure_in_process(settings.split()))
     print(f"{rounds} rounds, {BATCH} texts of {LENGTHS} tokens or data.max_length, ms a step")
     for settings, read in readings.items():
-        shown = [f"{figure} {_spread([one[figure] for one in read])}" for figure in read[0]]
-        print(f"{settings}\n  {'   '.join(shown)}")
+        columns = [f"{metric} {_spread([reading[metric] for reading in read])}" for metric in read[0]]
+        print(f"{settings}\n  {'   '.join(columns)}")
 
 
 def _spread(values: list[float]) -> str:
     return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
 
 
-def _in_a_process(words: list[str]) -> dict[str, float]:
+def _measure_in_process(words: list[str]) -> dict[str, float]:
     variables = {word.partition("=")[0]: word.partition("=")[2] for word in words if word.partition("=")[0].isupper()}
     settings = [word for word in words if word.partition("=")[0] not in variables]
     done = subprocess.run(
@@ -60,7 +62,7 @@ def _in_a_process(words: list[str]) -> dict[str, float]:
 
 
 def read(settings: list[str]) -> dict[str, float]:
-    """Returns what a step takes in this process: processor milliseconds, milliseconds, and the peak of memory in MB."""
+    """Returns processor milliseconds, elapsed milliseconds and peak memory in MB of a step in this process."""
     import torch
 
     from sentattn.build import build_model, instantiate

@@ -1,10 +1,10 @@
-"""What the scheduler of a study takes for a trial as the study grows, apart from the sampler's own time.
+"""Measures the scheduler's time for a trial as a study grows, without the sampler's time.
 
 usage: python benchmarks/sweep_owner.py [trials=1000] [sampler=tpe] [random=0] [slots=2] [every=250]
 
-A trial sleeps one millisecond in a process of its own. The scheduler's time is all that passes while it does not
-wait for trials: asking, writing, starting, receiving, telling. The first `random` trials are drawn at random, which
-takes no time, so that a sampler can be seen late in a large study.
+A trial sleeps one millisecond in a separate process. The scheduler's time is all time in which it does not wait for
+trials: it asks the sampler, writes, starts processes, receives values and passes them to the study. The first `random`
+trials are drawn at random, which takes no time, so that a sampler can be measured late in a large study.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ def prepare(studies: Any) -> None:
 
 
 def run(task: TrialTask, connection: TrialConnection) -> None:
-    """Sleeps, and is worth something that a sampler can learn from."""
-    given = dict(word.split("=", 1) for word in task.arguments)
+    """Sleeps, and sends a value that a sampler can learn from."""
+    settings = dict(word.split("=", 1) for word in task.arguments)
     time.sleep(0.001)
-    connection.finish([1 - abs(float(given["loss.penalty"]) - 0.3)])
+    connection.finish([1 - abs(float(settings["loss.penalty"]) - 0.3)])
 
 
 class Clock:
-    """Adds up the time inside functions that it is wrapped around."""
+    """Adds up the time inside the methods that it wraps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self._depth = 0
 
-    def around(self, owner: Any, name: str) -> None:
+    def wrap(self, target: Any, name: str) -> None:
         """Wraps a method of an object."""
-        function: Callable[..., Any] = getattr(owner, name)
+        function: Callable[..., Any] = getattr(target, name)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
@@ -64,11 +64,11 @@ class Clock:
                 if not self._depth:
                     self.seconds += time.perf_counter() - began
 
-        setattr(owner, name, timed)
+        setattr(target, name, timed)
 
 
 class Readings:
-    """Prints what a trial has taken, every so many of them."""
+    """Prints the mean times of a trial, once in `every` trials."""
 
     def __init__(self, every: int, begun: int, sampling: Clock, waiting: Clock) -> None:
         self._every = every
@@ -77,19 +77,19 @@ class Readings:
         self._last = (time.perf_counter(), 0.0, 0.0)
 
     def started(self, trial: RunningTrial) -> None:
-        """Looks only at the ends."""
+        """Ignores starts."""
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Looks only at the ends."""
+        """Ignores epochs."""
 
     def message(self, text: str) -> None:
-        """Looks only at the ends."""
+        """Ignores messages."""
 
     def tick(self) -> float | None:
-        """Looks only at the ends."""
+        """Asks for no further call."""
         return None
 
-    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Counts a trial."""
         self._count += 1
         if self._count % self._every == 0:
@@ -97,13 +97,13 @@ class Readings:
             total, sampling, waiting = (
                 1000 * (after - before) / self._every for after, before in zip(now, self._last, strict=True)
             )
-            owner = total - sampling - waiting
-            print(f"{self._count:>8}{owner:>10.2f}{sampling:>10.2f}{waiting:>10.2f}{total:>10.2f}", flush=True)
+            scheduler = total - sampling - waiting
+            print(f"{self._count:>8}{scheduler:>10.2f}{sampling:>10.2f}{waiting:>10.2f}{total:>10.2f}", flush=True)
             self._last = now
 
 
-def work(folder: str, given: Mapping[str, str], sampler: str, trials: int) -> None:
-    """Works on the study of a folder until it has so many trials, and prints what they took."""
+def work(folder: str, options: Mapping[str, str], sampler: str, trials: int) -> None:
+    """Runs the study of a folder until it has `trials` trials, and prints their times."""
     words = [*SPACE, f"trials={trials}", f"sampler={sampler}", "pruner=none", "study=owner"]
     plan = read_plan([*words, f"output_dir={folder}"])
     sampling, waiting = Clock(), Clock()
@@ -112,14 +112,14 @@ def work(folder: str, given: Mapping[str, str], sampler: str, trials: int) -> No
     def timed_sampler(*args: Any, **kwargs: Any) -> Any:
         sampler = real(*args, **kwargs)
         for name in SAMPLING:
-            sampling.around(sampler, name)
+            sampling.wrap(sampler, name)
         return sampler
 
     study_module.build_sampler = timed_sampler
-    waiting.around(local, "wait")
+    waiting.wrap(local, "wait")
     with SweepStudy.open(plan, Path(folder)) as study:
-        slots = [Slot(f"CPU {number}", (), 1) for number in range(int(given["slots"]))]
-        readings = Readings(int(given["every"]), study.finished(), sampling, waiting)
+        slots = [Slot(f"CPU {number}", (), 1) for number in range(int(options["slots"]))]
+        readings = Readings(int(options["every"]), study.finished(), sampling, waiting)
         engine = local.LocalEngine("sweep_owner", [], Path(folder) / "server.txt")
         print(f"{'trials':>8}{'scheduler':>10}{'sampler':>10}{'waited':>10}{'all':>10}   ms a trial, {sampler}")
         Scheduler([study], slots, engine, [readings]).run()
@@ -127,13 +127,13 @@ def work(folder: str, given: Mapping[str, str], sampler: str, trials: int) -> No
 
 
 def main(arguments: list[str]) -> None:
-    """Prints milliseconds a trial: the scheduler's, the sampler's, and those in which the scheduler waited."""
-    given = {"trials": "1000", "sampler": "tpe", "slots": "2", "every": "250", "random": "0"}
-    given |= dict(word.split("=", 1) for word in arguments)
+    """Prints milliseconds a trial of the scheduler, of the sampler, and of waiting for trials."""
+    options = {"trials": "1000", "sampler": "tpe", "slots": "2", "every": "250", "random": "0"}
+    options |= dict(word.split("=", 1) for word in arguments)
     with tempfile.TemporaryDirectory() as folder:
-        if given["random"] != "0":
-            work(folder, given, "random", int(given["random"]))
-        work(folder, given, given["sampler"], int(given["trials"]))
+        if options["random"] != "0":
+            work(folder, options, "random", int(options["random"]))
+        work(folder, options, options["sampler"], int(options["trials"]))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Trials an hour on two slots of the processor against one, each with one thread, in interleaved rounds.
+"""Measures trials an hour on one CPU slot and on two, each with one thread, in interleaved rounds.
 
 usage: python benchmarks/sweep_throughput.py [rounds=3] [trials=8] [SETTING ...]
 
-The clock runs from the first trial's start, when the server is warm, to the last one's end. All trials cost the same.
+The time is from the start of the first trial, when the server is warm, to the end of the last one. All trials cost the
+same.
 
 Example:
   python benchmarks/sweep_throughput.py data.limit=2000
@@ -29,50 +30,51 @@ RANGE = "optimizer.lr=interval(0.004,0.006)"
 
 
 class Span:
-    """Notes when the first trial began and the last one ended."""
+    """Records when the first trial began and the last one ended."""
 
     def __init__(self) -> None:
         self.began = float("inf")
         self.ended_at = 0.0
 
     def started(self, trial: RunningTrial) -> None:
-        """It may have to wait for the server."""
+        """Ignores the assignment: the trial may have to wait for the server."""
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """The process of a trial has begun by now."""
+        """Records the start of a trial's process."""
         self.began = min(self.began, trial.since)
 
-    def ended(self, trial: RunningTrial, how: TrialOutcome) -> None:
-        """Its process has ended."""
-        assert how.state == "complete", how.report
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """Records the end of a trial."""
+        assert outcome.state == "complete", outcome.report
         self.ended_at = time.monotonic()
 
     def message(self, text: str) -> None:
-        """Nothing is said that matters here."""
+        """Ignores messages."""
 
     def tick(self) -> float | None:
-        """Nothing is shown."""
+        """Asks for no further call."""
         return None
 
 
 def trials_an_hour(slots: int, trials: int, settings: list[str]) -> float:
-    """Runs a sweep and returns its pace."""
+    """Runs a sweep and returns its trials an hour."""
     with tempfile.TemporaryDirectory() as folder:
         plan = read_plan([*settings, RANGE, f"trials={trials}", "study=throughput", f"output_dir={folder}"])
         span = Span()
         with SweepStudy.open(plan, Path(folder)) as study:
-            places = [Slot(f"CPU {number}", (), 1) for number in range(slots)]
+            cpu_slots = [Slot(f"CPU {number}", (), 1) for number in range(slots)]
             engine = LocalEngine("sentattn.sweep.trial", [plan.arguments({})], Path(folder) / "server.txt")
-            Scheduler([study], places, engine, [span]).run()
+            Scheduler([study], cpu_slots, engine, [span]).run()
     return 3600 * trials / (span.ended_at - span.began)
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the pace of one slot and of two, each round, and their ratio."""
+    """Prints the trials an hour of one slot and of two, each round, and their ratio."""
     counts = {"rounds": 3, "trials": 8}
     counts |= {key: int(text) for key, _, text in (word.partition("=") for word in arguments) if key in counts}
-    own = [word for word in arguments if word.partition("=")[0] not in counts]
-    settings = [*own, *(word for word in SHORT if word.partition("=")[0] not in {w.partition("=")[0] for w in own})]
+    typed = [word for word in arguments if word.partition("=")[0] not in counts]
+    keys = {word.partition("=")[0] for word in typed}
+    settings = [*typed, *(word for word in SHORT if word.partition("=")[0] not in keys)]
     ratios = []
     for number in range(1, counts["rounds"] + 1):
         one, two = (trials_an_hour(slots, counts["trials"], settings) for slots in (1, 2))

@@ -1,6 +1,6 @@
-"""What people would use instead: TF-IDF of words, and of words and bigrams, with logistic regression.
+"""Baselines on the same rows: TF-IDF of words, and of words and bigrams, with logistic regression.
 
-Reads the same rows through the same tokenizer as a training. Needs scikit-learn, which nothing else here does.
+Uses the rows and the tokenizer of a training. Needs scikit-learn, which nothing else here does.
 
 usage: python benchmarks/tfidf.py data=imdb data.path=aclImdb_v1.tar.gz
 """
@@ -18,7 +18,7 @@ from sentattn.config.compose import compose
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the accuracy on validation rows; the test rows are not looked at."""
+    """Prints the accuracy on validation rows; the test rows are not used."""
     data = build_data(compose(arguments))
     data.prepare()
     texts, labels = {}, {}

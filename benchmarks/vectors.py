@@ -1,8 +1,7 @@
-"""Time and peak memory of reading a vocabulary's vectors, from files of growing size; beside `torchtext` alone.
+"""Measures time and peak memory of reading a vocabulary's vectors from files of growing size, and of `torchtext` alone.
 
-Each figure is of a fresh process: the resident memory that reading adds, and the seconds of the processor that it
-takes. A second start finds the vectors in the cache. The words wanted are the same for all files; `torchtext` alone
-keeps every row.
+Each value is from a fresh process: the resident memory that reading adds, and processor seconds. A second start has the
+vectors in the cache. The vocabulary is the same for all files; `torchtext` alone keeps every row.
 
 usage: python benchmarks/vectors.py [words of the file ...]
 """
@@ -30,7 +29,7 @@ MEBIBYTE = 2**20
 
 
 def write(path: Path, words: int) -> None:
-    """Writes vectors of words w0, w1, ... as GloVe does."""
+    """Writes vectors of the words w0, w1, ... in GloVe's format."""
     random = np.random.default_rng(0)
     rows = [" ".join(f"{number:.5g}" for number in row) for row in random.normal(size=(100, WIDTH))]
     with path.open("w") as file:
@@ -38,13 +37,13 @@ def write(path: Path, words: int) -> None:
 
 
 def ours(path: Path, cache: Path) -> None:
-    """Reads the vectors of the vocabulary, which is spread over the smallest file."""
+    """Reads the vectors of the vocabulary, whose words are spread evenly over the smallest file."""
     words = [f"w{i}" for i in range(0, min(SIZES), min(SIZES) // VOCABULARY)]
     read_vectors(str(path), words, cache=cache, mirror=None, progress=lambda stage, done, total: None)
 
 
 def plain(path: Path, cache: Path) -> None:
-    """Reads the file by `torchtext` alone."""
+    """Reads the file with `torchtext` alone."""
     with redirect_stderr(StringIO()):
         torchtext.vocab.Vectors(str(path), cache=str(cache))
 

@@ -48,17 +48,17 @@ def test_epochs_saved_and_regret_by_hand(
     seed: int,
     slots: int,
 ) -> None:
-    assert benchmark.replayed(curves, mode, name, given, seed, slots) == pytest.approx(answer)
+    assert benchmark.replay(curves, mode, name, given, seed, slots) == pytest.approx(answer)
 
 
 def test_a_median_pruner_saves_by_the_order(benchmark: ModuleType) -> None:
     """Of a good and a bad trial the bad one is ended after an epoch if it comes second: 3 of 8 epochs."""
     curves = [[0.9] * 4, [0.1] * 4]
-    found = {benchmark.replayed(curves, "max", "median", {"n_startup_trials": 1}, seed)[0] for seed in range(20)}
+    found = {benchmark.replay(curves, "max", "median", {"n_startup_trials": 1}, seed)[0] for seed in range(20)}
     assert found == {0.0, 3 / 8}
 
 
-def test_the_table_tells_means_and_worst(benchmark: ModuleType) -> None:
+def test_the_table_has_means_and_worst(benchmark: ModuleType) -> None:
     trials = [{"curve": [0.4, 0.9]}, {"curve": [0.6, 0.5]}, {"curve": []}]
     kept = {"metric": "val/accuracy", "mode": "max", "trials": trials}
     heading, _, line = benchmark.table(kept, ["threshold"], {"lower": 0.5}, 5).splitlines()
