@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentattn.config.types import Fraction, NonNegative, Positive, checked, given
+from sentattn.config.types import Fraction, NonNegative, Positive, as_typed, checked
 from sentattn.errors import Fault, SettingError
 
 Reduce = Callable[[Tensor], Tensor]
@@ -158,7 +158,7 @@ def _balanced(power: float, counts: Mapping[str, int]) -> Tensor:
 def _listed(weights: list[float], counts: Mapping[str, int]) -> Tensor:
     if len(weights) != len(counts):
         message = (
-            f"loss.class_weights={given(weights)} does not fit the {len(counts)} classes {', '.join(counts)}: "
+            f"loss.class_weights={as_typed(weights)} does not fit the {len(counts)} classes {', '.join(counts)}: "
             "type one number for each, in this order."
         )
         raise SettingError(Fault("loss.class_weights", "conflict", message))

@@ -169,8 +169,8 @@ def _check(settings: Mapping[str, Any]) -> None:
         faults.append(Fault("format", "no_effect", message))
     if "pairs" in settings and not _shows_pairs(settings):
         message = (
-            f"pairs={types.given(settings['pairs'])} has no effect here; pairs are shown by text=... on the terminal,"
-            " format=json, plot=FILE and output=FILE.jsonl."
+            f"pairs={types.as_typed(settings['pairs'])} has no effect here; pairs are shown by text=... on the"
+            " terminal, format=json, plot=FILE and output=FILE.jsonl."
         )
         faults.append(Fault("pairs", "no_effect", message))
     elif settings.get("pairs") and "batch_size" in settings:

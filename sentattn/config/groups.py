@@ -20,7 +20,7 @@ QUIRKS = "quirks"
 
 @functools.cache
 def conf_dir() -> Path:
-    """Returns the configuration folder: inside the package when installed, else beside it."""
+    """Returns the configuration folder: inside the package when installed, else next to it."""
     package = Path(__file__).resolve().parents[1]
     return next(folder for folder in (package / "conf", package.parent / "conf") if (folder / "train.yaml").is_file())
 

@@ -209,6 +209,3 @@ def checked(init: Init) -> Init:
         init(self, *args, **kwargs)
 
     return wrapper  # type: ignore[return-value]  # it takes what `init` takes
-
-
-given, spelled = as_typed, parse

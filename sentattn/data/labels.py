@@ -9,7 +9,7 @@ from decimal import Decimal
 from statistics import mean
 from typing import Any, NamedTuple
 
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import DataError, Fault, suggestion
 
 NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -90,7 +90,7 @@ def steps(names: Sequence[str]) -> dict[str, int]:
 def class_faults(classes: Sequence[Any]) -> list[Fault]:
     """Returns what is wrong with `data.classes`: a name twice, an empty one, or only one."""
     names = [label_name(value) or "" for value in classes]
-    shown, faults = f"data.classes={given(classes)}", []
+    shown, faults = f"data.classes={as_typed(classes)}", []
     if "" in names:
         faults.append(Fault("data.classes", "missing", f"{shown} holds an empty name; leave it out."))
     if repeated := sorted({name for name in names if names.count(name) > 1 and name}):

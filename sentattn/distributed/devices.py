@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError
 
 Settings = Mapping[str, Any]
@@ -107,7 +107,7 @@ def count(trainer: Settings) -> int:
     numbers = list(devices) if not isinstance(devices, int) else list(range(devices))
     if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= gpus:
         raise _missing(
-            f"trainer.devices={given(devices)} does not fit the {_gpu_count(gpus)} that trainer.accelerator="
+            f"trainer.devices={as_typed(devices)} does not fit the {_gpu_count(gpus)} that trainer.accelerator="
             f"{trainer['accelerator']} finds here: type trainer.devices={max(1, gpus)}, or trainer.accelerator=cpu."
         )
     return len(numbers)
@@ -130,7 +130,7 @@ def as_placed(settings: Settings, place: Place | None) -> dict[str, Any]:
     for key, number in requested.items():
         if number not in (1, -1, "auto", started[key]):
             message = (
-                f"trainer.{key}={given(trainer[key])}, but processes were started for {started[key]}: "
+                f"trainer.{key}={as_typed(trainer[key])}, but processes were started for {started[key]}: "
                 f"leave trainer.{key} out, or start as many."
             )
             raise SettingError(Fault(f"trainer.{key}", "conflict", message))

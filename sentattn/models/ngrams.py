@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from sentattn.config.types import Count, Fraction, checked, given
+from sentattn.config.types import Count, Fraction, as_typed, checked
 from sentattn.errors import SettingError
 from sentattn.models.embedding import UNKNOWN_ID, Words, vectors
 
@@ -114,10 +114,12 @@ class NGrams(Words):
 
 def _require_orders(orders: Sequence[int], base: int) -> None:
     if not orders or min(orders) < 2 or len(set(orders)) < len(orders):
-        raise SettingError(f"NGrams: orders={given(orders)} is not legal: it takes different lengths, each 2 or more.")
+        raise SettingError(
+            f"NGrams: orders={as_typed(orders)} is not legal: it takes different lengths, each 2 or more."
+        )
     if base ** max(orders) >= LARGEST_KEY:
         raise SettingError(
-            f"NGrams: orders={given(orders)} is too long for {base:,} words; lower it or data.vocab_size."
+            f"NGrams: orders={as_typed(orders)} is too long for {base:,} words; lower it or data.vocab_size."
         )
 
 

@@ -11,7 +11,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, O
 from hydra.errors import HydraException
 
 from sentattn.config.schema import RAW
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import SettingError, suggestion
 
 LOG, ZERO = "log", "zero"
@@ -112,9 +112,9 @@ def _check_choices(key: str, shown: str, found: ChoiceSweep) -> None:
         raise SettingError(f"{shown}: each choice must be finite.")
     doubled = [value for position, value in enumerate(values) if value in values[:position]]
     if doubled:
-        raise SettingError(f"{shown}: {given(doubled[0])} is there twice; leave one out.")
+        raise SettingError(f"{shown}: {as_typed(doubled[0])} is there twice; leave one out.")
     if len(values) == 1:
-        raise SettingError(f"{shown} has one choice and nothing to search; type {key}={given(values[0])}.")
+        raise SettingError(f"{shown} has one choice and nothing to search; type {key}={as_typed(values[0])}.")
 
 
 def _check_range(shown: str, found: RangeSweep) -> None:
@@ -146,13 +146,13 @@ def _check_interval(shown: str, text: str, found: IntervalSweep) -> None:
         raise SettingError(f"{shown}: both ends must be finite.")
     if start == end:
         rounded = " (int(...) cuts off what follows the point)" if isinstance(start, int) and "." in text else ""
-        raise SettingError(f"{shown} holds one value, {given(start)}{rounded}: give it two ends.")
+        raise SettingError(f"{shown} holds one value, {as_typed(start)}{rounded}: give it two ends.")
     if start > end:
-        raise SettingError(f"{shown}: its start lies above its end; type interval({given(end)},{given(start)}).")
+        raise SettingError(f"{shown}: its start lies above its end; type interval({as_typed(end)},{as_typed(start)}).")
     _check_log(shown, found.tags, start)
 
 
 def _check_log(shown: str, tags: set[str], low: float) -> None:
     if LOG in tags and low <= 0:
         zero = "; the tag zero adds the point 0: tag(log,zero,interval(1e-3,1))" if low == 0 else ""
-        raise SettingError(f"{shown}: a log scale has nothing at {given(low)}; begin above 0{zero}.")
+        raise SettingError(f"{shown}: a log scale has nothing at {as_typed(low)}; begin above 0{zero}.")

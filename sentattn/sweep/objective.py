@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sentattn.config.arguments import Faults
 from sentattn.config.groups import at
 from sentattn.config.schema import BETTER
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import suggestion
 
 COSTS = {
@@ -58,7 +58,7 @@ def read_objectives(asked: Sequence[Mapping[str, Any]], faults: Faults) -> tuple
             choices = f"Choose one of {', '.join(METRICS)}."
             faults.add(f"objective.metric={metric}: {reason}.{suggestion(metric, METRICS)} {choices}")
         elif mode not in ("max", "min"):
-            faults.add(f"objective.mode must be max or min, got {given(mode)}.")
+            faults.add(f"objective.mode must be max or min, got {as_typed(mode)}.")
         elif mode != better:
             faults.add(f"objective.mode={mode} would search for the worst {metric}: type objective.mode={better}.")
         else:

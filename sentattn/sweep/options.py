@@ -111,7 +111,7 @@ def option_value(key: str, value: Any) -> tuple[Any, str | None]:
     """
     annotation = OPTIONS[key].annotation
     if isinstance(value, str) and not ("str" in annotation and value != "null"):
-        value = types.spelled(value)
+        value = types.parse(value)
     elif "str" in annotation and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     found = types.fault(key, annotation, value)

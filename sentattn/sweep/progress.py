@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
 from sentattn.sweep.study import SweepStudy
 
@@ -175,7 +175,7 @@ def _names(keys: Iterable[str]) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else given(value)
+    return f"{value:.4g}" if isinstance(value, float) else as_typed(value)
 
 
 def _objectives(study: SweepStudy, values: Sequence[float]) -> str:

@@ -98,7 +98,7 @@ def faults_of(kind: str, given: Mapping[str, Any], table: Mapping[str, Component
     name = given.get("name")
     there = f"There are {', '.join(table)}."
     if not isinstance(name, str) or name not in table:
-        shown = types.given(name)
+        shown = types.as_typed(name)
         return [f"{kind}={shown}: there is no {kind} {shown!r}.{suggestion(shown, table)} {there}"]
     component = table[name]
     legal = component.settings()
@@ -130,7 +130,7 @@ def _refused(kind: str, name: str, component: Component, settings: Mapping[str, 
     try:
         component.build(settings)
     except (TypeError, ValueError) as error:
-        typed = " ".join(f"{kind}.{key}={types.given(value)}" for key, value in settings.items())
+        typed = " ".join(f"{kind}.{key}={types.as_typed(value)}" for key, value in settings.items())
         return [f"{kind}={name} {typed}: {' '.join(str(error).replace('`', '').split()).rstrip('.')}."]
     return []
 

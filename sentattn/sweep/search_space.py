@@ -29,7 +29,7 @@ from optuna.distributions import (
 
 from sentattn.config.groups import Choices
 from sentattn.config.schema import RAW
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import SettingError
 from sentattn.sweep import grammar
 
@@ -287,7 +287,7 @@ def override(key: str, value: Value) -> str:
     """Returns a value as one types it for a setting, so that Hydra reads the same value."""
     if not isinstance(value, str) or key in RAW:
         assert not isinstance(value, float) or math.isfinite(value)
-        return f"{key}={given(value)}"
+        return f"{key}={as_typed(value)}"
     if WORD.fullmatch(value) and value.lower() not in OTHER_THAN_TEXT:
         return f"{key}={value}"
     return f"{key}={QuotedString(value, Quote.single).with_quotes()}"

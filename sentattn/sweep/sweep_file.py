@@ -12,7 +12,7 @@ from sentattn.config.arguments import Faults, closest, split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.schema import TOP
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import SettingError, suggestion
 from sentattn.sweep import options
 from sentattn.sweep.grammar import is_range
@@ -82,7 +82,7 @@ def read_file(draft: Draft, name: str, faults: Faults) -> None:
     shown = f"sweep={name}"
     for key in content:
         if key in options.BUDGET:
-            faults.add(f"{shown}: {key} stands under budget, as budget: {{{key}: {given(content[key])}}}.")
+            faults.add(f"{shown}: {key} stands under budget, as budget: {{{key}: {as_typed(content[key])}}}.")
         elif key not in options.IN_FILES:
             close = suggestion(key, options.IN_FILES)
             faults.add(f"{shown}: there is no key {key!r}.{close} There are {', '.join(options.IN_FILES)}.")
@@ -137,8 +137,8 @@ def _space(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults)
 
 def _no_range(key: str, value: Any) -> str:
     if isinstance(value, list):
-        return f"a list is written choice({','.join(map(given, value))})"
-    return f"{given(value)} is no range; a fixed value stands among the overrides, as {key}={given(value)}"
+        return f"a list is written choice({','.join(map(as_typed, value))})"
+    return f"{as_typed(value)} is no range; a fixed value stands among the overrides, as {key}={as_typed(value)}"
 
 
 def _own(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults) -> None:
@@ -164,7 +164,7 @@ def _own(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults) -
 def _mapping(value: Any, shown: str, faults: Faults) -> Mapping[str, Any]:
     if value is None or isinstance(value, Mapping):
         return value or {}
-    faults.add(f"{shown} holds lines `key: value`, not {given(value)}.")
+    faults.add(f"{shown} holds lines `key: value`, not {as_typed(value)}.")
     return {}
 
 
@@ -206,7 +206,7 @@ def _read_words(draft: Draft, words: Sequence[str], choices: Choices, faults: Fa
         if sentence := _no_word(word, key, equals, text, own, choices):
             faults.add(sentence, position)
         elif component in options.COMPONENTS:
-            components[component][setting or "name"] = types.spelled(text)
+            components[component][setting or "name"] = types.parse(text)
         elif key in options.OBJECTIVE:
             objective[key.partition(".")[2]] = text
         elif is_range(key, text):

@@ -15,7 +15,7 @@ from sentattn.config.arguments import LAST, Faults
 from sentattn.config.groups import Choices
 from sentattn.config.request import read_request
 from sentattn.config.schema import RAW
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError, UserError, suggestion
 from sentattn.sweep.search_space import Dimension, Value, fixed, override, read_dimension
 from sentattn.sweep.sweep_file import Draft
@@ -115,7 +115,7 @@ class Checker:
         self.space.pop(key, None)
         self.space[key] = replace(own, when={**own.when, name: legal})  # behind all others, so behind its condition
         self.space = ordered(self.space)
-        self.notes.append(f"{key} is set with {name}={' or '.join(map(given, legal))} only.")
+        self.notes.append(f"{key} is set with {name}={' or '.join(map(as_typed, legal))} only.")
 
     def _is_blamed(self, key: str, asked: Values) -> bool:
         values = self._filled({name: value for name, value in asked.items() if name in self.space}, {})
@@ -205,16 +205,16 @@ def conditions(
     found: dict[str, tuple[Any, ...]] = {}
     for other, wanted in asked.ranges[key][1].items():
         legal = tuple(wanted) if isinstance(wanted, list) else (wanted,)
-        position, shown = asked.positions[key], f"{key}: when {other}={' or '.join(map(given, legal))}"
+        position, shown = asked.positions[key], f"{key}: when {other}={' or '.join(map(as_typed, legal))}"
         if other in asked.overrides and asked.positions[other] >= 0:  # typed over the file's range
-            if types.spelled(asked.overrides[other]) not in legal:
+            if types.parse(asked.overrides[other]) not in legal:
                 return None
         elif other not in asked.ranges:
             close = suggestion(other, asked.ranges)
             faults.add(f"{shown}: {other} is not in the space.{close} A condition is on what is searched.", position)
         elif other in read and (wrong := [value for value in legal if not read[other].contains(value)]):
             takes = asked.ranges[other][0]
-            faults.add(f"{shown}: {other} never is {given(wrong[0])}; its range is {takes}.", position)
+            faults.add(f"{shown}: {other} never is {as_typed(wrong[0])}; its range is {takes}.", position)
         else:
             found[other] = legal
     return found

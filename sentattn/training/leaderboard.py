@@ -16,7 +16,7 @@ from sentattn.config.groups import Choices
 from sentattn.config.label import SLOTS, UNKNOWN, label
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.targets import TARGET, current
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import UserError
 from sentattn.tables import table_lines
 
@@ -184,7 +184,7 @@ def _differences(
         if key not in other or other[key] == value or inner in WITHOUT_EFFECT_ON_RESULT:
             continue
         if not isinstance(value, Mapping) or not isinstance(other[key], Mapping):
-            yield f"{inner}={f'{other[key]:.4g}' if isinstance(other[key], float) else given(other[key])}"
+            yield f"{inner}={f'{other[key]:.4g}' if isinstance(other[key], float) else as_typed(other[key])}"
         elif value.get(TARGET) != other[key].get(TARGET):
             group = inner.replace(".", "/")
             yield f"{group}={chosen.get(group, str(other[key].get(TARGET)).rpartition('.')[2])}"

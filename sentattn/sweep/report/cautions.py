@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sentattn.config.request import read_request
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.errors import SettingError, UserError
 from sentattn.sweep.objective import Objective, metric_of
 from sentattn.sweep.records import Record
@@ -70,7 +70,7 @@ def _untried_choices(plan: Plan, records: Sequence[Record]) -> list[str]:
         tried = [record.values[key] for record in complete if key in record.values]
         untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
         if tried and untried and isinstance(dimension.distribution, CategoricalDistribution):
-            choices = " or ".join(given(value) for value in untried)
+            choices = " or ".join(as_typed(value) for value in untried)
             lines.append(f"No trial with {key}={choices} is complete: the study says nothing about it.")
     return lines
 
@@ -103,7 +103,7 @@ def edges(plan: Plan, winner: Record) -> list[str]:
         beyond = _beyond(dimension, end)
         if _is_legal(plan, {**winner.values, key: beyond}):
             lines.append(
-                f"{key}={given(value)} lies at the {end} end of {dimension.written}: the best may lie beyond it. "
+                f"{key}={as_typed(value)} lies at the {end} end of {dimension.written}: the best may lie beyond it. "
                 "Widen the range and type the same command again; finished trials are kept."
             )
     return lines

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.sweep.config import Plan
 from sentattn.sweep.records import Record
 from sentattn.sweep.report.analysis import Importances
@@ -203,7 +203,7 @@ def _searched(plan: Plan) -> str:
     """The search space, objectives, sampler, pruner and what all trials share."""
     ranges = []
     for key, dimension in plan.space.items():
-        conditions = (f"{other}={' or '.join(map(given, legal))}" for other, legal in dimension.when.items())
+        conditions = (f"{other}={' or '.join(map(as_typed, legal))}" for other, legal in dimension.when.items())
         ranges.append((key, dimension.written + (f" where {' and '.join(conditions)}" if dimension.when else "")))
     budget = [f"{plan.budget.trials} trials"] if plan.budget.trials else []
     budget += [f"{plan.budget.hours:g} hours"] if plan.budget.hours else []
@@ -219,7 +219,7 @@ def _searched(plan: Plan) -> str:
 
 
 def _component(named: Mapping[str, Any]) -> str:
-    options = ", ".join(f"{key}={given(value)}" for key, value in named.items() if key != "name")
+    options = ", ".join(f"{key}={as_typed(value)}" for key, value in named.items() if key != "name")
     return f"{named['name']}{f' ({options})' if options else ''}"
 
 

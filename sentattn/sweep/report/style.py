@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sentattn.config.types import given
+from sentattn.config.types import as_typed
 from sentattn.insight.tokens import visible
 from sentattn.sweep.search_space import Dimension
 
@@ -33,7 +33,7 @@ def safe(text: object) -> str:
 
 def shown(value: object) -> str:
     """Returns a value of a setting as people read it."""
-    return f"{value:.6g}" if isinstance(value, float) else given(value)
+    return f"{value:.6g}" if isinstance(value, float) else as_typed(value)
 
 
 def short_names(keys: Iterable[str]) -> list[str]:
@@ -58,7 +58,7 @@ def with_labels_of(space: Mapping[str, Dimension], record: Record) -> Record:
 
 
 def _label(value: object) -> str:
-    return safe(given(value))
+    return safe(as_typed(value))
 
 
 def set_axis(axis: Any, dimension: Dimension) -> None:
