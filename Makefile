@@ -11,10 +11,11 @@ demo: $(VENV)/.installed ## train on the embedded corpus, then read a sentence w
 test: $(VENV)/.installed ## the tests that need no more than minutes
 	$(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4
 
-check: $(VENV)/.installed ## lint, format, types
+check: $(VENV)/.installed ## lint, format, types, layers of imports
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
 
 docs: $(VENV)/.installed ## write docs/settings.md and the table of parameters
 	$(RUN) docs/reference.py

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from sentattn.build import build_model, build_optimizer
+from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.models.classifier import TextClassifier
 from sentattn.optimizers import parameter_groups
+from sentattn.training.trainer import build_optimizer
 
 
 def model(*settings: str) -> TextClassifier:

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from sentattn.data import spacy_tokenizer
 from sentattn.data.corpus import FORMAT, Corpus, DamagedCorpusError
 from sentattn.data.corpus_builder import Progress, build
-from sentattn.data.datasets.base import Source
+from sentattn.data.source import Source
 from sentattn.data.text import LINE_BREAK, TOKEN, Rules
 from sentattn.errors import DataError, Fault
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sentattn.data import spacy_tokenizer
 from sentattn.data.corpus import GROUPS, TEXTS, TOKENS, WORDS, seal
-from sentattn.data.datasets.base import Row, Source
+from sentattn.data.source import Row, Source
 from sentattn.data.splits import spread
 from sentattn.data.text import CHUNK, Rules, backend, word_types
 from sentattn.errors import DataError, Fault

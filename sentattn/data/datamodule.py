@@ -17,7 +17,7 @@ from sentattn.data.batching import BatchLoader, TokenRows
 from sentattn.data.cache import cache_folder, open_corpus
 from sentattn.data.corpus import Split
 from sentattn.data.corpus_builder import Progress
-from sentattn.data.datasets.base import Source
+from sentattn.data.source import Source
 from sentattn.data.splits import select
 from sentattn.data.text import Clip, Rules, Tokenizer
 from sentattn.data.vectors import WordVectors, read_vectors

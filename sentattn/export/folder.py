@@ -7,10 +7,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sentattn import __version__
 from sentattn.data import spacy_tokenizer
 from sentattn.errors import Fault, RunError
 from sentattn.export.onnx_graph import write_graph
@@ -68,7 +68,7 @@ def _description(classifier: Classifier, verification: Verification) -> dict[str
     rules = text.get("tokenizer", "words")
     length, hops = "length" if text["max_length"] != 1 else 1, classifier.model.attention.hops
     return {
-        VERSION_KEY: __version__,
+        VERSION_KEY: version("sentattn"),
         "model": classifier.model.name,
         "opset": OPSET,
         "inputs": {

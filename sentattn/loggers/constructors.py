@@ -1,6 +1,6 @@
 """The choices of `logger=`. Each returns a guarded logger that is not open yet.
 
-The arguments without a default are filled in by `build.build_logger`: the run directory, the resolved settings, the
+The arguments without a default are filled in by `build_logger`: the run directory, the resolved settings, the
 hash of the settings without the seed, whether the run is resumed, and the study that it is a trial of.
 """
 
@@ -31,6 +31,29 @@ EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
 """The constructors that need a package which is also an extra of ours."""
 AXES = {"train": "epoch", "val": "epoch", "attention": "epoch"}
 """The x-axis of each group of metrics."""
+
+
+def build_logger(
+    settings: Mapping[str, Any], directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
+) -> Guard | None:
+    """Returns the logger of a run, opened, or None where the run directory alone is the record.
+
+    No error of a logger reaches the training: the first one switches it off and costs one line.
+
+    Args:
+        settings: The resolved settings.
+        directory: The run directory.
+        setting: Hash of the settings without the seed.
+        resumed: Whether the run continues after an interruption.
+        study: The study that the run is a trial of.
+    """
+    from sentattn.build import instantiate
+
+    filled = {"directory": directory, "settings": settings, "setting": setting, "resumed": resumed, "study": study}
+    logger: Guard | None = instantiate(settings["logger"], **filled)
+    if logger is not None:
+        logger.start()
+    return logger
 
 
 def wandb_logger(

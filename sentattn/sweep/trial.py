@@ -36,6 +36,7 @@ from sentattn.sweep.engines import Report, TrialConnection, TrialTask
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries
 from sentattn.training.fit import train
+from sentattn.training.trainer import build_optimizer
 
 DEVICES = "trainer.devices"
 RELAY = "SENTATTN_TRIAL"
@@ -56,7 +57,7 @@ def preload(studies: Sequence[Sequence[str]]) -> None:
         with contextlib.suppress(UserError):
             settings = read_request(arguments).settings  # Hydra's grammar is slow the first time
             build.build_data(settings).prepare(Progress())
-            build.build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
+            build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
 
 
 def prepare(studies: Sequence[Sequence[str]]) -> None:

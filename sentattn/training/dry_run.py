@@ -12,7 +12,6 @@ import numpy as np
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 
-from sentattn import build
 from sentattn.data.batching import Batch
 from sentattn.distributed import devices
 from sentattn.models.classifier import TextClassifier
@@ -24,6 +23,7 @@ from sentattn.training.fit import prepare
 from sentattn.training.memory import THIS_MACHINE, format_bytes, require_memory, total_memory
 from sentattn.training.sample import Batches, Timer
 from sentattn.training.signals import Signals
+from sentattn.training.trainer import build_trainer
 
 if TYPE_CHECKING:
     from sentattn.training.lit_module import LitClassifier
@@ -104,7 +104,7 @@ def _fit(settings: Settings, lit: LitClassifier, batches: Batches, timer: Timer)
 
 def _trainer(settings: Settings, timer: Timer) -> Trainer:
     average = [WarmEMA(settings["ema_decay"])] if settings["ema_decay"] is not None else []
-    return build.build_trainer({**settings, "trainer": {**settings["trainer"], **ONCE}}, callbacks=[timer, *average])
+    return build_trainer({**settings, "trainer": {**settings["trainer"], **ONCE}}, callbacks=[timer, *average])
 
 
 def _lengths(train: Batches, max_length: int | None) -> str:

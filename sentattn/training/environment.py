@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("torch", "pytorch-lightning", "torchmetrics", "hydra-core", "tokenizers", "numpy", "wandb")
-"""Libraries that results depend on."""
+PACKAGES = ("sentattn", "torch", "pytorch-lightning", "torchmetrics", "hydra-core", "tokenizers", "numpy", "wandb")
+"""This package and the libraries that results depend on."""
 IRRELEVANT = (
     r".*does not have many workers.*",  # batches are collated from a memory map faster than workers start
     r".*isinstance\(treespec, LeafSpec\).*",  # torch's deprecation, caused inside Lightning
@@ -46,9 +46,7 @@ def set_up_torch(settings: Mapping[str, Any]) -> None:
 
 def versions() -> dict[str, str]:
     """Returns the versions of Python, of this package and of the libraries that results depend on."""
-    import sentattn
-
-    installed = {"python": platform.python_version(), "sentattn": sentattn.__version__}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             installed[package] = version(package)

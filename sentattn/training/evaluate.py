@@ -14,6 +14,7 @@ from sentattn.progress import Progress
 from sentattn.run import Run
 from sentattn.training.callbacks import EvaluationProgress
 from sentattn.training.environment import quiet_libraries
+from sentattn.training.trainer import build_lit, build_trainer
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
@@ -34,7 +35,7 @@ def evaluate_split(
 
     A separate trainer leaves averaged weights and checkpoints of a training as they are.
     """
-    trainer = build.build_trainer(settings, callbacks=[EvaluationProgress(progress)])
+    trainer = build_trainer(settings, callbacks=[EvaluationProgress(progress)])
     evaluate = trainer.validate if split == "val" else trainer.test
     [metrics] = evaluate(lit, dataloaders=data.batches(split), verbose=False)
     progress.close()
@@ -69,5 +70,5 @@ def evaluate_run(run: Run, settings: Mapping[str, Any], split: str) -> Evaluatio
             raise DataError(Fault("data.label", "conflict", message))
         # Class weights are those of the rows that the model was trained on, whatever it is evaluated on.
         class_counts = classifier.config.get("class_counts") or data.class_counts
-        lit = build.build_lit(settings, data, classifier.model, class_counts=class_counts)
+        lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
         return evaluate_split(settings, lit, data, split, progress)

@@ -17,7 +17,7 @@ from sentattn.config.request import read_single
 from sentattn.distributed import devices, ranks
 from sentattn.distributed.launch import announce, launch
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, UserError
-from sentattn.loggers import media, require_package
+from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.progress import Progress
@@ -39,6 +39,7 @@ from sentattn.training.result import (
 from sentattn.training.resume import discard_untrained, identity, open_interrupted, require_same
 from sentattn.training.seeds import train_all
 from sentattn.training.signals import Signals
+from sentattn.training.trainer import build_lit, build_optimizer, build_trainer
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback
@@ -108,10 +109,10 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     quiet_libraries()
     set_up_torch(settings)
     # Settings that this machine or another slot refuses are refused before the data is read.
-    build.build_trainer(settings)
+    build_trainer(settings)
     with torch.device("meta"):  # without memory, so that no model is too large for it
         require_memory(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
-    build.build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
+    build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
     seed_everything(settings["seed"], workers=True, verbose=False)
     data = build.build_data(settings)
     with ranks.rank_zero_first():
@@ -126,7 +127,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
         model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
     if settings["compile"]:
         model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
-    lit = build.build_lit(settings, data, model, class_counts=data.class_counts)
+    lit = build_lit(settings, data, model, class_counts=data.class_counts)
     for note in _notes(settings, lit):
         print(note)
     vectors = data.word_vectors.fingerprint if data.word_vectors else None
@@ -199,7 +200,7 @@ def _fit(
     )
     logger = None
     if ranks.is_rank_zero():
-        logger = build.build_logger(settings, run.path, setting=setting, resumed=resumed, study=study)
+        logger = build_logger(settings, run.path, setting=setting, resumed=resumed, study=study)
     callbacks = [
         FiniteLoss(),
         GradientNorm(),
@@ -212,7 +213,7 @@ def _fit(
     ]
     try:
         with costs.explained_out_of_memory():
-            trainer = build.build_trainer(settings, callbacks=callbacks, logger=logger)
+            trainer = build_trainer(settings, callbacks=callbacks, logger=logger)
             trainer.fit(lit, datamodule=data, ckpt_path=checkpoints.last if resumed else None, weights_only=True)
             if ranks.is_rank_zero():
                 with ranks.alone():

@@ -11,7 +11,7 @@ from given_rows import Given
 
 from sentattn.data.cache import open_corpus
 from sentattn.data.corpus import Corpus
-from sentattn.data.datasets.base import Row
+from sentattn.data.source import Row
 
 FILMS = {"train/neg": ["tt11", "tt12", "tt13"], "train/pos": ["tt21", "tt22", "tt23"]}
 REVIEWS = {

@@ -13,7 +13,7 @@ from given_rows import Given
 
 from sentattn.data.cache import cache_folder, open_corpus
 from sentattn.data.corpus import Corpus
-from sentattn.data.datasets.base import Row
+from sentattn.data.source import Row
 from sentattn.errors import DataError
 
 ROWS = {"train": [Row("good film", 1), Row("bad film", 0)]}
@@ -21,7 +21,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from sentattn.data.cache import open_corpus
-from sentattn.data.datasets.base import Row, Source
+from sentattn.data.source import Row, Source
 
 class Slow(Source):
     labels, splits = ("negative", "positive"), ("train",)

@@ -12,7 +12,7 @@ from given_rows import Given
 
 from sentattn.data.corpus import Corpus
 from sentattn.data.corpus_builder import build
-from sentattn.data.datasets.base import Row
+from sentattn.data.source import Row
 from sentattn.errors import DataError
 
 build_words = partial(build, rules="words", lowercase=True, limit=None, progress=lambda stage, done, total: None)

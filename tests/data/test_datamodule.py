@@ -16,11 +16,11 @@ from pytorch_lightning import LightningModule, Trainer
 from sentattn.data.batching import Batch
 from sentattn.data.corpus_builder import Progress
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.base import Row, Source
 from sentattn.data.datasets.demo import Demo, DemoSource
 from sentattn.data.datasets.imdb import Imdb, ImdbSource
 from sentattn.data.datasets.yelp import Yelp, YelpSource
 from sentattn.data.download import REGISTRY
+from sentattn.data.source import Row, Source
 from sentattn.errors import DataError, SettingError
 
 ROWS = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.data.corpus import Corpus
-from sentattn.data.datasets.base import Row
+from sentattn.data.source import Row
 from sentattn.data.splits import (
     MOST_TEST_ROWS,
     Selection,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.base import Row, Source
+from sentattn.data.source import Row, Source
 from sentattn.data.vectors import VectorFile, WordVectors, read_vectors
 from sentattn.errors import DataError
 

@@ -11,10 +11,9 @@ import pytest
 import yaml
 from tiny import tiny
 
-from sentattn import build
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
-from sentattn.loggers import constructors, require_package
+from sentattn.loggers import build_logger, constructors, require_package
 from sentattn.loggers.guard import Guard
 from sentattn.training.fit import fit
 
@@ -23,7 +22,7 @@ SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accura
 
 def open_logger(directory: Path, name: str, *extra: str, resumed: bool = False) -> Guard:
     settings = compose(tiny(f"logger={name}", *extra))
-    logger = build.build_logger(settings, directory, setting="5e77", resumed=resumed)
+    logger = build_logger(settings, directory, setting="5e77", resumed=resumed)
     assert isinstance(logger, Guard)
     return logger
 

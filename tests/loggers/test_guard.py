@@ -111,13 +111,11 @@ def test_a_logger_that_cannot_be_opened_is_off(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_training_is_whole_without_its_logger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sentattn import build
-
     def build_logger(settings: Any, directory: Path, **_: Any) -> Guard:
         return guarded(Recording("log_metrics"), directory)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "build_logger", build_logger)
+        patch.setattr("sentattn.training.fit.build_logger", build_logger)
         run = fit(tiny(f"output_dir={tmp_path}"))
     assert capsys.readouterr().out.count("no room for log_metrics") == 1
     assert run.result["status"] == "finished"

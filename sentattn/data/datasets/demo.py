@@ -11,7 +11,6 @@ from typing import Any, ClassVar, TypeVar
 
 from sentattn.data.corpus_builder import Progress
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.base import Row, Source
 from sentattn.data.datasets.demo_templates import TEST, TRAIN, VAL, Templates
 from sentattn.data.datasets.demo_words import (
     CITIES,
@@ -32,6 +31,7 @@ from sentattn.data.datasets.demo_words import (
     Domain,
     Topic,
 )
+from sentattn.data.source import Row, Source
 from sentattn.errors import DataError, Fault, suggestion
 
 TEMPLATES = {"train": TRAIN, "val": VAL, "test": TEST}

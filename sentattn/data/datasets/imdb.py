@@ -14,8 +14,8 @@ from sentattn.data.archives import neighbour, reading, sha256, tar_files
 from sentattn.data.cache import cache_folder
 from sentattn.data.corpus_builder import Progress
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.base import Row, Source
 from sentattn.data.download import fetch
+from sentattn.data.source import Row, Source
 from sentattn.errors import DataError, Fault
 
 ARCHIVE = "aclImdb_v1.tar.gz"

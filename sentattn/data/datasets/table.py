@@ -12,7 +12,6 @@ from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.archives import sha256
 from sentattn.data.corpus_builder import Progress
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.base import Row, Source
 from sentattn.data.labels import (
     MAX_COUNTED,
     LabelCount,
@@ -23,6 +22,7 @@ from sentattn.data.labels import (
     steps,
     unknown_label,
 )
+from sentattn.data.source import Row, Source
 from sentattn.data.tables import COLUMNS_HINT, missing_file, records, require_table, setting_faults, text_of, type_name
 from sentattn.data.text_tables import Record
 from sentattn.errors import DataError, Fault, SettingError, suggestion

@@ -8,7 +8,6 @@ from itertools import combinations
 
 import pytest
 
-from sentattn.data.datasets.base import Row
 from sentattn.data.datasets.demo import DemoSource, unmarked
 from sentattn.data.datasets.demo_templates import TEST, TRAIN, VAL, Templates
 from sentattn.data.datasets.demo_words import (
@@ -22,6 +21,7 @@ from sentattn.data.datasets.demo_words import (
     VERBS,
     Tone,
 )
+from sentattn.data.source import Row
 from sentattn.errors import DataError
 
 SPLITS = {split: tuple(DemoSource().read(split)) for split in DemoSource.splits}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sentattn.data.datasets.base import Row
 from sentattn.data.datasets.imdb import ImdbSource
+from sentattn.data.source import Row
 from sentattn.errors import DataError
 
 TRAIN = [

@@ -163,8 +163,8 @@ def test_an_error_in_the_thread_costs_a_line_and_no_trial(
 
 def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
     """Two runs are open at once, as those of a sweep's studies are; neither takes the other's place."""
-    from sentattn.build import build_logger
     from sentattn.errors import Pruned
+    from sentattn.loggers import build_logger
     from sentattn.loggers.wandb import TrialCallback, WandbGuard
 
     settings = compose([*OFFLINE, "group=big"])

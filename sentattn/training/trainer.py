@@ -1,0 +1,97 @@
+"""Settings to what trains a model: Lightning's Trainer, the LightningModule and the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import Callback, Checkpoint
+from pytorch_lightning.strategies import DDPStrategy
+from torch import nn
+from torch.optim import Optimizer
+
+from sentattn.build import instantiate
+from sentattn.distributed import devices, ranks
+from sentattn.errors import Fault, SettingError
+from sentattn.models.classifier import TextClassifier
+from sentattn.optimizers import parameter_groups
+from sentattn.training.checkpoint import FileInPlace
+from sentattn.training.lit_module import LitClassifier
+
+if TYPE_CHECKING:
+    from pytorch_lightning.loggers import Logger
+
+    from sentattn.data.datamodule import TextData
+
+Settings = Mapping[str, Any]
+
+
+def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
+    """Returns Lightning's trainer with the callbacks and the logger given; it writes only what they write.
+
+    It is that of one rank where several train together, and one of a single device otherwise.
+
+    Raises:
+        SettingError: If Lightning refuses the settings, such as a GPU that is not there.
+    """
+    node = dict(settings["trainer"])
+    if ranks.several():
+        # Buffers are the same everywhere, and ranks measure different numbers of batches.
+        node["strategy"] = DDPStrategy(broadcast_buffers=False)
+    else:
+        node |= {"devices": devices.first(node["devices"]), "num_nodes": 1, "strategy": "auto"}
+    try:
+        trainer: Trainer = instantiate(
+            node,
+            plugins=[ranks.Environment(), FileInPlace()],
+            use_distributed_sampler=False,
+            callbacks=list(callbacks),
+            logger=logger or False,
+            enable_checkpointing=any(isinstance(callback, Checkpoint) for callback in callbacks),
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+    except Exception as error:  # Lightning has no common class for what it refuses
+        message = f"Lightning's Trainer refuses trainer.*: {' '.join(str(error).split())}"
+        raise SettingError(Fault("trainer", "invalid", message)) from error
+    return trainer
+
+
+def build_lit(
+    settings: Settings, data: TextData, model: TextClassifier, *, class_counts: Mapping[str, int]
+) -> LitClassifier:
+    """Returns the LightningModule that trains and measures a model.
+
+    Args:
+        settings: All settings.
+        data: What it is trained or measured on.
+        model: The model.
+        class_counts: Number of rows of each class that the model is, or was, trained on.
+
+    Raises:
+        SettingError: If the schedule or the loss refuses its settings.
+    """
+    return LitClassifier(
+        model=model,
+        loss=instantiate(settings["loss"], nn.Module, class_counts=class_counts),
+        optimizer=partial(build_optimizer, settings),
+        scheduler=instantiate(settings["scheduler"]),
+        classes=len(data.labels),
+        ordered=data.ordered,
+    )
+
+
+def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
+    """Returns the optimizer of a model's parameters.
+
+    Raises:
+        SettingError: If it refuses its settings.
+    """
+    groups = parameter_groups(model, settings.get("weight_decay_on", "all"))
+    try:
+        optimizer: Optimizer = instantiate(settings["optimizer"], Optimizer, params=groups)
+    except ValueError as error:
+        raise SettingError(Fault("optimizer", "invalid", f"The optimizer refuses optimizer.*: {error}.")) from error
+    return optimizer
