@@ -12,7 +12,7 @@ from typing import Any
 
 from sentattn.config.arguments import LAST, Faults
 from sentattn.config.groups import Choices
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 from sentattn.sweep import options
 from sentattn.sweep.objective import Objective, read_objectives
 from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
@@ -123,7 +123,8 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     first = next(iter(checked.values()))
     sampler, pruner = _components(asked, first.space, len(objectives), own["repeats"], faults)
     if len(objectives) > 1 and own["confirm"]:
-        faults.add(f"confirm={own['confirm']}: with several objectives there is no single best setting; leave it out.")
+        conflict = f"confirm={own['confirm']}: several objectives have no single best setting; leave it out."
+        faults.add(Fault("confirm", "conflict", conflict))
     name = _name(own["study"], first, faults)
     faults.raise_any()
     del own["study"]
@@ -159,11 +160,12 @@ def _joined(common: Draft, part: Draft) -> Draft:
 def _checked(asked: Draft, choices: Choices, faults: Faults) -> Checker:
     """Reads the ranges of a study and checks them against the configuration."""
     for key, text in asked.overrides.items():
-        if sentence := options.decided(key, text):
-            faults.add(sentence, asked.positions[key])
+        if reason := options.decided(key, text):
+            faults.add(Fault(key, "unsupported", reason), asked.positions[key])
     space = _space(asked, choices, faults)
     if not asked.ranges:
-        faults.add(f"there is nothing to search: type a range such as {RANGES}, or sweep=NAME.")
+        message = f"there is nothing to search: type a range such as {RANGES}, or sweep=NAME."
+        faults.add(Fault("space", "missing", message))
     unread = [key for key in asked.ranges if key not in space]
     overrides = {key: text for key, text in asked.overrides.items() if key not in options.DECIDED}
     checker = Checker(overrides, space, choices, asked.folders)
@@ -175,11 +177,11 @@ def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimensio
     read: dict[str, Dimension] = {}
     for key, (text, _) in asked.ranges.items():
         try:
-            if sentence := options.not_searched(key, text):
-                raise SettingError(sentence)
+            if reason := options.not_searched(key, text):
+                raise SettingError(Fault(key, "unsupported", reason))
             read[key] = read_dimension(key, text, choices)
         except SettingError as error:
-            faults.add(str(error), asked.positions[key])
+            faults.add(error.faults[0], asked.positions[key])
     space: dict[str, Dimension] = {}
     for key, dimension in read.items():
         when = conditions(key, asked, read, faults)
@@ -188,24 +190,23 @@ def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimensio
     try:
         return ordered({key: one for key, one in space.items() if set(one.when) <= set(space)})
     except SettingError as error:
-        faults.add(str(error))
+        faults.add(error.faults[0])
         return {key: replace(one, when={}) for key, one in space.items()}
 
 
 def _options(asked: Draft, faults: Faults) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in asked.options.items():
-        values[key], sentence = options.option_value(key, value)
-        if sentence:
-            faults.add(sentence, asked.positions.get(key, LAST))
+        values[key], fault = options.option_value(key, value)
+        if fault:
+            faults.add(fault, asked.positions.get(key, LAST))
             values[key] = options.OPTIONS[key].default
     own = options.options_of(values)
     if own["trials"] is None and own["hours"] is None:
-        faults.add("trials=null needs hours=HOURS: one of them ends the sweep.")
+        faults.add(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
     if own["slots"] is not None and "slots_per_gpu" in values:
-        faults.add(
-            "slots and slots_per_gpu cannot stand together: give the number of trials at once, or that of a GPU."
-        )
+        message = "slots and slots_per_gpu exclude each other: give the number of trials at once, or that of a GPU."
+        faults.add(Fault("slots", "conflict", message))
     return own
 
 
@@ -214,10 +215,10 @@ def _components(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     sampler = {"name": DEFAULT_SAMPLER, **asked.components["sampler"]}
     pruner = {"name": default_pruner(objectives, repeats), **asked.components["pruner"]}
-    for sentence in check_sampler(sampler, space, objectives):
-        faults.add(sentence, asked.positions.get("sampler", LAST))
-    for sentence in check_pruner(pruner, objectives, repeats):
-        faults.add(sentence, asked.positions.get("pruner", LAST))
+    for message in check_sampler(sampler, space, objectives):
+        faults.add(Fault("sampler", "conflict", message), asked.positions.get("sampler", LAST))
+    for message in check_pruner(pruner, objectives, repeats):
+        faults.add(Fault("pruner", "conflict", message), asked.positions.get("pruner", LAST))
     return sampler, pruner
 
 
@@ -236,7 +237,8 @@ def _name(given_name: str | None, first: Checker, faults: Faults) -> str:
     name = given_name or ""
     if given_name is not None and not NAME.fullmatch(name):
         good = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:64] or "my-study"
-        faults.add(f"study={name}: a study is a folder, so its name has letters, digits, - and _; type study={good}.")
+        message = f"study={name}: a study is a folder, so its name has letters, digits, - and _; type study={good}."
+        faults.add(Fault("study", "type", message))
     return name
 
 

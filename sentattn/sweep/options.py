@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sentattn.config import types
+from sentattn.errors import Fault
 
 
 @dataclass(frozen=True)
@@ -92,20 +93,20 @@ NOT_SEARCHED: dict[str, str] = {
 
 
 def decided(key: str, text: str) -> str | None:
-    """Returns the sentence that refuses a setting which a sweep decides, or None."""
+    """Returns the message that refuses a setting which a sweep decides, or None."""
     return f"{key}={text}: a sweep decides {key} itself; {DECIDED[key]}." if key in DECIDED else None
 
 
 def not_searched(key: str, text: str) -> str | None:
-    """Returns the sentence that refuses a range of a setting which is not searched, or None."""
+    """Returns the message that refuses a range of a setting which is not searched, or None."""
     reason = DECIDED.get(key) or NOT_SEARCHED.get(key)
     if reason is None and key.startswith("logger."):
         reason = NOT_SEARCHED["logger"]
     return f"{key}={text}: {key} is not searched; {reason}." if reason else None
 
 
-def option_value(key: str, value: Any) -> tuple[Any, str | None]:
-    """Returns an option's value, and the sentence that refuses it, or None.
+def option_value(key: str, value: Any) -> tuple[Any, Fault | None]:
+    """Returns an option's value, and what is wrong with it, or None.
 
     A text is taken as it stands where a text is legal: a study may be called `2026`.
     """
@@ -114,8 +115,7 @@ def option_value(key: str, value: Any) -> tuple[Any, str | None]:
         value = types.parse(value)
     elif "str" in annotation and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    found = types.fault(key, annotation, value)
-    return value, found.message if found else None
+    return value, types.fault(key, annotation, value)
 
 
 def options_of(given: Mapping[str, Any]) -> dict[str, Any]:

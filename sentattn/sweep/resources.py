@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 PATIENCE = 30.0
 """Seconds in which `nvidia-smi` has to answer."""
@@ -65,16 +65,18 @@ def find(request: SlotRequest) -> list[Slot]:
         SettingError: If there are not as many.
     """
     if request.slots_per_gpu > 1 and request.gpus_per_trial > 1:
-        raise SettingError(
+        message = (
             f"slots_per_gpu={request.slots_per_gpu} and gpus_per_trial={request.gpus_per_trial} cannot stand together: "
             "trials share a GPU, or a trial takes several."
         )
+        raise SettingError(Fault("slots_per_gpu", "conflict", message))
     gpus = visible() if request.accelerator in ("auto", "gpu", "cuda") else []
     if not gpus and request.accelerator in ("gpu", "cuda"):
-        raise SettingError(
+        message = (
             f"trainer.accelerator={request.accelerator}: no GPU is found here ({_looked()}); "
             "type trainer.accelerator=cpu, or mend what nvidia-smi says."
         )
+        raise SettingError(Fault("trainer.accelerator", "resources", message))
     return _on_gpus(gpus, request) if gpus else _on_processor(request)
 
 
@@ -111,28 +113,31 @@ def visible() -> list[str]:
         entries = entries[: entries.index("-1")]
     missing = [entry for entry in entries if there and not entry.startswith("MIG-") and not _is_among(entry, there)]
     if missing:
-        raise SettingError(
+        message = (
             f"{VISIBLE}={named} names GPU {' and '.join(missing)}, which is not there: nvidia-smi finds "
             f"{', '.join(index for index, _ in there)}."
         )
+        raise SettingError(Fault(VISIBLE, "not_found", message))
     return entries
 
 
 def _on_gpus(gpus: Sequence[str], request: SlotRequest) -> list[Slot]:
     if request.gpus_per_trial > len(gpus):
-        raise SettingError(
+        message = (
             f"gpus_per_trial={request.gpus_per_trial}: there {_are(len(gpus))} here; "
             f"type gpus_per_trial={len(gpus)} or less."
         )
+        raise SettingError(Fault("gpus_per_trial", "resources", message))
     if request.gpus_per_trial > 1:
         places = list(_groups(gpus, request.gpus_per_trial))
     else:
         places = list(_shares(gpus, max(request.slots_per_gpu, math.ceil((request.slots or 1) / len(gpus)))))
     if request.slots is not None and request.slots > len(places):
-        raise SettingError(
+        message = (
             f"slots={request.slots} with gpus_per_trial={request.gpus_per_trial}: there {_are(len(gpus))} here; "
             f"type slots={len(places)} or less."
         )
+        raise SettingError(Fault("slots", "resources", message))
     places = places[: min(request.slots or len(places), request.trials or len(places))]
     threads = request.threads or max(1, cores() // len(places))
     return [Slot(name, group, threads) for name, group in places]
@@ -154,10 +159,11 @@ def _shares(gpus: Sequence[str], shares: int) -> Iterator[tuple[str, tuple[str, 
 def _on_processor(request: SlotRequest) -> list[Slot]:
     for key in ("slots_per_gpu", "gpus_per_trial"):
         if getattr(request, key) > 1:
-            raise SettingError(
+            message = (
                 f"{key}={getattr(request, key)} needs GPUs, and there are none for trainer.accelerator="
                 f"{request.accelerator} ({_looked()}); leave {key} out."
             )
+            raise SettingError(Fault(key, "resources", message))
     if request.accelerator in ("mps", "tpu"):
         return [Slot(request.accelerator.upper(), (), request.threads or cores())]
     slots = request.slots or max(1, cores() // (request.threads or 1))

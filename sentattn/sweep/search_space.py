@@ -30,7 +30,7 @@ from optuna.distributions import (
 from sentattn.config.groups import Choices
 from sentattn.config.schema import RAW
 from sentattn.config.types import as_typed
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 from sentattn.sweep import grammar
 
 if TYPE_CHECKING:
@@ -144,8 +144,15 @@ def read_dimension(key: str, text: str, choices: Choices, when: When | None = No
     Raises:
         SettingError: If it cannot be read or is nonsense, with what to type.
     """
+    try:
+        return _read(key, text, choices, when or {})
+    except SettingError as error:
+        raise SettingError(*(Fault(key, "range", message) for message in error.messages)) from error
+
+
+def _read(key: str, text: str, choices: Choices, when: When) -> Dimension:
     found = grammar.read(key, text)
-    make = functools.partial(Dimension, key, when=when or {}, written=text)
+    make = functools.partial(Dimension, key, when=when, written=text)
     if isinstance(found, Glob):
         return make(CategoricalDistribution(_matching(key, text, found, choices)))
     if isinstance(found, ChoiceSweep):

@@ -13,7 +13,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.schema import TOP
 from sentattn.config.types import as_typed
-from sentattn.errors import SettingError, suggestion
+from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.sweep import options
 from sentattn.sweep.grammar import is_range
 
@@ -77,22 +77,36 @@ def read_file(draft: Draft, name: str, faults: Faults) -> None:
     file = sweeps_dir() / f"{name}.yaml" if name in names else Path(name)
     if name not in names and not (file.suffix in (".yaml", ".yml") and file.is_file()):
         there = f"There are {', '.join(names)}; a file of your own is given by its path, ending in .yaml."
-        raise SettingError(f"sweep={name}: there is no such sweep.{suggestion(name, names)} {there}")
+        raise SettingError(
+            Fault("sweep", "not_found", f"sweep={name}: there is no such sweep.{suggestion(name, names)} {there}")
+        )
     content = load(file)
     shown = f"sweep={name}"
     for key in content:
         if key in options.BUDGET:
-            faults.add(f"{shown}: {key} stands under budget, as budget: {{{key}: {as_typed(content[key])}}}.")
+            faults.add(
+                Fault(
+                    "sweep", "type", f"{shown}: {key} stands under budget, as budget: {{{key}: {as_typed(content[key])}}}."
+                )
+            )
         elif key not in options.IN_FILES:
             close = suggestion(key, options.IN_FILES)
-            faults.add(f"{shown}: there is no key {key!r}.{close} There are {', '.join(options.IN_FILES)}.")
+            faults.add(
+                Fault(
+                    "sweep",
+                    "unknown",
+                    f"{shown}: there is no key {key!r}.{close} There are {', '.join(options.IN_FILES)}.",
+                )
+            )
     _settings(draft, content, shown, faults)
     _own(draft, content, shown, faults)
     for study, inner in _mapping(content.get("studies"), f"{shown}: studies", faults).items():
         part = draft.studies[str(study)] = Draft()
         inside = {"overrides": inner} if isinstance(inner, list) else _mapping(inner, f"{shown}: {study}", faults)
         if unknown := [key for key in inside if key not in ("overrides", "space")]:
-            faults.add(f"{shown}: {study} has no key {unknown[0]!r}; it has overrides and space.")
+            faults.add(
+                Fault("sweep", "unknown", f"{shown}: {study} has no key {unknown[0]!r}; it has overrides and space.")
+            )
         _settings(part, inside, f"{shown}: {study}", faults)
 
 
@@ -100,20 +114,30 @@ def _settings(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faul
     """Takes in `overrides` and `space`."""
     overrides = content.get("overrides") or []
     if not isinstance(overrides, list) or not all(isinstance(word, str) for word in overrides):
-        faults.add(f"{shown}: overrides is a list such as [model=structured, data=imdb].")
+        faults.add(Fault("sweep", "type", f"{shown}: overrides is a list such as [model=structured, data=imdb]."))
         overrides = []
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals:
-            faults.add(f"{shown}: {word!r} is no override; it is written key=value.")
+            faults.add(Fault("sweep", "type", f"{shown}: {word!r} is no override; it is written key=value."))
         elif key.startswith("-") or key == "trust":
-            faults.add(f"{shown}: {word} belongs on the command line; a file is not asked what to trust.")
+            faults.add(
+                Fault(
+                    "sweep", "type", f"{shown}: {word} belongs on the command line; a file is not asked what to trust."
+                )
+            )
         elif key in draft.overrides:
-            faults.add(f"{shown}: {key} is given twice among the overrides: leave one out.")
+            faults.add(Fault("sweep", "conflict", f"{shown}: {key} is given twice among the overrides: leave one out."))
         elif key in options.TYPED or key.partition(".")[0] in options.COMPONENTS:
-            faults.add(f"{shown}: {word} is the sweep's own; it stands in the file by itself, beside overrides.")
+            faults.add(
+                Fault(
+                    "sweep",
+                    "type",
+                    f"{shown}: {word} is the sweep's own; it stands in the file by itself, beside overrides.",
+                )
+            )
         elif is_range(key, text):
-            faults.add(f"{shown}: {word} is a range; it stands under space, as {key}: {text}.")
+            faults.add(Fault("sweep", "type", f"{shown}: {word} is a range; it stands under space, as {key}: {text}."))
         else:
             draft.give(key, text)
     _space(draft, content, shown, faults)
@@ -126,11 +150,19 @@ def _space(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults)
         unknown = [name for name in entry if name not in ("space", "when")]
         when = entry.get("when") or {}
         if key in draft.overrides:
-            faults.add(f"{shown}: {key} stands among the overrides and in the space: leave one out.", position)
+            faults.add(
+                Fault(
+                    "sweep", "conflict", f"{shown}: {key} stands among the overrides and in the space: leave one out."
+                ),
+                position,
+            )
         elif unknown or not isinstance(when, Mapping):
-            faults.add(f"{shown}: {key} is a range, or a range with a condition such as {EXAMPLE}.", position)
+            faults.add(
+                Fault("sweep", "type", f"{shown}: {key} is a range, or a range with a condition such as {EXAMPLE}."),
+                position,
+            )
         elif not isinstance(entry.get("space"), str):
-            faults.add(f"{shown}: {key}: {_no_range(key, entry.get('space'))}.", position)
+            faults.add(Fault("sweep", "type", f"{shown}: {key}: {_no_range(key, entry.get('space'))}."), position)
         else:
             draft.search(str(key), entry["space"], when)
 
@@ -145,7 +177,7 @@ def _own(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults) -
     """Takes in the sweep's own options."""
     budget = _mapping(content.get("budget"), f"{shown}: budget", faults)
     if unknown := [key for key in budget if key not in options.BUDGET]:
-        faults.add(f"{shown}: budget has no {unknown[0]!r}; it has trials and hours.")
+        faults.add(Fault("sweep", "unknown", f"{shown}: budget has no {unknown[0]!r}; it has trials and hours."))
     own = {key: value for key, value in content.items() if key in options.OPTIONS and key not in options.BUDGET}
     draft.options |= own | {key: value for key, value in budget.items() if key in options.BUDGET}
     for name in options.COMPONENTS:
@@ -156,7 +188,9 @@ def _own(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults) -
     listed = objective if isinstance(objective, list) else [] if objective is None else [objective]
     for one in listed:
         if not isinstance(one, Mapping) or set(one) - {"metric", "mode"} or "metric" not in one:
-            faults.add(f"{shown}: objective is a list such as [{{metric: val/accuracy, mode: max}}].")
+            faults.add(
+                Fault("sweep", "type", f"{shown}: objective is a list such as [{{metric: val/accuracy, mode: max}}].")
+            )
         else:
             draft.objectives.append(dict(one))
 
@@ -164,7 +198,7 @@ def _own(draft: Draft, content: Mapping[str, Any], shown: str, faults: Faults) -
 def _mapping(value: Any, shown: str, faults: Faults) -> Mapping[str, Any]:
     if value is None or isinstance(value, Mapping):
         return value or {}
-    faults.add(f"{shown} holds lines `key: value`, not {as_typed(value)}.")
+    faults.add(Fault("sweep", "type", f"{shown} holds lines `key: value`, not {as_typed(value)}."))
     return {}
 
 
@@ -179,7 +213,7 @@ def read_draft(arguments: Sequence[str], faults: Faults) -> tuple[Draft, Choices
         read_file(draft, named[0] if named else DEFAULT, faults)
     _read_words(draft, [word for word in words if word.partition("=")[0] != options.SWEEP], choices, faults)
     if len(set(named)) > 1:
-        faults.add(f"sweep is given twice, as {named[0]} and as {named[1]}: leave one out.")
+        faults.add(Fault("sweep", "conflict", f"sweep is given twice, as {named[0]} and as {named[1]}: leave one out."))
     return draft, choices
 
 
@@ -198,13 +232,16 @@ def _read_words(draft: Draft, words: Sequence[str], choices: Choices, faults: Fa
         draft.positions[key] = position
         if key in seen:
             if seen[key] != text:
-                faults.add(f"{key} is given twice, as {seen[key]} and as {text}: leave one out.", position)
+                faults.add(
+                    Fault(key, "conflict", f"{key} is given twice, as {seen[key]} and as {text}: leave one out."),
+                    position,
+                )
             continue
         seen[key] = text
         component, _, setting = key.partition(".")
         own = key in options.TYPED or component in options.COMPONENTS
-        if sentence := _no_word(word, key, equals, text, own, choices):
-            faults.add(sentence, position)
+        if message := _no_word(word, key, equals, text, own, choices):
+            faults.add(Fault(key, "unknown", message), position)
         elif component in options.COMPONENTS:
             components[component][setting or "name"] = types.parse(text)
         elif key in options.OBJECTIVE:
@@ -243,6 +280,12 @@ def _objectives(typed: Mapping[str, str], listed: list[dict[str, Any]], faults: 
     modes = typed["mode"].split(",") if "mode" in typed else [None] * len(metrics)
     metrics = metrics or ["val/accuracy"]
     if len(modes) != len(metrics):
-        faults.add(f"objective.mode={typed['mode']} does not fit {','.join(metrics)}: give one for each, or none.")
+        faults.add(
+            Fault(
+                "objective.mode",
+                "conflict",
+                f"objective.mode={typed['mode']} does not fit {','.join(metrics)}: give one for each, or none.",
+            )
+        )
         return []
     return [{"metric": metric} | ({"mode": mode} if mode else {}) for metric, mode in zip(metrics, modes, strict=True)]

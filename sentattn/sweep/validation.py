@@ -211,10 +211,12 @@ def conditions(
                 return None
         elif other not in asked.ranges:
             close = suggestion(other, asked.ranges)
-            faults.add(f"{shown}: {other} is not in the space.{close} A condition is on what is searched.", position)
+            message = f"{shown}: {other} is not in the space.{close} A condition is on what is searched."
+            faults.add(Fault(key, "unknown", message), position)
         elif other in read and (wrong := [value for value in legal if not read[other].contains(value)]):
             takes = asked.ranges[other][0]
-            faults.add(f"{shown}: {other} never is {as_typed(wrong[0])}; its range is {takes}.", position)
+            message = f"{shown}: {other} is never {as_typed(wrong[0])}; its range is {takes}."
+            faults.add(Fault(key, "range", message), position)
         else:
             found[other] = legal
     return found
@@ -240,6 +242,12 @@ def ordered(space: Mapping[str, Dimension]) -> dict[str, Dimension]:
     while left:
         ready = [key for key, dimension in left.items() if not any(other in left for other in dimension.when)]
         if not ready:
-            raise SettingError(f"the conditions of {' and '.join(left)} lead in a circle; take one `when` out.")
+            raise SettingError(
+                Fault(
+                    "space",
+                    "conflict",
+                    f"the conditions of {' and '.join(left)} lead in a circle; take one `when` out.",
+                )
+            )
         done[ready[0]] = left.pop(ready[0])
     return done

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sweep_words import faults, write
 
+from sentattn.errors import SettingError
 from sentattn.sweep.config import read_plan
 
 
@@ -101,7 +102,7 @@ def test_keys_of_the_sweep(word: str, said: str | None) -> None:
                     "model/pooling": "choice(flatten,mean)",
                 }
             },
-            "model/pooling never is max",
+            "model/pooling is never max",
         ),
         ({"objective": "val/accuracy"}, "objective is a list"),
         ({"sampler": 3}, "holds lines"),
@@ -123,3 +124,15 @@ def test_broken_yaml_and_missing_files(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("space: {a: [")
     assert "cannot be read" in faults(f"sweep={tmp_path / 'broken.yaml'}")[0]
     assert "Did you mean 'default'?" in faults("sweep=defalt")[0]
+
+
+def test_faults_have_a_key_and_a_kind() -> None:
+    words = ["model.attention.hops=range(5,1)", "trails=3", "trials=0", "test=false", "sampler=tpee"]
+    with pytest.raises(SettingError) as caught:
+        read_plan(words)
+    kinds = {fault.key: fault.kind for fault in caught.value.faults}
+    assert kinds["model.attention.hops"] == "range"
+    assert kinds["trails"] == "unknown"
+    assert kinds["test"] == "unsupported"
+    assert kinds["sampler"] == "conflict"
+    assert "trials" in kinds
