@@ -1,4 +1,4 @@
-"""What a range is: Hydra's own grammar read by Hydra's own parser, and what that lets through and means nothing."""
+"""Ranges: Hydra's grammar, read by Hydra's parser, without what that accepts and has no meaning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Range = ChoiceSweep | RangeSweep | IntervalSweep | Glob
 
 
 def is_range(key: str, text: str) -> bool:
-    """Whether a text asks for several values, well written or not; texts and paths are one value as they stand."""
+    """Whether a text stands for several values, valid or not; texts and paths are always one value."""
     call = CALL.match(text)
     if key in RAW:
         return key == VECTORS and call is not None and call[1] in FUNCTIONS
@@ -39,7 +39,7 @@ def is_range(key: str, text: str) -> bool:
 
 
 def read(key: str, text: str) -> Range:
-    """Returns what Hydra's parser makes of a range.
+    """Parses a range.
 
     Raises:
         SettingError: If it cannot be read, is one value, or is nonsense.

@@ -27,7 +27,7 @@ def progress(studies: Sequence[SweepStudy], slots: int, console: Console | None 
 
 
 class Lines:
-    """A line for each trial that begins or ends.
+    """A line for each trial that starts or ends.
 
     Args:
         studies: The studies.
@@ -49,14 +49,14 @@ class Lines:
         return
 
     def started(self, trial: RunningTrial) -> None:
-        """Tells what a trial varies."""
+        """Prints the values of a trial."""
         self._print(f"{self._name(trial)} on {trial.slot.name}: {format_values(trial.values)}")
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Nothing: a line an epoch is in the trial's own log."""
+        """Does nothing: each epoch is a line of the trial's log."""
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        """Tells what became of a trial, and of a failure why."""
+        """Prints how a trial ended, and why if it failed."""
         if outcome.state != "failed":
             self._taken.append(time.monotonic() - trial.since)
         seconds = f"in {time.monotonic() - trial.since:.0f} s"
@@ -64,21 +64,21 @@ class Lines:
         match outcome.state:
             case "complete":
                 best = ", the best so far" if next(iter(study.best_values), None) == trial.number else ""
-                told = f": {_objectives(study, outcome.values or ())} {seconds}{best}; {self._standing(study)}"
+                text = f": {_objectives(study, outcome.values or ())} {seconds}{best}; {self._standing(study)}"
             case "pruned":
                 value = f" at {trial.value:.4f}" if trial.value is not None else ""
-                told = f": pruned after {trial.epoch}{value} {seconds}; {self._standing(study)}"
+                text = f": pruned after {trial.epoch}{value} {seconds}; {self._standing(study)}"
             case _:
                 shown = "".join(f"\n    {line}" for line in outcome.log_lines[-LINES:])
-                told = f" failed: {outcome.error.rstrip('.')} (log: {trial.log}){shown}"
-        self._print(f"{self._name(trial)}{told}")
+                text = f" failed: {outcome.error.rstrip('.')} (log: {trial.log}){shown}"
+        self._print(f"{self._name(trial)}{text}")
 
     def message(self, text: str) -> None:
         """Prints a message."""
         self._print(text)
 
     def tick(self) -> float | None:
-        """Nothing happens by itself."""
+        """Does nothing."""
         return None
 
     def _name(self, trial: RunningTrial) -> str:
@@ -89,7 +89,7 @@ class Lines:
         return f"{finished} of {trials} finished{self._left()}" if trials else f"{finished} finished"
 
     def _left(self) -> str:
-        """How long it will go on, as long as trials take as long as they have taken."""
+        """Returns the time left if trials take as long as those before."""
         budgets = [(one.plan.budget.trials, one.finished()) for one in self._studies]
         if not self._taken or any(trials is None for trials, _ in budgets):
             return ""
@@ -118,18 +118,18 @@ class Board(Lines):
         self._live.stop()
 
     def started(self, trial: RunningTrial) -> None:
-        """Takes a trial into the table."""
+        """Adds a trial to the table."""
         self._running[trial.key] = trial
         self._shown = 0.0
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        """Takes a trial out of the table."""
+        """Removes a trial from the table."""
         del self._running[trial.key]
         super().ended(trial, outcome)
         self._shown = 0.0
 
     def tick(self) -> float | None:
-        """Draws the table, if the one that is shown is old."""
+        """Draws the table if the one on the screen is old."""
         if time.monotonic() - self._shown >= REFRESH:
             self._shown = time.monotonic()
             self._live.update(Group(self.table(), *self.summary()), refresh=True)

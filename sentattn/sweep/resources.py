@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sentattn.errors import Fault, SettingError
 
 PATIENCE = 30.0
-"""Seconds in which `nvidia-smi` has to answer."""
+"""Seconds after which `nvidia-smi` is given up."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -73,7 +73,7 @@ def find(request: SlotRequest) -> list[Slot]:
     gpus = visible() if request.accelerator in ("auto", "gpu", "cuda") else []
     if not gpus and request.accelerator in ("gpu", "cuda"):
         message = (
-            f"trainer.accelerator={request.accelerator}: no GPU is found here ({_looked()}); "
+            f"trainer.accelerator={request.accelerator}: no GPU is found here ({_searched()}); "
             "type trainer.accelerator=cpu, or mend what nvidia-smi says."
         )
         raise SettingError(Fault("trainer.accelerator", "resources", message))
@@ -104,18 +104,18 @@ def visible() -> list[str]:
     Raises:
         SettingError: If that variable names one that is not there.
     """
-    there = _there()
+    gpus = _gpus()
     named = os.environ.get(VISIBLE)
     if named is None:
-        return [index for index, _ in there]
+        return [index for index, _ in gpus]
     entries = [entry.strip() for entry in named.split(",") if entry.strip()]
     if "-1" in entries:  # CUDA sees none of those that follow
         entries = entries[: entries.index("-1")]
-    missing = [entry for entry in entries if there and not entry.startswith("MIG-") and not _is_among(entry, there)]
+    missing = [entry for entry in entries if gpus and not entry.startswith("MIG-") and not _is_among(entry, gpus)]
     if missing:
         message = (
             f"{VISIBLE}={named} names GPU {' and '.join(missing)}, which is not there: nvidia-smi finds "
-            f"{', '.join(index for index, _ in there)}."
+            f"{', '.join(index for index, _ in gpus)}."
         )
         raise SettingError(Fault(VISIBLE, "not_found", message))
     return entries
@@ -124,7 +124,7 @@ def visible() -> list[str]:
 def _on_gpus(gpus: Sequence[str], request: SlotRequest) -> list[Slot]:
     if request.gpus_per_trial > len(gpus):
         message = (
-            f"gpus_per_trial={request.gpus_per_trial}: there {_are(len(gpus))} here; "
+            f"gpus_per_trial={request.gpus_per_trial}: there {_count(len(gpus))} here; "
             f"type gpus_per_trial={len(gpus)} or less."
         )
         raise SettingError(Fault("gpus_per_trial", "resources", message))
@@ -134,7 +134,7 @@ def _on_gpus(gpus: Sequence[str], request: SlotRequest) -> list[Slot]:
         places = list(_shares(gpus, max(request.slots_per_gpu, math.ceil((request.slots or 1) / len(gpus)))))
     if request.slots is not None and request.slots > len(places):
         message = (
-            f"slots={request.slots} with gpus_per_trial={request.gpus_per_trial}: there {_are(len(gpus))} here; "
+            f"slots={request.slots} with gpus_per_trial={request.gpus_per_trial}: there {_count(len(gpus))} here; "
             f"type slots={len(places)} or less."
         )
         raise SettingError(Fault("slots", "resources", message))
@@ -161,7 +161,7 @@ def _on_processor(request: SlotRequest) -> list[Slot]:
         if getattr(request, key) > 1:
             message = (
                 f"{key}={getattr(request, key)} needs GPUs, and there are none for trainer.accelerator="
-                f"{request.accelerator} ({_looked()}); leave {key} out."
+                f"{request.accelerator} ({_searched()}); leave {key} out."
             )
             raise SettingError(Fault(key, "resources", message))
     if request.accelerator in ("mps", "tpu"):
@@ -172,7 +172,7 @@ def _on_processor(request: SlotRequest) -> list[Slot]:
     return [Slot(f"CPU {number}" if slots > 1 else "CPU", (), threads) for number in range(1, slots + 1)]
 
 
-def _there() -> list[tuple[str, str]]:
+def _gpus() -> list[tuple[str, str]]:
     """Index and identifier of each GPU that `nvidia-smi` finds; none where there is no `nvidia-smi`."""
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
@@ -183,14 +183,14 @@ def _there() -> list[tuple[str, str]]:
     return [(index.strip(), uuid.strip()) for index, uuid, *_ in rows]
 
 
-def _is_among(entry: str, there: Sequence[tuple[str, str]]) -> bool:
-    return any(entry == index or (entry.startswith("GPU-") and uuid.startswith(entry)) for index, uuid in there)
+def _is_among(entry: str, gpus: Sequence[tuple[str, str]]) -> bool:
+    return any(entry == index or (entry.startswith("GPU-") and uuid.startswith(entry)) for index, uuid in gpus)
 
 
-def _are(gpus: int) -> str:
+def _count(gpus: int) -> str:
     return "is 1 GPU" if gpus == 1 else f"are {gpus} GPUs"
 
 
-def _looked() -> str:
+def _searched() -> str:
     named = os.environ.get(VISIBLE)
     return "nvidia-smi lists none" if named is None else f"{VISIBLE}={named!r}"
