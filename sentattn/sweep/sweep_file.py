@@ -84,11 +84,8 @@ def read_file(draft: Draft, name: str, faults: Faults) -> None:
     shown = f"sweep={name}"
     for key in content:
         if key in options.BUDGET:
-            faults.add(
-                Fault(
-                    "sweep", "type", f"{shown}: {key} stands under budget, as budget: {{{key}: {as_typed(content[key])}}}."
-                )
-            )
+            message = f"{shown}: {key} stands under budget, as budget: {{{key}: {as_typed(content[key])}}}."
+            faults.add(Fault("sweep", "type", message))
         elif key not in options.IN_FILES:
             close = suggestion(key, options.IN_FILES)
             faults.add(
