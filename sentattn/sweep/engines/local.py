@@ -71,6 +71,7 @@ class LocalEngine:
         self._outbox: list[tuple[RunningTrial, Message]] = []
         self._preparation: Connection | None = None
         self._preparing: ForkServerProcess | None = None
+        self._starting = threading.Thread()
         self._deaths = 0
 
     def __enter__(self) -> LocalEngine:
@@ -160,7 +161,8 @@ class LocalEngine:
         self._preparation, answer = self._context.Pipe(duplex=False)
         own = (self._module, self._studies, str(self._log), dict(os.environ), answer)
         self._preparing = self._context.Process(target=_prepare, args=own)
-        threading.Thread(target=_start, args=(self._preparing, answer), daemon=True).start()
+        self._starting = threading.Thread(target=_start, args=(self._preparing, answer), daemon=True)
+        self._starting.start()
 
     def _finish_preparation(self) -> None:
         """Starts the queued trials.
@@ -186,6 +188,7 @@ class LocalEngine:
         if error is not None:
             message = f"No trial can be started, see {self._log}: {error}"
             raise RunError(Fault("engine", "failed", message))
+        self._starting.join()  # the answer may come before the thread knows that the process has started
         self._preparing.join()
         self._preparation, self._preparing, self._deaths = None, None, 0
         queued, self._queued = self._queued, []
