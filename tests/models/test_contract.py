@@ -28,8 +28,10 @@ DIM, WORDS = 6, 30
 
 def readme_attention() -> Path:
     """Writes the attention that the README adds, and returns its YAML file: it has to pass too."""
-    folder = Path(tempfile.mkdtemp(prefix="sentattn-readme-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix="sentattn-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    folder = temporary / "attention"  # a name that is the same in every process that collects the tests
+    folder.mkdir()
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     [code] = [block for block in re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL) if "class Query" in block]
     [node] = [block for block in re.findall(r"```yaml\n(.*?)```", readme, flags=re.DOTALL) if "_target_" in block]
