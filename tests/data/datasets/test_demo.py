@@ -16,8 +16,10 @@ from sentattn.data.datasets.demo_words import (
     EFFECTS,
     EXTREME,
     GRADABLE,
+    LIKES,
     LIKINGS,
     SUMMARIES,
+    SUPERLATIVES,
     VERBS,
     Tone,
 )
@@ -26,15 +28,17 @@ from sentattn.errors import DataError
 
 SPLITS = {split: tuple(DemoSource().read(split)) for split in DemoSource.splits}
 ROWS = [row for rows in SPLITS.values() for row in rows]
-NEGATORS = {"not", "hardly", "never", "far from", "anything but", "by no means", "in no way", "no", "nobody", "nothing"}
+NEGATORS = {"not", "hardly", "never", "far from", "anything but", "by no means", "nobody", "nothing"} | {
+    f"{verb}n't" for verb in ("is", "are", "was", "were", "do", "did", "would")
+}
 
 
 def tokens(text: str) -> list[str]:
-    return re.findall(r"\w+|[^\w\s]", text.lower())
+    return re.findall(r"[\w']+|[^\w\s]", text.lower())
 
 
 def sentences(text: str) -> list[str]:
-    return re.findall(r"[^.!]+[.!]", text)
+    return re.findall(r"[^.!]+[.!]?", text)
 
 
 def deciding(row: Row) -> list[str]:
@@ -47,20 +51,20 @@ def templates(split: Templates) -> tuple[str, ...]:
 
 def lexicon(label: int) -> set[str]:
     adjectives = [topic.adjectives for domain in DOMAINS.values() for topic in (*domain.topics, domain.wholes)]
-    tones: list[Tone] = [GRADABLE, EXTREME, SUMMARIES, LIKINGS, EFFECTS, *adjectives]
-    verbs = VERBS[label] + DECISIVE_VERBS[label]
-    return {word for tone in tones for word in tone[label]} | {re.findall(r"\[(\w+)\]", verb)[0] for verb in verbs}
+    tones: list[Tone] = [GRADABLE, EXTREME, SUPERLATIVES, LIKINGS, LIKES, EFFECTS, *adjectives]
+    marked = VERBS[label] + DECISIVE_VERBS[label] + SUMMARIES[label]
+    return {word for tone in tones for word in tone[label]} | {re.findall(r"\[(\w+)\]", one)[0] for one in marked}
 
 
 BAD, GOOD = lexicon(0), lexicon(1)
 
 
 def test_rows_are_the_same_on_every_machine() -> None:
-    assert DemoSource().fingerprint() == "8d1b42b795d0903430202d295309fb2c4de93783702582f141abd0ff254bf101"
+    assert DemoSource().fingerprint() == "188ad12d353091ddea3466a85a782bde9207a8841f8c0db365f67a06e8648f97"
     assert tuple(DemoSource().read("val")) == SPLITS["val"]
 
 
-@pytest.mark.parametrize(("split", "size"), [("train", 4000), ("val", 500), ("test", 500)])
+@pytest.mark.parametrize(("split", "size"), [("train", 5000), ("val", 500), ("test", 500)])
 def test_splits_are_balanced_and_mixed(split: str, size: int) -> None:
     labels = [row.label for row in SPLITS[split]]
     assert Counter(labels) == {0: size // 2, 1: size // 2}
@@ -68,16 +72,20 @@ def test_splits_are_balanced_and_mixed(split: str, size: int) -> None:
     assert all(abs(sum(labels[i : i + 64]) - 32) < 24 for i in range(size - 63))
 
 
-def test_no_text_and_no_sentence_of_an_evaluation_split_stands_elsewhere() -> None:
+def test_no_text_is_repeated_and_no_sentence_is_in_two_splits() -> None:
     assert len({row.text for row in ROWS}) == len(ROWS)
-    said = {split: {s.strip() for row in rows for s in sentences(row.text)} for split, rows in SPLITS.items()}
-    for one, other in combinations(said, 2):
-        assert not said[one] & said[other]
+    # A review may end without a full stop.
+    used = {split: {s.strip(" .!") for row in rows for s in sentences(row.text)} for split, rows in SPLITS.items()}
+    for one, other in combinations(used, 2):
+        assert not used[one] & used[other]
 
 
 def test_splits_share_no_template() -> None:
-    # Slots are made alike, so that a template with another slot in the same place counts as the same.
-    frames = [{re.sub(r"\{\w+\}|[\[\]]", "_", t).lower() for t in templates(split)} for split in (TRAIN, VAL, TEST)]
+    # A template with another slot in the same place, or with another mark at its end, counts as the same.
+    frames = [
+        {re.sub(r"\{\w+\}|[\[\]]", "_", t).lower().rstrip(".!") for t in templates(split)}
+        for split in (TRAIN, VAL, TEST)
+    ]
     for one, other in combinations(frames, 2):
         assert not one & other
 
@@ -92,17 +100,16 @@ def test_evaluation_splits_have_no_word_that_training_lacks() -> None:
 def test_texts_are_short_and_well_formed() -> None:
     for row in ROWS:
         text = row.text
-        assert 8 <= len(tokens(text)) <= 30
-        assert "".join(sentences(text)) == text, f"ends without a full stop: {text}"
+        assert 1 <= len(tokens(text)) <= 30
         assert all(sentence.strip()[0].isupper() for sentence in sentences(text)), text
-        assert not re.search(r"^\s|\s\s|\s[,.:!]|[^\w .,:!]", text), text
-        assert not re.search(r"\b(\w+) \1\b|\ba [aeiou]|\ban [^aeiou]|\ban? (a|an|the|this) ", text, re.I), text
+        assert not re.search(r"^\s|\s\s|\s[,.:!]|[^\w .,:!']", text), text
+        assert not re.search(r"\b(\w+) \1\b|\ba [aeiou]|\ban [^aeiou]|\ban? (a|an|the|this|so) ", text, re.I), text
 
 
 def test_rationale_spans_are_single_words_in_order() -> None:
     for row in ROWS:
         assert row.rationale
-        assert all(word.isalpha() for word in deciding(row)), row
+        assert all(word.replace("'", "").isalpha() for word in deciding(row)), row
         ends = [0, *(end for _, end in row.rationale)]
         starts = [start for start, _ in row.rationale]
         assert all(end <= start for end, start in zip(ends, starts, strict=False)), row
@@ -113,8 +120,8 @@ def test_rationale_spans_are_single_words_in_order() -> None:
 
 def test_words_speak_for_one_label_only() -> None:
     assert not GOOD & BAD
-    assert {"good", "friendly", "funny", "joy", "adored", "charmed"} <= GOOD
-    assert {"bad", "rude", "boring", "mess", "hated", "ruined"} <= BAD
+    assert {"good", "amazing", "friendly", "funny", "joy", "loved", "love", "charmed", "best"} <= GOOD
+    assert {"bad", "terrible", "rude", "boring", "mess", "hated", "hate", "ruined", "worst"} <= BAD
 
 
 def test_deciding_words_agree_with_the_label() -> None:
