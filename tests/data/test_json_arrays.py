@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fault_of
 
+from sentattn.data import json_arrays
 from sentattn.data.json_arrays import array_items
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -60,10 +61,11 @@ def test_a_byte_order_mark_and_space_around_do_not_matter() -> None:
         ('{"a": [1], "b": [x]}', "after item 0 of 'b'"),
         (b'{"a": ["one", "sch\xf6n"]}', "after item 1 of 'a'"),
         ('{"a": [' + "[" * 1_000_000, "after item 1 of 'a'"),
-        ('{"a": ["one", "' + "two" * 10_000_000, "after item 1 of 'a'"),
+        ('{"a": ["one", "' + "two" * 1_000_000, "after item 1 of 'a'"),
     ],
 )
-def test_damage_is_reported_with_its_place(text: str | bytes, place: str) -> None:
+def test_damage_is_reported_with_its_place(monkeypatch: pytest.MonkeyPatch, text: str | bytes, place: str) -> None:
+    monkeypatch.setattr(json_arrays, "MAX_CHARACTERS", 1 << 20)
     fault = fault_of(lambda: items(text))
     assert (fault.key, fault.kind) == ("data.path", "damaged")
     assert fault.message.startswith("file.json is no whole JSON object in UTF-8 (")
