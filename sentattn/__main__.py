@@ -11,7 +11,7 @@ from sentattn.errors import suggestion
 
 COMMANDS = {
     "train": "train a model, keep its best epoch, test it once, write the run",
-    "sweep": "search settings over every GPU or core there is, and go on where it stopped",
+    "sweep": "search settings on all GPUs or cores, and resume where it stopped",
     "evaluate": "test a saved run, on its own or on other data",
     "predict": "label, probabilities and attention of a text or a file",
     "export": "write a trained model as ONNX, to run without torch",

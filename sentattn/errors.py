@@ -80,11 +80,11 @@ class Pruned(Exception):  # noqa: N818 - it is no error
 class Interruption(BaseException):
     """A signal that ends the work.
 
-    Like `KeyboardInterrupt` it is no `Exception`, so that nothing takes it for a fault and goes on.
+    Like `KeyboardInterrupt` it is no `Exception`, so that no handler of errors catches it.
 
     Args:
         number: The signal's number.
-        advice: What is kept, and what to type to go on.
+        advice: What is kept, and what to type to continue.
 
     Attributes:
         exit_code: What a shell expects of a process that a signal has ended.

@@ -5,17 +5,17 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
 
   data=demo                demo, imdb, yelp, or table for your own; data.limit=500 for a quick look
   model=structured         a variant; `python -m sentattn.list models` shows them all
-  model.attention.hops=4   a setting of one of its parts; model/attention=uniform exchanges the part itself
-  model/embedding=ngrams   bigrams and trigrams beside the words; model/pooling=prune and model/encoder=cnn likewise
+  model.attention.hops=4   a setting of one of its parts; model/attention=uniform replaces the part itself
+  model/embedding=ngrams   bigrams and trigrams next to the words; model/pooling=prune and model/encoder=cnn likewise
   loss.penalty=0.0         keeps the hops apart
   loss.class_weights=none  balanced, or a number for each class such as [1,2]
-  data.vectors=null        glove.6B.300d, or a file: what the words start from
+  data.vectors=null        glove.6B.300d, or a file: pretrained word vectors
   experiment               the settings of a source: experiment=gluon_yelp, experiment=keras_imdb, ...
   faithful=false           true repeats the quirks of the source; docs/sources.md lists them
-  optimizer.lr=0.005       optimizer=adamw and scheduler=cosine exchange what learns, and how fast when
+  optimizer.lr=0.005       optimizer=adamw and scheduler=cosine replace optimizer and schedule
   trainer.max_epochs=8     like any other argument of Lightning's Trainer
-  seed=0                   of the weights and of the order of the rows
-  ema_decay=0.998          the weights evaluated are an average over steps; null takes those of the last step
+  seed=0                   seed of the weights and of the order of the rows
+  ema_decay=0.998          the weights evaluated are an average over steps; null uses the weights of the last step
   logger=wandb             csv, tensorboard or mlflow; none leaves the run directory alone
   output_dir=outputs       where the run is written
 
@@ -28,7 +28,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
 
   trainer=default          ddp takes two devices (trainer.devices=8 for more); data.batch_size stays the rows of a step
   trainer.precision        bf16-mixed is faster on a GPU, and so are matmul_precision=high and compile=true
-  threads=null             of a process on a CPU
+  threads=null             number of threads of a process on a CPU
 
   docs/settings.md lists all settings.
 

@@ -159,7 +159,7 @@ class Board(Lines):
 
 
 def format_values(values: Any) -> str:
-    """Returns what a trial varies in short: the last part of each key that tells it from the others."""
+    """Returns the values of a trial in short, each with the shortest unique end of its key."""
     return ", ".join(f"{short}={_short(value)}" for short, value in zip(_names(values), values.values(), strict=True))
 
 

@@ -32,7 +32,7 @@ class Slot:
     def environment(self) -> dict[str, str]:
         """Returns the variables of a trial's process. They also hold for processes that it starts."""
         threads = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        # nvidia-smi counts GPUs by their place in the machine, CUDA by their speed unless it is told.
+        # nvidia-smi counts GPUs by their place in the machine, CUDA by their speed by default.
         order = {} if VISIBLE in os.environ else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         return {**threads, **order, VISIBLE: ",".join(self.gpus)}
 

@@ -2,7 +2,7 @@
 
 The tag `zero` adds the point 0 to a range on a log scale, and stays one dimension: the log scale is drawn out
 downwards by a quarter of its length, and everything below the range's start stands for 0. So a fifth of random draws
-are 0, 0 lies beside the smallest numbers, where it belongs, every sampler can take it (a switch beside the range would
+are 0, 0 is next to the smallest numbers, every sampler can take it (a switch beside the range would
 be a condition, which Gaussian processes and CMA-ES cannot), and the setting has one importance instead of two halves.
 """
 
@@ -118,7 +118,7 @@ class Dimension:
         return round((distribution.high - distribution.low) / distribution.step) + 1
 
     def is_active(self, values: Mapping[str, Value]) -> bool:
-        """Whether it is set beside the values of other dimensions."""
+        """Whether it is set, given the values of other dimensions."""
         return all(key in values and is_one_of(values[key], legal) for key, legal in self.when.items())
 
 

@@ -1,6 +1,6 @@
 """A study that is worked on: one `optuna.Study` in a database, which is all of its state.
 
-Each step is written when it is taken, so that whatever process dies, no finished trial is lost: trials that were
+Each step is written when it is taken, so that no finished trial is lost when a process dies: trials that were
 running are tried again with their values under new numbers, and each finished trial is counted once.
 """
 

@@ -1,1 +1,1 @@
-"""Training and judging: from settings to a run, and from a run to figures."""
+"""Training and evaluation: settings to a run, and a run to metrics."""

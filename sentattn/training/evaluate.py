@@ -68,7 +68,7 @@ def evaluate_run(run: Run, settings: Mapping[str, Any], split: str) -> Evaluatio
                 f"{', '.join(data.labels)}. A run can be evaluated on data with the same labels only."
             )
             raise DataError(Fault("data.label", "conflict", message))
-        # Class weights are those of the rows that the model was trained on, whatever it is evaluated on.
+        # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
         class_counts = classifier.config.get("class_counts") or data.class_counts
         lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
         return evaluate_split(settings, lit, data, split, progress)
