@@ -21,7 +21,7 @@ ORDERED_ONLY = ("mean_absolute_error", "quadratic_kappa")
 
 
 def format_value(value: float) -> str:
-    """Returns a metric in at most 9 characters, so that columns stay apart for the huge values of a diverged training too."""
+    """Returns a metric in at most 9 characters, so that columns stay apart after a diverged training too."""
     return f"{value:.4f}" if abs(value) < 1000 else f"{value:.2e}"
 
 

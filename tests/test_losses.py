@@ -165,9 +165,9 @@ def test_weights_move_with_the_module_and_are_not_saved() -> None:
         ),
         ({"class_weights": "balanced", "counts": (3, 1), "class_weight_power": 1e3}, "smaller loss.class_weight_power"),
         ({"class_weights": [1.0, 1e60]}, "got a 1, b inf"),
-        ({"class_weights": [1.0, -1.0]}, "each a number above 0"),
+        ({"class_weights": [1.0, -1.0]}, "class_weights.*each a number > 0"),
         ({"class_weights": "even"}, "none or balanced"),
-        ({"class_weight_power": -1.0}, "0 or more"),
+        ({"class_weight_power": -1.0}, "class_weight_power must be a number >= 0"),
         ({"class_weight_reduction": "sum"}, "weighted or mean"),
     ],
 )

@@ -114,9 +114,7 @@ class NGrams(Words):
 
 def _require_orders(orders: Sequence[int], base: int) -> None:
     if not orders or min(orders) < 2 or len(set(orders)) < len(orders):
-        raise SettingError(
-            f"NGrams: orders={as_typed(orders)} is not legal: it takes different lengths, each 2 or more."
-        )
+        raise SettingError(f"NGrams: orders must be a list of different integers >= 2, got {as_typed(orders)}.")
     if base ** max(orders) >= LARGEST_KEY:
         raise SettingError(
             f"NGrams: orders={as_typed(orders)} is too long for {base:,} words; lower it or data.vocab_size."

@@ -116,7 +116,7 @@ def test_ngram_dropout_leaves_out_whole_ngrams_and_keeps_the_sum() -> None:
 
 @pytest.mark.parametrize("orders", [[], [1], [2, 2]])
 def test_lengths_that_make_no_sense_are_refused(orders: list[int]) -> None:
-    with pytest.raises(SettingError, match="orders="):
+    with pytest.raises(SettingError, match="orders must be"):
         make(orders=orders)
 
 

@@ -74,9 +74,7 @@ def test_parameter_count_of_the_paper() -> None:
     assert encoder.out_dim == 300
 
 
-@pytest.mark.parametrize(
-    ("widths", "sentence"), [([], r"widths=\[\].*\[3,4,5\]"), ([3, 0], r"widths=\[3,0\].*1 or more")]
-)
+@pytest.mark.parametrize(("widths", "sentence"), [([], r"widths=\[\].*\[3,4,5\]"), ([3, 0], r"widths.*\[3,0\]")])
 def test_no_width_and_no_filter_of_nothing(widths: list[int], sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
         CNN(dim=5, widths=widths)
