@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import wandb
 import yaml
-from wandb_server import Mood, serving
+from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
 from sentattn.errors import RunError
@@ -115,7 +115,7 @@ def test_a_server_that_accepts_nothing_is_reported(
 def test_one_error_does_not_keep_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         log_a_run(tmp_path / "outputs" / "good", host=server.address)
-        bad = log_a_run(tmp_path / "outputs" / "bad", host="http://127.0.0.1:9")
+        bad = log_a_run(tmp_path / "outputs" / "bad", host=UNREACHABLE)
         broken = log_a_run(tmp_path / "outputs" / "broken", host=server.address)
         next(broken.glob("wandb/offline-run-*/*.wandb")).write_bytes(b"nonsense")
         assert sync.main([]) == 2
@@ -123,8 +123,18 @@ def test_one_error_does_not_keep_the_others(tmp_path: Path, capsys: pytest.Captu
     shown = capsys.readouterr()
     assert "outputs/good: uploaded to" in shown.out
     first, second = shown.err.splitlines()
-    assert f"outputs/{bad.name} was not uploaded: the server http://127.0.0.1:9 does not answer" in first
+    assert f"outputs/{bad.name} was not uploaded: the server {UNREACHABLE} does not answer" in first
     assert f"outputs/{broken.name} was not uploaded: " in second
+
+
+def test_a_key_goes_to_no_server_that_only_the_run_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving() as server:
+        run = log_a_run(tmp_path / "run", host=server.address)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("NETRC")
+            assert sync.main([str(run)]) == 2
+        assert server.asked == 0
+    assert f"wandb login --host={server.address}" in capsys.readouterr().err
 
 
 def test_a_server_that_falls_silent_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +157,7 @@ def test_without_a_key_one_line_says_how_to_get_one(
     assert shown.out == ""
     assert shown.err.splitlines() == [
         f"error: 3 runs were not uploaded ({tmp_path / 'a'} and others): "
-        "no key is configured; `wandb login` asks for one and stores it."
+        "no key is configured for its server; `wandb login` asks for one and stores it."
     ]
 
 

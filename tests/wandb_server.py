@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, Literal
 
+import pytest
+
 Mood = Literal["good", "wrong key", "nonsense", "silent", "dead"]
+UNREACHABLE = "http://127.0.0.1:9"
 PROJECT = {"id": "project", "name": "sentattn", "entity": {"id": "entity", "name": "someone"}}
 
 
@@ -175,12 +180,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(mood: Mood = "good", *, mood_after_opening: Mood | None = None) -> Iterator[Server]:
-    """Runs a server while the block lasts."""
+    """Runs a server while the block lasts; the user has logged in to it, and to one that does not answer."""
     server = Server(mood, mood_after_opening)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield server
+        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            hosts = (server.address.removeprefix("http://"), UNREACHABLE.removeprefix("http://"))
+            logins = "".join(f"machine {host} login user password {'a' * 40}\n" for host in hosts)
+            (Path(folder) / "netrc").write_text(logins)
+            patch.setenv("NETRC", str(Path(folder) / "netrc"))
+            yield server
     finally:
         server.end.set()
         server.shutdown()

@@ -46,14 +46,17 @@ def marker(folder: Path) -> Path:
 
 
 def has_key(host: str | None) -> bool:
-    """Returns whether an API key is configured, without asking for one.
+    """Returns whether an API key is configured for a server, without asking for one.
+
+    `WANDB_API_KEY` is for the server of `WANDB_BASE_URL` or W&B's own: a run from somebody else may name another.
 
     Args:
         host: Address of W&B's server; None is `WANDB_BASE_URL` or W&B's own.
     """
     import wandb
 
-    if os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key:
+    is_configured = host is None or urlsplit(host).netloc == urlsplit(_address(None)).netloc
+    if is_configured and (os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key):
         return True
     try:
         logins = netrc.netrc(os.environ.get("NETRC"))
@@ -87,7 +90,9 @@ def upload(run: LocalRun, *, minutes: float) -> str:
     if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
         return "uploaded before"
     if not has_key(run.host):
-        raise _not_uploaded("missing", "no key is configured; `wandb login` asks for one and stores it")
+        option = f" --host={run.host}" if run.host else ""
+        reason = f"no key is configured for its server; `wandb login{option}` asks for one and stores it"
+        raise _not_uploaded("missing", reason)
     environment = _environment(run)
     if error := find_connection_error(environment["WANDB_BASE_URL"]):  # W&B would try again for days
         raise _not_uploaded("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")

@@ -84,6 +84,9 @@ class WandbGuard(Guard):
         mode: str = self._mode
         if mode == "auto":
             mode = os.environ.get("WANDB_MODE") or ("online" if upload.has_key(self._host) else "offline")
+        elif mode == "online" and self._host and not upload.has_key(self._host):
+            print(f"W&B: no key for {self._host}, type `wandb login --host={self._host}`; the run is logged offline.")
+            mode = "offline"
         try:
             run = self._init_run(mode)
         except Exception as error:

@@ -266,6 +266,8 @@ def test_a_host_is_an_address() -> None:
     [
         (None, "", None, False),
         (KEY, "", None, True),
+        (KEY, "", "https://wandb.example.org", False),
+        (KEY, "", "https://api.wandb.ai", True),
         (None, f"machine api.wandb.ai login user password {KEY}\n", None, True),
         (None, f"machine api.wandb.ai login user password {KEY}\n", "https://wandb.example.org", False),
         (None, f"machine wandb.example.org login user password {KEY}\n", "https://wandb.example.org", True),
