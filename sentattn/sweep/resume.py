@@ -162,7 +162,10 @@ def _migrate(study: optuna.Study, storage: RDBStorage, plan: Plan) -> optuna.Stu
     number = int(attrs.pop(storages.CURRENT, 1))
     for key, value in attrs.items():
         changed.set_user_attr(key, value)
-    change = _Change(space_of(study), plan.space, study.user_attrs[OVERRIDES], plan.overrides)
+    # A folder of classes, which can run code, counts only where it was typed.
+    folders = [word for word in plan.overrides if word.startswith(CONFIG_DIR)]
+    old_overrides = [word for word in study.user_attrs[OVERRIDES] if not word.startswith(CONFIG_DIR)]
+    change = _Change(space_of(study), plan.space, [*folders, *old_overrides], plan.overrides)
     changed.add_trials([_migrated(trial, change) for trial in study.get_trials(deepcopy=False)])
     changed.set_user_attr(storages.CURRENT, number + 1)
     storages.delete_others(storage, _sweep(plan), name)

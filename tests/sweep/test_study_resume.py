@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from plans import SPACE, plan
 from studies import run, states, tell
 
+from sentattn.config.request import Request, read_request
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
 from sentattn.sweep.config import Budget, read_plan
@@ -154,6 +156,24 @@ def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> N
     elsewhere = replace(back, overrides=("model=structured", "loss.penalty=0.4"))
     with pytest.raises(SettingError, match=r"loss\.penalty=0\.5, not loss\.penalty=0\.4"):
         SweepStudy.open(elsewhere, tmp_path)
+
+
+def test_a_folder_of_classes_that_only_the_study_names_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"model.attention.hops": "range(1,31)"}
+    run(plan(few, overrides=("--config-dir=/foreign", "model=structured", "loss.penalty=0.25")), tmp_path)
+    composed: list[str] = []
+
+    def record_request(arguments: Sequence[str]) -> Request:
+        composed.extend(arguments)
+        return read_request(arguments)
+
+    monkeypatch.setattr("sentattn.sweep.resume.read_request", record_request)
+    run(plan({**few, "loss.penalty": "interval(0,1)"}), tmp_path)
+    assert "loss.penalty=0.25" in composed
+    assert not [word for word in composed if word.startswith("--config-dir")]
+    assert {record.values["loss.penalty"] for record in read(tmp_path)} == {0.25}
 
 
 def test_a_killed_change_of_the_space_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
