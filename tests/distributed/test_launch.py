@@ -31,7 +31,7 @@ WITHOUT_NOISE = [
 DEMANDING = [
     *("optimizer=sgd", "optimizer.lr=1.0", "trainer.gradient_clip_val=0.5", "ema_decay=0.9"),
     *("loss.penalty=0.5", "loss.class_weights=[1,3]", "loss.label_smoothing=0.1"),
-    *("data.batching=fixed", "data.num_buckets=7", "data.limit=199", "data.batch_size=20"),
+    *("data.batching=fixed", "data.num_buckets=7", "data.limit=201", "data.batch_size=20"),
 ]
 LONG = ["trainer.max_epochs=500", "trainer.devices=2"]
 
