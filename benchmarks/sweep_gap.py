@@ -21,10 +21,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.config import read_plan
 from sentattn.sweep.engines import TrialConnection, TrialTask
 from sentattn.sweep.engines.local import LocalEngine
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.sweep import study as study_module
-from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.config import read_plan
 from sentattn.sweep.engines import TrialConnection, TrialTask, local
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy

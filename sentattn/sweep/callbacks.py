@@ -6,14 +6,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from sentattn.sweep.records import TRIALS, TrialOutcome
 
 if TYPE_CHECKING:
     from sentattn.sweep.resources import Slot
     from sentattn.sweep.search_space import Value
     from sentattn.sweep.study import SweepStudy
 
-TRIALS, LOG = "trials", "log.txt"
+LOG = "log.txt"
 
 
 @dataclass
@@ -62,30 +64,6 @@ class RunningTrial:
     def log(self) -> Path:
         """The file with its output."""
         return self.folder / LOG
-
-
-@dataclass(frozen=True)
-class TrialOutcome:
-    """How a trial ended.
-
-    Attributes:
-        state: As in the study.
-        values: Of the objectives, where it is complete.
-        error: Why it failed; empty otherwise.
-        log_lines: The last lines of its log, where it failed.
-        retry: Whether another attempt may succeed.
-    """
-
-    state: Literal["complete", "pruned", "failed"]
-    values: Sequence[float] | None = None
-    error: str = ""
-    log_lines: Sequence[str] = ()
-    retry: bool = False
-
-    @property
-    def report(self) -> str:
-        """The error with the last lines of the log, as the study keeps it."""
-        return "\n".join([self.error, *self.log_lines]) if self.state == "failed" else ""
 
 
 class SweepCallback(Protocol):

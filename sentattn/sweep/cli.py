@@ -55,7 +55,7 @@ from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError, suggestion
 
 if TYPE_CHECKING:
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
     from sentattn.sweep.records import Record
     from sentattn.sweep.resources import SlotRequest
     from sentattn.sweep.study import SweepStudy

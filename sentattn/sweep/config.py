@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sentattn.config.arguments import LAST, Faults
@@ -15,93 +15,14 @@ from sentattn.config.groups import Choices
 from sentattn.errors import Fault, SettingError
 from sentattn.sweep import options
 from sentattn.sweep.objective import Objective, read_objectives
+from sentattn.sweep.plan import Budget, Plan
 from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
-from sentattn.sweep.search_space import Dimension, Value, override, read_dimension
+from sentattn.sweep.search_space import Dimension, read_dimension
 from sentattn.sweep.sweep_file import Draft, read_draft
 from sentattn.sweep.validation import Checker, conditions, ordered, texts
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
-TRAINING_METRIC = "val/"
 RANGES = "model.attention.hops=range(1,31)"
-
-
-@dataclass(frozen=True)
-class Budget:
-    """When a sweep is done.
-
-    Attributes:
-        trials: Finished trials, complete and pruned ones; None for no limit.
-        hours: Time in which trials are begun, over all starts; None for no limit.
-    """
-
-    trials: int | None
-    hours: float | None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A sweep.
-
-    Attributes:
-        study: Its name, and that of its folder.
-        overrides: Arguments that all trials have.
-        space: What is searched; each dimension behind those that it depends on.
-        objectives: What is looked for.
-        budget: When it is done.
-        sampler: Name and settings.
-        pruner: Name and settings.
-        repeats: Trainings a trial.
-        retries: Tries again of a trial that died.
-        failures: After so many failures in a row it ends.
-        limit_minutes: Of a trial that hangs.
-        slots: Trials at once; None for as many as the machine has places.
-        slots_per_gpu: Trials at once on one GPU.
-        gpus_per_trial: GPUs that train a trial together.
-        threads: Of a trial on a CPU.
-        keep: How many of the best trials keep their checkpoints.
-        confirm: Seeds to train the best setting with at the end.
-        output_dir: The study is in `output_dir/sweeps/<study>`.
-        storage: SQLAlchemy's URL of its database; None for a file in its folder. It may hold a password.
-        engine: What runs trials.
-        seed: Of the sampler and of every trial.
-        members: The studies of a file that starts several; the plan itself then has no trials.
-        notes: What was added or left out, for the user to know.
-    """
-
-    study: str
-    overrides: tuple[str, ...]
-    space: Mapping[str, Dimension]
-    objectives: tuple[Objective, ...]
-    budget: Budget
-    sampler: Mapping[str, Any]
-    pruner: Mapping[str, Any]
-    repeats: int
-    retries: int
-    failures: int
-    limit_minutes: float | None
-    slots: int | None
-    slots_per_gpu: int
-    gpus_per_trial: int
-    threads: int | None
-    keep: int
-    confirm: int
-    output_dir: str
-    seed: int
-    storage: str | None = field(default=None, repr=False)
-    engine: str = "local"
-    members: tuple[Plan, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def arguments(self, values: Mapping[str, Value]) -> list[str]:
-        """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""
-        metric = next((one for one in self.objectives if one.metric.startswith(TRAINING_METRIC)), None)
-        best = [f"objective.metric={metric.metric}", f"objective.mode={metric.mode}"] if metric else []
-        return [*self.overrides, *(override(key, value) for key, value in values.items()), *best]
-
-    def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:
-        """Returns the arguments of `python -m sentattn.train` for a trial, with what belongs to the sweep."""
-        own = [f"output_dir={self.output_dir}", f"group={self.study}", "test=false"]
-        return [*self.arguments(values), *own, *([] if "seed" in values else [f"seed={self.seed}"])]
 
 
 def read_plan(arguments: Sequence[str]) -> Plan:

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sentattn.config.types import as_typed
-from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.callbacks import RunningTrial
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.study import SweepStudy
 
 REFRESH = 0.5

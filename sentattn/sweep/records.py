@@ -15,6 +15,9 @@ from optuna.trial import FrozenTrial, TrialState
 from sentattn.sweep import storage
 from sentattn.sweep.search_space import Dimension, Value, from_json
 
+TRIALS = "trials"
+"""Folder of the run directories of the trials, in the folder of the study."""
+
 State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running", "outside"]
 STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
@@ -27,6 +30,30 @@ RENAMED = {"note": ERROR, "again_of": RETRY_OF, "next_attempt": RETRYABLE}
 """Attributes of a trial by the names that they had in 2026."""
 INTERRUPTED = "it was broken off with the sweep"
 """What a trial of 2026 had as a note that was interrupted."""
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """How a trial ended.
+
+    Attributes:
+        state: As in the study.
+        values: Of the objectives, where it is complete.
+        error: Why it failed; empty otherwise.
+        log_lines: The last lines of its log, where it failed.
+        retry: Whether another attempt may succeed.
+    """
+
+    state: Literal["complete", "pruned", "failed"]
+    values: Sequence[float] | None = None
+    error: str = ""
+    log_lines: Sequence[str] = ()
+    retry: bool = False
+
+    @property
+    def report(self) -> str:
+        """The error with the last lines of the log, as the study keeps it."""
+        return "\n".join([self.error, *self.log_lines]) if self.state == "failed" else ""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from sentattn.sweep.records import ERROR, OUTSIDE, SPACE, Record, attributes, re
 from sentattn.sweep.search_space import Dimension, Value, to_json
 
 if TYPE_CHECKING:
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
 
 OVERRIDES = "overrides"
 OBJECTIVES, SEED, REPEATS, SCHEDULER = "objectives", "seed", "repeats", "scheduler"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
 
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
 
 TYPED = {"int", "float", "str", "bool", "None"}
 """Types that can be typed; an argument of any other is no setting."""

@@ -11,8 +11,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from sentattn.errors import Fault, Interruption, RunError
-from sentattn.sweep.callbacks import RunningTrial, SweepCallback, TrialOutcome
+from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.engines import Engine, Exited, Failed, Finished, FirstBatch, Message, Report, Started
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.study import SweepStudy
 

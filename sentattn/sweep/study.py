@@ -18,14 +18,25 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from sentattn.run import CHECKPOINTS, MODEL
 from sentattn.sweep import storage as storages
-from sentattn.sweep.callbacks import TRIALS, TrialOutcome
-from sentattn.sweep.records import ATTEMPT, ERROR, OUTSIDE, RETRY_OF, RETRYABLE, Record, attributes, best, records
+from sentattn.sweep.records import (
+    ATTEMPT,
+    ERROR,
+    OUTSIDE,
+    RETRY_OF,
+    RETRYABLE,
+    TRIALS,
+    Record,
+    TrialOutcome,
+    attributes,
+    best,
+    records,
+)
 from sentattn.sweep.resume import ALIVE_SECONDS, SCHEDULER, open_study, this_scheduler
 from sentattn.sweep.samplers import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.search_space import Value, points, suggest
 
 if TYPE_CHECKING:
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
 
 SECONDS = "seconds"
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)

@@ -6,6 +6,7 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 
 class WarmEMA(WeightAveraging):
@@ -38,4 +39,6 @@ class WarmEMA(WeightAveraging):
         # Lightning's step counter replaces `num_averaged`, for which a GPU would have to be synchronized.
         decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
         # An average in bfloat16, as with bf16-true, would not move: it is kept in float32.
-        torch._foreach_lerp_(averaged, [c.to(a.dtype) for a, c in zip(averaged, current, strict=True)], 1 - decay)
+        same_type = [new.to(old.dtype) for old, new in zip(averaged, current, strict=True)]
+        update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]  # torch has no types for it
+        update(averaged, same_type, num_averaged)

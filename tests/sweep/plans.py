@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.config import Budget, Plan
 from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Budget, Plan
 from sentattn.sweep.search_space import When, read_dimension
 
 PRUNE: When = {"model/pooling": ("prune",)}

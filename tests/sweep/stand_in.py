@@ -7,8 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.engines.local import LocalEngine
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
 

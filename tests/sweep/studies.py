@@ -6,9 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.callbacks import TrialOutcome
-from sentattn.sweep.config import Plan
-from sentattn.sweep.records import read
+from sentattn.sweep.plan import Plan
+from sentattn.sweep.records import TrialOutcome, read
 from sentattn.sweep.study import SweepStudy
 
 

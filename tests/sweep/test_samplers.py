@@ -11,7 +11,8 @@ import pytest
 from plans import PRUNE, plan
 from studies import run, tell
 
-from sentattn.sweep.config import Budget, read_plan
+from sentattn.sweep.config import read_plan
+from sentattn.sweep.plan import Budget
 from sentattn.sweep.records import read
 from sentattn.sweep.samplers import (
     PRUNERS,

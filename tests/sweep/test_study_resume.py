@@ -21,8 +21,9 @@ from studies import run, states, tell
 from sentattn.config.request import Request, read_request
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
-from sentattn.sweep.config import Budget, read_plan
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Budget
 from sentattn.sweep.records import read
 from sentattn.sweep.study import SweepStudy
 
@@ -46,7 +47,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from plans import plan
-from sentattn.sweep.callbacks import TrialOutcome
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.study import SweepStudy
 study = SweepStudy.open(plan(), Path(sys.argv[1]))
 first, second, third = (study.ask() for _ in range(3))

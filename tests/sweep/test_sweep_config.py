@@ -15,8 +15,9 @@ from sweep_words import faults, write
 
 from sentattn.config.groups import comment
 from sentattn.config.request import read_request
-from sentattn.sweep.config import Plan, read_plan
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Plan
 from sentattn.sweep.search_space import suggest
 from sentattn.sweep.sweep_file import sweeps_dir
 

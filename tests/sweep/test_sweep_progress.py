@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 from stand_in import Listed, prepared, scheduler, slots
 
-from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
+from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.progress import Board, Lines, duration, format_objective, format_values, progress
+from sentattn.sweep.records import TrialOutcome
 
 
 def shown(folder: Path, kind: type[Lines], *, trials: int = 5) -> tuple[Any, Any, Any, io.StringIO]:

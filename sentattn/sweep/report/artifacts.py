@@ -14,12 +14,12 @@ import yaml
 from sentattn.config.request import OVERRIDES, read_request
 from sentattn.errors import RunError
 from sentattn.run import Run, write_atomically
-from sentattn.sweep.records import Record
+from sentattn.sweep.records import TRIALS, Record
 
 if TYPE_CHECKING:
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
 
-BEST, PARETO, TABLE, TRIALS = "best.yaml", "pareto", "trials.parquet", "trials"
+BEST, PARETO, TABLE = "best.yaml", "pareto", "trials.parquet"
 BASE = "from="
 
 

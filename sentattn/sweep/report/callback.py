@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sentattn.errors import Fault, RunError
 from sentattn.run import write_atomically
-from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
-from sentattn.sweep.records import Record
+from sentattn.sweep.callbacks import RunningTrial
+from sentattn.sweep.records import Record, TrialOutcome
 from sentattn.sweep.report import confirm
 from sentattn.sweep.report.analysis import front, importances
 from sentattn.sweep.report.artifacts import BEST, TABLE, CostReader, write_best, write_table
@@ -21,7 +21,7 @@ from sentattn.sweep.report.cautions import cautions
 from sentattn.sweep.report.html import Findings, page
 
 if TYPE_CHECKING:
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
     from sentattn.sweep.study import SweepStudy
 
 REPORT = "report.html"

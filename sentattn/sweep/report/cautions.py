@@ -15,13 +15,13 @@ from sentattn.config.request import read_request
 from sentattn.config.types import as_typed
 from sentattn.errors import SettingError, UserError
 from sentattn.sweep.objective import Objective, metric_of
-from sentattn.sweep.records import Record
-from sentattn.sweep.report.artifacts import TRIALS, results
+from sentattn.sweep.records import TRIALS, Record
+from sentattn.sweep.report.artifacts import results
 from sentattn.sweep.report.confirm import mean_interval
 from sentattn.sweep.search_space import Dimension, is_one_of
 
 if TYPE_CHECKING:
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
 
 EDGE = 0.05
 """Share of a range, on its own scale, that counts as its edge; of integers the last one always does."""

@@ -13,7 +13,7 @@ from sentattn.run import Run, write_atomically
 from sentattn.sweep.report.artifacts import BEST
 
 if TYPE_CHECKING:
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
     from sentattn.sweep.records import Record
 
 CONFIRMED = "confirm.json"

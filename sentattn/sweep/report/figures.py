@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from optuna.trial import FrozenTrial
 
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
     from sentattn.sweep.records import Record
 
 MAX_TRIALS, MAX_CURVES, MAX_CONTOUR, MAX_BARS = 2000, 200, 150, 300

@@ -11,7 +11,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config.types import as_typed
-from sentattn.sweep.config import Plan
+from sentattn.sweep.plan import Plan
 from sentattn.sweep.records import Record
 from sentattn.sweep.report.analysis import Importances
 from sentattn.sweep.report.artifacts import BEST, PARETO, TABLE, CostReader, train_arguments, train_command

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from sentattn.sweep.callbacks import RunningTrial, TrialOutcome
-from sentattn.sweep.records import Record
+from sentattn.sweep.callbacks import RunningTrial
+from sentattn.sweep.records import Record, TrialOutcome
 from sentattn.sweep.report.callback import ReportCallback, record_of
 from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.report.html import Findings, page
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import wandb
 
     from sentattn.loggers.wandb import WandbGuard
-    from sentattn.sweep.config import Plan
+    from sentattn.sweep.plan import Plan
     from sentattn.sweep.study import SweepStudy
 
 WANDB = "sentattn.loggers.wandb_logger"

@@ -16,7 +16,7 @@ from fake_sweep import plan
 from stand_in import engine, slots
 
 from sentattn.errors import RunError
-from sentattn.sweep.callbacks import TrialOutcome
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.report import callback
 from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.scheduler import Scheduler
