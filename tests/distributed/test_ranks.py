@@ -79,6 +79,8 @@ def test_errors_are_left_as_data_for_the_agent(tmp_path: Path, monkeypatch: pyte
     assert json.loads(file.read_text())["message"].endswith("ZeroDivisionError: by zero\n")
 
 
-def test_without_an_agent_no_error_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_agent_no_error_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(ranks.ERROR_FILE, raising=False)
     ranks.write_error_file(RunError("Disk full."))
+    assert not list(tmp_path.iterdir())
