@@ -25,17 +25,9 @@ class TextClassifier(nn.Module):
     """Any embedding x any encoder x any attention x any pooling, and a head.
 
     Args:
-        embedding: tokens_BL, mask_BL -> states_BLE.
-        encoder: states_BLE, mask_BL -> states_BLD.
-        attention: states_BLD, mask_BL -> `Attended`.
-        pooling: values_BRD -> vector_BP.
-        head: vector_BP -> logits_BC.
         name: The variant's name, for people.
         init_std: Standard deviation of the normal distribution from which all weights after the embedding are drawn
             (Lin et al. 2017: 0.1); None leaves them as each part draws them. Biases are not drawn.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked
@@ -52,11 +44,8 @@ class TextClassifier(nn.Module):
     ) -> None:
         super().__init__()
         self.name = name
-        self.embedding = embedding
-        self.encoder = encoder
-        self.attention = attention
-        self.pooling = pooling
-        self.head = head
+        self.embedding, self.encoder, self.attention = embedding, encoder, attention
+        self.pooling, self.head = pooling, head
         if init_std is not None:
             for weight in (w for part in (encoder, attention, pooling, head) for w in part.parameters() if w.dim() > 1):
                 nn.init.normal_(weight, std=init_std)
@@ -67,7 +56,7 @@ class TextClassifier(nn.Module):
         Args:
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
-            pairs: Whether token-to-token weights are wanted: the attention's, or else the encoder's.
+            pairs: Whether to return token-to-token weights: the attention's, or else the encoder's.
         """
         states_BLE = self.embedding(tokens_BL, mask_BL)
         states_BLD = self.encoder(states_BLE, mask_BL)

@@ -32,19 +32,14 @@ class Embedding(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
-        """Returns states_BLE.
-
-        Args:
-            tokens_BL: Ids of the tokens, padded at the end.
-            mask_BL: True at real tokens.
-        """
+        """Returns states_BLE."""
 
     def count(self, read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
         """Reads the training texts once, before training, if the embedding needs them.
 
         Args:
-            read: Returns the ids of all training rows, one row after another, and where each row
-                starts, with the end of the last, (rows + 1).
+            read: Returns the ids of all training rows, one row after another, and where each row starts, with the end
+                of the last, (rows + 1).
         """
         return
 
@@ -62,10 +57,10 @@ class Embedding(nn.Module, ABC):
 
 
 class Words(Embedding):
-    """One vector a word, and where asked for one a position.
+    """One vector a word, and with `positions` one a position.
 
-    Word dropout replaces whole words by `<unk>` while training (Dai and Le 2015), so that no review
-    is decided by one word alone and the vector of `<unk>` is trained.
+    Word dropout replaces whole words by `<unk>` while training (Dai and Le 2015), so that no review is decided by one
+    word alone and the vector of `<unk>` is trained.
 
     Args:
         num_embeddings: Number of ids, the specials included.
@@ -76,9 +71,6 @@ class Words(Embedding):
         init_std: Standard deviation of the words' vectors at the start, where they are random.
         positions: Positions of a text that have a vector, which is added to the word's
             (Gehring et al. 2017); no text may be longer. None for none.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked
@@ -127,15 +119,11 @@ class Words(Embedding):
             tokens_BL = tokens_BL.masked_fill(lost_BL, UNKNOWN_ID)
         states_BLE: Tensor = self.vectors(tokens_BL)
         if self.positions is not None:
-            states_BLE = states_BLE + self._placed(tokens_BL.shape[1]) * mask_BL[..., None]
+            length = tokens_BL.shape[1]
+            assert length <= self.positions.num_embeddings, "texts are clipped to the positions there are"
+            states_BLE = states_BLE + self.positions.weight[:length] * mask_BL[..., None]
         dropped_BLE: Tensor = self.dropout(states_BLE)
         return dropped_BLE
-
-    def _placed(self, length: int) -> Tensor:
-        """The vectors of the first positions, (L, E)."""
-        assert self.positions is not None
-        assert length <= self.positions.num_embeddings, "texts are clipped to the positions there are"
-        return self.positions.weight[:length]
 
 
 def vectors(num_embeddings: int, size: int, std: float) -> nn.Embedding:

@@ -13,14 +13,9 @@ class Head(nn.Module):
     """Dropout, a hidden layer if `width` is not None, dropout, logits.
 
     Args:
-        dim: Width P of the pooled vector.
-        classes: Number of classes C.
         width: Units of the hidden layer; None for none.
         activation: Of the hidden layer: `relu` (Lin et al. 2017) or `tanh` (the Gluon tutorial).
         dropout: Share of the components set to 0 before each layer while training.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked

@@ -27,12 +27,11 @@ MIXED_BITS = 31
 class NGrams(Words):
     """The vector of each word next to the sum of the vectors of the n-grams that end with it.
 
-    As features of the text (Wang and Manning 2012; Joulin et al. 2017), but kept at their places, so
-    that every encoder and attention can use them. An n-gram of a word that is not in the vocabulary
-    has no vector. Dropped words do not drop their n-grams; those have their own dropout.
+    As features of the text (Wang and Manning 2012; Joulin et al. 2017), but kept at their places, so that every encoder
+    and attention can use them. An n-gram of a word that is not in the vocabulary has no vector. Dropped words do not
+    drop their n-grams; those have a dropout of their own.
 
     Args:
-        num_embeddings: Number of ids, the specials included.
         orders: Lengths of the n-grams.
         ngram_size: Width of an n-gram's vector; it is appended to the word's.
         ngram_vocab_size: Number of vectors for n-grams.
@@ -41,9 +40,6 @@ class NGrams(Words):
         ngram_table: Whether the most frequent n-grams of the training rows have a vector each (`counted`),
             or all n-grams share vectors by a hash of their words (`hashed`).
         words: Those of `Words`.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"ngram_min_count": ("ngram_table", ("hashed",))}
@@ -62,7 +58,11 @@ class NGrams(Words):
         **words: Any,
     ) -> None:
         super().__init__(num_embeddings=num_embeddings, **words)
-        _require_orders(orders, num_embeddings)
+        if not orders or min(orders) < 2 or len(set(orders)) < len(orders):
+            raise SettingError(f"NGrams: orders must be a list of different integers >= 2, got {as_typed(orders)}.")
+        if num_embeddings ** max(orders) >= LARGEST_KEY:
+            message = f"NGrams: orders={as_typed(orders)} is too long for {num_embeddings:,} words; lower it"
+            raise SettingError(f"{message} or data.vocab_size.")
         self.out_dim += ngram_size
         self.orders = tuple(orders)
         self.base = num_embeddings
@@ -110,15 +110,6 @@ class NGrams(Words):
         places_BL = torch.searchsorted(self.keys, keys_BL).clamp_max(len(self.keys) - 1)
         is_known_BL = (self.keys[places_BL] == keys_BL) & (keys_BL != NONE)
         return torch.where(is_known_BL, places_BL + 1, 0)
-
-
-def _require_orders(orders: Sequence[int], base: int) -> None:
-    if not orders or min(orders) < 2 or len(set(orders)) < len(orders):
-        raise SettingError(f"NGrams: orders must be a list of different integers >= 2, got {as_typed(orders)}.")
-    if base ** max(orders) >= LARGEST_KEY:
-        raise SettingError(
-            f"NGrams: orders={as_typed(orders)} is too long for {base:,} words; lower it or data.vocab_size."
-        )
 
 
 def _keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:

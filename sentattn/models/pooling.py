@@ -25,15 +25,7 @@ class Pooling(nn.Module, ABC):
 
 
 class Flatten(Pooling):
-    """All hops side by side, P = R D (Lin et al. 2017).
-
-    Args:
-        dim: Width D of the values.
-        hops: Number of hops R.
-
-    Raises:
-        SettingError: If an argument is out of range.
-    """
+    """All hops side by side, P = R D (Lin et al. 2017)."""
 
     @checked
     def __init__(self, *, dim: Count, hops: Count) -> None:
@@ -46,15 +38,7 @@ class Flatten(Pooling):
 
 
 class Mean(Pooling):
-    """The mean over the hops, P = D.
-
-    Args:
-        dim: Width D of the values.
-        hops: Number of hops R.
-
-    Raises:
-        SettingError: If an argument is out of range.
-    """
+    """The mean over the hops, P = D."""
 
     @checked
     def __init__(self, *, dim: Count, hops: Count) -> None:
@@ -69,17 +53,12 @@ class Mean(Pooling):
 class Prune(Pooling):
     """A small layer on each hop and one on each channel, P = R p + D q (Lin et al. 2017, appendix A).
 
-    P = tanh(M Wp + bp), shared by all rows of M, and Q = tanh(M^T Wq + bq), shared by all
-    columns. The tanh and the biases are the Gluon tutorial's.
+    P = tanh(M Wp + bp), shared by all rows of M, and Q = tanh(M^T Wq + bq), shared by all columns. The tanh and the
+    biases are the Gluon tutorial's.
 
     Args:
-        dim: Width D of the values.
-        hops: Number of hops R.
         p: Units for each hop.
         q: Units for each channel.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked

@@ -15,7 +15,7 @@ class Attended(NamedTuple):
     Attributes:
         values_BRD: What the attention read, one vector a hop.
         weights_BRL: How much of each token it read: 0 or more, sum 1 over real tokens, exactly 0 on padding.
-        pairs_BHLL: Token-to-token weights, where a model has them and they were asked for.
+        pairs_BHLL: Token-to-token weights, where a model has them and they were requested.
     """
 
     values_BRD: Tensor
@@ -44,29 +44,22 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
-        """Attends.
-
-        Args:
-            states_BLD: States of the tokens.
-            mask_BL: True at real tokens, at least one a row.
-        """
+        """Attends to states; `mask_BL` is True at real tokens, at least one a row."""
 
     def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor | None:
-        """Returns token-to-token weights, (B, H, L, L), where the attention has them.
+        """Returns token-to-token weights, (B, H, L, L), where the attention has them; called on request only.
 
-        Asked for on demand alone, since they grow with the square of the length. Each row of a real
-        token sums to 1 over real tokens; padded rows and columns are exactly 0.
+        Each row of a real token sums to 1 over real tokens; padded rows and columns are exactly 0.
         """
         return None
 
 
 def masked_softmax(scores_BRL: Tensor, mask_BL: Tensor) -> Tensor:
-    """Softmax over the real tokens of each row; padding gets exactly 0.
+    """Softmax over the real tokens of each row; padding and rows without a real token get exactly 0.
 
-    Worked out in float32 under autocast, where bfloat16 sums of long rows would drift from 1. A row
-    without a real token gets all zeros.
+    Computed in float32 under autocast, where bfloat16 sums of long rows would drift from 1.
     """
     pad_B1L = ~mask_BL[:, None, :]
-    scores_BRL = scores_BRL if scores_BRL.dtype == torch.float64 else scores_BRL.float()
+    scores_BRL = scores_BRL.to(torch.promote_types(scores_BRL.dtype, torch.float32))
     scores_BRL = scores_BRL.masked_fill(pad_B1L, torch.finfo(scores_BRL.dtype).min)
     return scores_BRL.softmax(dim=-1).masked_fill(pad_B1L, 0.0)

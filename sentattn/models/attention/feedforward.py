@@ -14,22 +14,18 @@ from sentattn.models.attention.base import Attended, Attention, masked_softmax
 class Feedforward(Attention):
     """One hop whose scores are a single linear layer: s_t = w . h_t + b, softmax over the real tokens.
 
-    Without a hidden layer the score of a token depends on its state only, along one direction.
-    Raffel and Ellis squash the score by a tanh, as does the PyTorch post on word attention: it then
-    lies in [-1, 1], so no token can weigh more than e^2 times another. The post also has a bias for
-    each position. Parameters: D + 1, with biases for N positions D + N.
+    Without a hidden layer the score of a token depends on its state only, along one direction. Raffel and Ellis squash
+    the score by a tanh, as does the PyTorch post on word attention: it then lies in [-1, 1], so no token can weigh more
+    than e^2 times another. The post also has a bias for each position. Parameters: D + 1, with biases for N positions
+    D + N.
 
     Args:
-        dim: Width D of the states.
         squash: What bounds the scores, after the bias is added: `none` or `tanh`.
         position_bias: Number N of positions with a bias each instead of b; no text may be longer.
             None for one bias.
 
     Attributes:
         shift_invariant_parameters: The bias, where it is added to all scores alike.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked
@@ -37,8 +33,7 @@ class Feedforward(Attention):
         self, *, dim: Count, squash: Literal["none", "tanh"] = "none", position_bias: Count | None = None
     ) -> None:
         super().__init__()
-        self.out_dim = dim
-        self.hops = 1
+        self.out_dim, self.hops = dim, 1
         self.squash = squash
         self.weight = nn.Parameter(torch.empty(1, dim))
         self.bias = nn.Parameter(torch.zeros(position_bias or 1))
@@ -48,15 +43,9 @@ class Feedforward(Attention):
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns values_BRD = weights_BRL @ states_BLD with R = 1."""
-        scores_BRL = nn.functional.linear(states_BLD, self.weight).transpose(1, 2) + self._bias(states_BLD.shape[1])
-        if self.squash == "tanh":
-            scores_BRL = torch.tanh(scores_BRL)
-        weights_BRL = masked_softmax(scores_BRL, mask_BL)
+        length = states_BLD.shape[1]
+        assert self.positions is None or length <= self.positions, "texts are clipped to the positions there are"
+        bias_L = self.bias if self.positions is None else self.bias[:length]
+        scores_BRL = nn.functional.linear(states_BLD, self.weight).transpose(1, 2) + bias_L
+        weights_BRL = masked_softmax(scores_BRL.tanh() if self.squash == "tanh" else scores_BRL, mask_BL)
         return Attended(weights_BRL.to(states_BLD.dtype) @ states_BLD, weights_BRL)
-
-    def _bias(self, length: int) -> Tensor:
-        """The biases of the first positions, (L), or the one of all, (1)."""
-        if self.positions is None:
-            return self.bias
-        assert length <= self.positions, "texts are clipped to the positions there are"
-        return self.bias[:length]

@@ -12,16 +12,12 @@ from sentattn.models.attention.base import Attended, Attention
 class Last(Attention):
     """All weight on the last real token, whose state is the value. No parameters.
 
-    Where the second half of a state comes from reading backwards, that reading ends at the first
-    token: the value is then the forward half at the last and the backward half at the first token,
-    and each of the two weighs one half (a text of one token: 1).
+    Where the second half of a state comes from reading backwards, that reading ends at the first token: the value is
+    then the forward half at the last and the backward half at the first token, and each of the two weighs one half (a
+    text of one token: 1).
 
     Args:
-        dim: Width D of the states.
         bidirectional: Whether the second half of a state was read backwards.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     learns = False
@@ -30,16 +26,15 @@ class Last(Attention):
     def __init__(self, *, dim: Count, bidirectional: bool) -> None:
         super().__init__()
         assert dim % 2 == 0 or not bidirectional, "both directions are equally wide"
-        self.out_dim = dim
-        self.hops = 1
+        self.out_dim, self.hops = dim, 1
         self.bidirectional = bidirectional
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns the final state, of each direction where there are two, as values_BRD with R = 1."""
         last_B = mask_BL.sum(dim=1) - 1
         positions_L = torch.arange(mask_BL.shape[1], device=mask_BL.device)
-        dtype = torch.float64 if states_BLD.dtype == torch.float64 else torch.float32
-        weights_BL = (positions_L == last_B[:, None]).to(dtype)
+        is_last_BL = positions_L == last_B[:, None]
+        weights_BL = is_last_BL.to(torch.promote_types(states_BLD.dtype, torch.float32))
         # not len(last_B), which an exported graph would keep as a number
         values_BD = states_BLD[torch.arange(last_B.shape[0], device=last_B.device), last_B]
         if self.bidirectional:

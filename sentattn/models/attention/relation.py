@@ -16,19 +16,17 @@ from sentattn.models.attention.relation_pairs import Halves, PairLinear, Workspa
 class Relation(Attention):
     """Reads features of pairs of tokens; each token t weighs the tokens s it is paired with.
 
-    z_ts = v . tanh(W1 x_t + W2 x_s + c) with a hidden layer of width A, a_t. = softmax of z_t. over the
-    real tokens s, f(x_t, x_s) = relu(G2 relu(G1 [x_t; x_s] + c1) + c2) of width F, and the value is the
-    mean over the real t of sum_s a_ts f(x_t, x_s), R = 1. A token weighs the mean over the real t of
-    a_ts: how much it is read as the second of a pair. Parameters: (2 D A + A + A) + (2 D F + F) + (F F + F).
+    z_ts = v . tanh(W1 x_t + W2 x_s + c) with a hidden layer of width A, a_t. = softmax of z_t. over the real tokens s,
+    f(x_t, x_s) = relu(G2 relu(G1 [x_t; x_s] + c1) + c2) of width F, and the value is the mean over the real t of
+    sum_s a_ts f(x_t, x_s), R = 1. A token weighs the mean over the real t of a_ts: how much it is read as the second
+    of a pair. Parameters: (2 D A + A + A) + (2 D F + F) + (F F + F).
 
-    The post scores a pair by one linear layer, z_ts = u . [x_t; x_s] + c, 2 D + 1 parameters. A softmax
-    over s cannot see its half for t, but the post's gate can: f is multiplied by
-    g_ts = sigmoid(tanh(z_ts)), summed over all pairs and divided by their number. The weight of a
-    token is then its share of all gates, sum_t g_ts / sum_ts g_ts, and `pairs` shows each row of gates
-    divided by its sum.
+    The post scores a pair by one linear layer, z_ts = u . [x_t; x_s] + c, 2 D + 1 parameters. A softmax over s cannot
+    see its half for t, but the post's gate can: f is multiplied by g_ts = sigmoid(tanh(z_ts)), summed over all pairs
+    and divided by their number. The weight of a token is then its share of all gates, sum_t g_ts / sum_ts g_ts, and
+    `pairs` shows each row of gates divided by its sum.
 
     Args:
-        dim: Width D of the states.
         hidden: Width A of the hidden layer of `score=pairwise`.
         width: Width F of both layers of f, and so of the value.
         score: How a pair is scored: `pairwise` as above, `linear` as in the post, or `none` for the
@@ -36,9 +34,6 @@ class Relation(Attention):
         gate: What makes weights of scores: `softmax` or the post's `sigmoid`.
         self_pairs: Whether a token is paired with itself. Without, n (n - 1) pairs count instead of
             n^2; a text of one token keeps its pair.
-
-    Raises:
-        SettingError: If an argument is out of range, or `score` cannot go with `gate`.
     """
 
     learns = True
@@ -57,20 +52,19 @@ class Relation(Attention):
         self_pairs: bool = True,
     ) -> None:
         super().__init__()
-        _check(score, gate)
-        self.out_dim = width
-        self.hops = 1
+        if (score, gate) in (("linear", "softmax"), ("none", "sigmoid")):
+            raise SettingError(
+                f"Relation: score={score} cannot go with gate={gate}: score=pairwise goes with both gates, linear with"
+                " sigmoid (a softmax cancels the first token's half), none with softmax."
+            )
+        self.out_dim, self.hops = width, 1
         self.gate = gate
         self.self_pairs = self_pairs
         self.score_pair = None if score == "none" else PairLinear(dim, 1 if score == "linear" else hidden)
         self.score_out = nn.Linear(hidden, 1, bias=False) if score == "pairwise" else None
         self.feature_pair = PairLinear(dim, width)
         self.feature_out = nn.Linear(width, width)
-        self._initialise()
-
-    def _initialise(self) -> None:
-        """Glorot for the scores, He for the relu layers, no bias."""
-        for name, parameter in self.named_parameters():
+        for name, parameter in self.named_parameters():  # Glorot for the scores, He for the relu layers, no bias
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
             elif name.startswith("score"):
@@ -127,17 +121,3 @@ class Relation(Attention):
         if self.gate == "softmax":
             return tokens_B1
         return tokens_B1 * (tokens_B1 if self.self_pairs else (tokens_B1 - 1).clamp_min(1))
-
-
-def _check(score: str, gate: str) -> None:
-    """Refuses a score that its gate cannot see, or has not got."""
-    if score == "linear" and gate == "softmax":
-        raise SettingError(
-            "Relation: score=linear needs gate=sigmoid, because a softmax cancels the first token's half of a linear"
-            " score: type model.attention.gate=sigmoid, or model.attention.score=pairwise."
-        )
-    if score == "none" and gate == "sigmoid":
-        raise SettingError(
-            "Relation: score=none gives gate=sigmoid nothing to work on: type model.attention.gate=softmax,"
-            " or model.attention.score=pairwise."
-        )

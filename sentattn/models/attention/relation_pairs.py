@@ -1,10 +1,9 @@
 """A weighted sum over all pairs of tokens that never holds all pairs at once.
 
-A dense layer on the pair [x_t; x_s] is the sum of two layers on single tokens, so no pair is ever
-concatenated. What follows that sum is worked out for a slice of the pairs at a time, and once more
-in the backward pass: memory grows with the length, not with its square. The backward pass is
-written out so that one slice after another can use the same memory; automatic differentiation of
-recomputed slices takes a quarter more time.
+A dense layer on the pair [x_t; x_s] is the sum of two layers on single tokens, so no pair is ever concatenated. What
+follows that sum is computed for a slice of the pairs at a time, and once more in the backward pass: memory grows with
+the length, not with its square. The backward pass is written out so that one slice after another can use the same
+memory; automatic differentiation of recomputed slices takes a quarter more time.
 
 Letters of shapes: T first tokens of a slice, L second tokens, A width of the scores' layer, F of the features'.
 """
@@ -26,12 +25,7 @@ BUDGET = {"cpu": 2**20, "cuda": 2**26}
 
 
 class PairLinear(nn.Linear):
-    """A dense layer on the pair [x_t; x_s] of two tokens, in two halves that add up to it.
-
-    Args:
-        dim: Width of one token.
-        width: Width of the layer.
-    """
+    """A dense layer on the pair [x_t; x_s] of two tokens, in two halves that add up to it."""
 
     def __init__(self, dim: int, width: int) -> None:
         super().__init__(2 * dim, width)
@@ -45,8 +39,8 @@ class PairLinear(nn.Linear):
 class Halves(NamedTuple):
     """The tensors from which all pairs are computed, and also their gradients.
 
-    The score of a pair is v . tanh(first + second), or first + second without v. Its
-    features are relu(weight relu(first + second) + bias).
+    The score of a pair is v . tanh(first + second), or first + second without v. Its features are
+    relu(weight relu(first + second) + bias).
     """
 
     score_first_BLA: Tensor
@@ -130,17 +124,7 @@ class PairSum(torch.autograd.Function):
 
 
 def sum_pairs(weigh: Weigh, mask_BL: Tensor, halves: Halves) -> tuple[Tensor, Tensor]:
-    """Sums the features of all pairs by their weights.
-
-    Args:
-        weigh: Scores to weights, for the pairs of some first tokens with all second ones.
-        mask_BL: True at real tokens.
-        halves: What the pairs are worked out from.
-
-    Returns:
-        The sum of all pairs' weights x features, values_BF, and for each token the sum of its weights as
-        the second of a pair, reads_BL.
-    """
+    """Returns the sum of all pairs' weights x features, values_BF, and each token's weights as the second, reads_BL."""
     if torch.compiler.is_compiling():  # the number of slices would fix the length in an exported graph
         return _read(weigh, mask_BL, slice(None), halves, Workspace())
     values_BF, reads_BL = PairSum.apply(weigh, mask_BL, *halves)  # type: ignore[no-untyped-call]

@@ -12,20 +12,16 @@ from sentattn.models.attention.base import Attended, Attention, masked_softmax
 class Structured(Attention):
     """R hops, each a softmax of its scores over the tokens (equations 5 to 8).
 
-    S = W2 tanh(W1 h_t + b1) + b2, one softmax over the real tokens for each row of S. With one hop
-    and no penalty this is additive attention (Bahdanau et al. 2015). The paper has no biases, the
-    Gluon tutorial has them. Parameters: A D + A + R A + R with biases, A D + R A without.
+    S = W2 tanh(W1 h_t + b1) + b2, one softmax over the real tokens for each row of S. With one hop and no penalty this
+    is additive attention (Bahdanau et al. 2015). The paper has no biases, the Gluon tutorial has them. Parameters:
+    A D + A + R A + R with biases, A D + R A without.
 
     Args:
-        dim: Width D of the states.
         hops: Rows R of the attention matrix.
         hidden: Width A of the hidden layer (d_a in the paper).
         bias: Whether both layers have one.
         dropout: Share of the scoring layers' incoming components set to 0 while training, as in the authors'
             released code; the values are made of states without it.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     shift_invariant_parameters = ("scores.bias",)
@@ -35,8 +31,7 @@ class Structured(Attention):
         self, *, dim: Count, hops: Count = 4, hidden: Count = 64, bias: bool = True, dropout: Fraction = 0.0
     ) -> None:
         super().__init__()
-        self.out_dim = dim
-        self.hops = hops
+        self.out_dim, self.hops = dim, hops
         self.hidden = nn.Linear(dim, hidden, bias=bias)
         self.scores = nn.Linear(hidden, hops, bias=bias)
         self.dropout = nn.Dropout(dropout)

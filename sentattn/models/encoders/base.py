@@ -23,12 +23,7 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
-        """Returns states_BLD; those at padded positions have no meaning.
-
-        Args:
-            states_BLE: Embedded tokens.
-            mask_BL: True at real tokens, which come first in each row.
-        """
+        """Returns states_BLD; those at padded positions, which come last in each row, have no meaning."""
 
     def pairs(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor | None:
         """Returns token-to-token weights, (B, H, L, L), where the encoder has them; see `Attention.pairs`."""

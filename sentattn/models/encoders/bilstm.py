@@ -13,19 +13,15 @@ from sentattn.models.encoders.lstm import dropouts, one_layer
 class BiLSTM(Encoder):
     """Two one-directional LSTMs a layer; the backward one reads each row reversed within its real length.
 
-    Equal to a packed bidirectional `nn.LSTM` with the same weights, since neither direction reads
-    padding before a real token; without packing the fused CPU and GPU kernels apply, and the model
-    can be exported. Parameters a layer and direction: 4 U (in + U) + 8 U.
+    Equal to a packed bidirectional `nn.LSTM` with the same weights, since neither direction reads padding before a real
+    token; without packing the fused CPU and GPU kernels apply, and the model can be exported. Parameters a layer and
+    direction: 4 U (in + U) + 8 U.
 
     Args:
-        dim: Width of the incoming states.
         hidden: Units U a direction; the states are 2 U wide.
         layers: Number of layers.
         dropout: Share of each layer's outgoing components set to 0 while training.
         output_dropout: The same for the last layer alone; None for as much as between layers, 0 for that of `nn.LSTM`.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     bidirectional = True

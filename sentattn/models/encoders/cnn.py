@@ -16,20 +16,16 @@ from sentattn.models.encoders.base import Encoder
 class CNN(Encoder):
     """Filters of several widths side by side, then relu; a state knows the few words around it.
 
-    The output is as long as the input: a filter of width W at token t sees tokens t - (W - 1) // 2 to
-    t + W // 2, with zeros beyond the real ones. Kim takes the maximum over the tokens (`max` attention),
-    and convolves only where the whole filter fits; here it may reach over the edge, so that a text of
-    one word has a state too. Parameters a layer: the sum over the widths of (W in + 1) channels.
+    The output is as long as the input: a filter of width W at token t sees tokens t - (W - 1) // 2 to t + W // 2, with
+    zeros beyond the real ones. Kim takes the maximum over the tokens (`max` attention), and convolves only where the
+    whole filter fits; here it may reach over the edge, so that a text of one word has a state too. Parameters a layer:
+    the sum over the widths of (W in + 1) channels.
 
     Args:
-        dim: Width of the incoming states.
         widths: Widths of the filters in tokens, each with `channels` filters.
         channels: Filters of each width; the states are len(widths) channels wide.
         layers: Number of layers.
         dropout: Share of each layer's outgoing components set to 0 while training.
-
-    Raises:
-        SettingError: If an argument is out of range or `widths` is empty.
     """
 
     @checked
@@ -60,15 +56,7 @@ class CNN(Encoder):
 
 
 class Filters(nn.Module):
-    """Filters of several widths side by side, with zeros beyond the edges, so that no token is lost.
-
-    Weights start as He et al. (2015) have them for relu, biases at 0.
-
-    Args:
-        dim: Width of the incoming states.
-        widths: Numbers of tokens that the filters see.
-        channels: Filters of each width.
-    """
+    """One layer; weights start as He et al. (2015) have them for relu, biases at 0."""
 
     def __init__(self, *, dim: int, widths: Sequence[int], channels: int) -> None:
         super().__init__()
@@ -81,6 +69,6 @@ class Filters(nn.Module):
                 nn.init.kaiming_uniform_(parameter, nonlinearity="relu")
 
     def forward(self, states_BDL: Tensor) -> Tensor:
-        """Returns what the filters give, those of the first width first, (B, len(widths) channels, L)."""
+        """Returns the outputs of the filters, those of the first width first, (B, len(widths) channels, L)."""
         pairs = zip(self.convolutions, self.edges, strict=True)
         return torch.cat([convolution(pad(states_BDL, edges)) for convolution, edges in pairs], dim=1)

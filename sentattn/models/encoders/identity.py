@@ -9,14 +9,10 @@ from sentattn.models.encoders.base import Encoder
 
 
 class Identity(Encoder):
-    """Hands the embedded words on.
+    """The embedded words.
 
     Args:
-        dim: Width of the states, in and out.
         dropout: Share of the states' components set to 0 while training.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked

@@ -12,18 +12,14 @@ from sentattn.models.encoders.base import Encoder
 class LSTM(Encoder):
     """Reads the text forwards, so that a state depends on the tokens before it.
 
-    Real tokens come first in each row, so no real token is read after padding and nothing needs to be
-    packed. Parameters a layer: 4 U (in + U) + 8 U.
+    Real tokens come first in each row, so no real token is read after padding and nothing needs to be packed.
+    Parameters a layer: 4 U (in + U) + 8 U.
 
     Args:
-        dim: Width of the incoming states.
         hidden: Units U, the width of the states.
         layers: Number of layers.
         dropout: Share of each layer's outgoing components set to 0 while training.
         output_dropout: The same for the last layer alone; None for as much as between layers, 0 for that of `nn.LSTM`.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked

@@ -18,13 +18,12 @@ EPSILON = 1e-6
 class Transformer(Encoder):
     """Blocks of multi-head self-attention and a two-layer network; every state knows the whole text.
 
-    A block is x1 = LN(x + drop(MHA(x))), x2 = LN(x1 + drop(FFN(x1))), as in the paper and in the Keras
-    example. It knows the order of the words only from the vectors of positions that the embedding
-    adds (`model.embedding.positions`). Defaults are the Keras example's. Parameters a block:
+    A block is x1 = LN(x + drop(MHA(x))), x2 = LN(x1 + drop(FFN(x1))), as in the paper and in the Keras example. It
+    knows the order of the words only from the vectors of positions that the embedding adds
+    (`model.embedding.positions`). Defaults are the Keras example's. Parameters a block:
     4 (E^2 + E) + 2 E F + F + E + 4 E, with F the hidden width.
 
     Args:
-        dim: Width E of the states, in and out.
         heads: Number of heads; it divides E.
         hidden: Width F of the network's hidden layer.
         layers: Number of blocks.
@@ -32,9 +31,6 @@ class Transformer(Encoder):
 
     Attributes:
         shift_invariant_parameters: The biases of the keys: each adds a constant to all scores of a query.
-
-    Raises:
-        SettingError: If an argument is out of range or `heads` does not divide `dim`.
     """
 
     @checked
@@ -70,14 +66,7 @@ class Transformer(Encoder):
 
 
 class Block(nn.Module):
-    """Self-attention and a relu network, each added to what comes in and normalised.
-
-    Args:
-        dim: Width E of the states.
-        heads: Number of heads H.
-        hidden: Width of the network's hidden layer.
-        dropout: Share of the components of each sublayer's output set to 0 while training.
-    """
+    """Self-attention and a relu network, each added to what comes in and normalised."""
 
     def __init__(self, *, dim: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -98,10 +87,6 @@ class SelfAttention(nn.Module):
     """Scaled dot-product attention of each token over the real tokens, in H heads of E / H channels.
 
     Queries, keys and values have separate layers, so that the bias of the keys has a name.
-
-    Args:
-        dim: Width E of the states.
-        heads: Number of heads H.
     """
 
     def __init__(self, *, dim: int, heads: int) -> None:
@@ -124,7 +109,7 @@ class SelfAttention(nn.Module):
         return weights_BHLL.masked_fill(~mask_BL[:, None, :, None], 0.0)
 
     def _split(self, states_BLE: Tensor) -> Tensor:
-        """Parts the channels into heads, (B, H, L, E / H)."""
+        """Splits the channels into heads, (B, H, L, E / H)."""
         return states_BLE.view(*states_BLE.shape[:2], self.heads, -1).transpose(1, 2)
 
 
