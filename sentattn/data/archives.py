@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
-import hashlib
 import io
 import lzma
 import os
@@ -23,22 +21,6 @@ Container: TypeAlias = Literal["plain", "gzip", "tar", "zip"]
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError)
 ZIP, GZIP = (b"PK\x03\x04", b"PK\x05\x06"), b"\x1f\x8b"
 PATH = "data.path"
-
-
-def sha256(path: Path) -> str:
-    """Returns the SHA-256 of a file's content, in hexadecimal; computed once while size and time stay the same.
-
-    Raises:
-        OSError: If the file cannot be read.
-    """
-    stat = path.stat()
-    return _sha256(path.absolute(), stat.st_size, stat.st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=64)
-def _sha256(path: Path, size: int, mtime_ns: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def neighbour(path: Path) -> str:

@@ -1,10 +1,10 @@
-"""Batches: the tokens of some rows as padded tensors, and the loader that yields them."""
+"""Batches: the tokens of some rows as padded tensors, the order of rows and batches, and the loader of each rank."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -17,6 +17,10 @@ from sentattn.data.text import PAD_ID, Clip, clipped, kept_positions
 
 FLAT_ROWS = 1000
 """Rows that are padded together on their way to one flat array."""
+Share: TypeAlias = Literal["rows", "batches"]
+"""What the ranks share, as `OrderOfRank` describes."""
+WINDOW = 100
+"""Batches that are sorted by length together: enough to leave little padding, few enough to stay random."""
 
 
 class Batch(NamedTuple):
@@ -38,15 +42,8 @@ class Batch(NamedTuple):
 class TokenRows(Dataset[Batch]):
     """The rows of a split; an index is a whole batch of rows, so that no Python loop runs over rows or tokens.
 
-    Args:
-        corpus: All rows.
-        rows: Those of the split.
-        ids: Id of each word type.
-        max_length: Most tokens of a row that are read; None reads all.
-        clip: Which tokens of a longer row are read.
-
     Attributes:
-        lengths: Number of tokens of each row that are read.
+        lengths: Number of tokens of each row that are read, at most `max_length`.
     """
 
     def __init__(
@@ -98,43 +95,177 @@ def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(tokens_BL), torch.from_numpy(mask_BL)
 
 
-class FromBatch(Sampler[list[int]]):
-    """An order of batches that can start in the middle of an epoch.
+class TrainingOrder(Sampler[list[int]]):
+    """Yields the rows of each batch of an epoch, in an order that depends on seed and epoch alone."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of the next pass; Lightning calls it."""
+        self._epoch = epoch
+
+    def random(self) -> np.random.Generator:
+        """Returns the generator of the epoch."""
+        return np.random.default_rng([self._seed, self._epoch])
+
+
+class ShuffledBatches(TrainingOrder):
+    """Every row once an epoch; the last batch may have fewer rows than `batch_size`.
+
+    With `by_length`, rows of similar length share a batch: random windows of 100 batches are sorted and cut, and the
+    batches shuffled. Otherwise the order is random. `lengths` are the numbers of tokens of the rows.
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], *, batch_size: int, seed: int, by_length: bool) -> None:
+        super().__init__(seed)
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._by_length = by_length
+
+    def __len__(self) -> int:
+        return -(-len(self._lengths) // self._batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        random = self.random()
+        order = random.permutation(len(self._lengths))
+        batches = np.arange(len(self))
+        if self._by_length:
+            window = np.arange(len(order)) // (WINDOW * self._batch_size)
+            order = order[np.lexsort((self._lengths[order], window))]
+            batches = random.permutation(batches)
+        for batch in batches:
+            yield order[batch * self._batch_size : (batch + 1) * self._batch_size].tolist()
+
+
+class LengthBatches(Sampler[list[int]]):
+    """Every row once, the longest first: the least padding, and a batch that exceeds the memory fails at once.
+
+    The last batch may have fewer rows than `batch_size`; `lengths` are the numbers of tokens of the rows.
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], *, batch_size: int) -> None:
+        self._order = np.argsort(-lengths, kind="stable")
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        return -(-len(self._order) // self._batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for start in range(0, len(self._order), self._batch_size):
+            yield self._order[start : start + self._batch_size].tolist()
+
+
+class FixedBuckets(TrainingOrder):
+    """Every row once an epoch, in batches from buckets of fixed lengths; short rows come in larger batches.
+
+    As the Gluon tutorial on structured self-attention does (GluonNLP's `FixedBucketSampler` with constant width): the
+    longest rows of the buckets, their keys, are max, max - width, ... with width = max((1 + max - min) //
+    num_buckets, 1); a row goes to the smallest key that holds it; a batch of a bucket has
+    max(int(max / key x bucket_ratio x batch_size), batch_size) rows. A bucket without a row is left out.
 
     Args:
-        order: Yields the rows of each batch; with `set_epoch`, another order each epoch.
+        lengths: Number of tokens of each row, 1 or more.
+        batch_size: Fewest rows of a batch; the last one of a bucket may be smaller.
+        num_buckets: Most buckets.
+        bucket_ratio: How far batches of short rows grow: at 1 all batches hold about as many tokens.
+        seed: Seed of the order.
+
+    Attributes:
+        keys: Most tokens of a row of each bucket, ascending.
+        counts: Rows of each bucket.
+        batch_sizes: Rows of a batch of each bucket.
+    """
+
+    def __init__(
+        self, lengths: NDArray[np.int64], *, batch_size: int, num_buckets: int, bucket_ratio: float, seed: int
+    ) -> None:
+        super().__init__(seed)
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        width = max((1 + longest - shortest) // num_buckets, 1)
+        keys = np.unique(np.maximum(longest - np.arange(num_buckets) * width, shortest))
+        bucket = np.searchsorted(keys, lengths)
+        held, counts = np.unique(bucket, return_counts=True)
+        self.keys: list[int] = keys[held].tolist()
+        self.counts: list[int] = counts.tolist()
+        self.batch_sizes = [max(int(longest / key * bucket_ratio * batch_size), batch_size) for key in self.keys]
+        self._buckets = [np.flatnonzero(bucket == place) for place in held]
+
+    def __len__(self) -> int:
+        return sum(-(-count // size) for count, size in zip(self.counts, self.batch_sizes, strict=True))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        random = self.random()
+        batches = [
+            rows[start : start + size]
+            for rows, size in zip(map(random.permutation, self._buckets), self.batch_sizes, strict=True)
+            for start in range(0, len(rows), size)
+        ]
+        for batch in random.permutation(len(batches)):
+            yield batches[batch].tolist()
+
+    def statistics(self) -> str:
+        """Returns the buckets as a small table."""
+        rows = {"most tokens": self.keys, "rows": self.counts, "rows a batch": self.batch_sizes}
+        lines = [f"  {name:<12}" + "".join(f"{number:>9,}" for number in numbers) for name, numbers in rows.items()]
+        return "\n".join([f"Buckets: {sum(self.counts):,} training rows in {len(self):,} batches.", *lines])
+
+
+class OrderOfRank(Sampler[list[int]]):
+    """The part of an order that one rank reads; it can start in the middle of an epoch.
+
+    Shared `rows`, for training: a rank has its rows of every batch, so that together the ranks train on the batches of
+    a single process. All have the same number of batches; of a batch with fewer rows than ranks, some have none.
+    Shared `batches`, for evaluation: each whole batch belongs to one rank.
 
     Attributes:
         first: Number of batches that are skipped.
     """
 
-    def __init__(self, order: Sampler[list[int]]) -> None:
-        self.order = order
+    def __init__(self, order: TrainingOrder | LengthBatches, *, rank: int, world_size: int, share: Share) -> None:
+        self._order = order
+        self._rank = rank
+        self._world_size = world_size
+        self._share = share
         self.first = 0
 
+    def set_epoch(self, epoch: int) -> None:
+        """Passes the epoch on to the order."""
+        if isinstance(self._order, TrainingOrder):
+            self._order.set_epoch(epoch)
+
     def __len__(self) -> int:
-        return len(self.order)  # type: ignore[arg-type]  # every order here has a length
+        batches = len(self._order)  # type: ignore[arg-type]
+        return batches if self._share == "rows" else len(range(self._rank, batches, self._world_size))
 
     def __iter__(self) -> Iterator[list[int]]:
-        return itertools.islice(self.order, self.first, None)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of the next pass; Lightning calls it."""
-        if hasattr(self.order, "set_epoch"):
-            self.order.set_epoch(epoch)
+        batches: Iterator[list[int]] = iter(self._order)
+        if self._share == "rows":
+            # Neighbours in a batch have similar lengths, so taking turns gives all ranks about as many tokens.
+            batches = (batch[self._rank :: self._world_size] for batch in batches)
+        else:
+            batches = itertools.islice(batches, self._rank, None, self._world_size)
+        return itertools.islice(batches, self.first, None)  # `first` is read now, and not with the first batch
 
 
 class BatchLoader(DataLoader[Batch]):
-    """Loads batches and can resume in the middle of an epoch; Lightning saves and restores its state.
+    """Loads one rank's batches and can resume in the middle of an epoch; Lightning saves and restores its state.
 
-    Args:
-        rows: The rows of a split.
-        order: Yields the rows of each batch.
-        num_workers: Processes that build batches; 0 builds them in this one.
+    With 0 workers the batches are built in this process.
     """
 
-    def __init__(self, rows: TokenRows, order: Sampler[list[int]], num_workers: int) -> None:
-        self._order = FromBatch(order)
+    def __init__(
+        self,
+        rows: TokenRows,
+        order: TrainingOrder | LengthBatches,
+        num_workers: int,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        share: Share = "batches",
+    ) -> None:
+        self._order = OrderOfRank(order, rank=rank, world_size=world_size, share=share)
         self._yielded = 0
         # An item of the loader is a whole batch, so the order is its sampler, whose epoch Lightning sets.
         super().__init__(

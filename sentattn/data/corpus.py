@@ -1,13 +1,15 @@
-"""The tokenized corpus on disk: flat memory-mapped arrays that all processes share; and its splits.
+"""Labelled texts: the interface of a data set, the tokenized corpus on disk that all processes share, and its splits.
 
-Every word type has an id here. Vocabulary, validation rows and text length are applied when the corpus is opened, so a
-change of these settings does not tokenize again.
+A corpus is a folder of flat memory-mapped arrays in which every word type has an id. Vocabulary, validation rows and
+text length are applied when it is opened, so a change of these settings does not tokenize again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,7 @@ from numpy.typing import NDArray
 from sentattn.data.text import clipped
 
 FORMAT = 2
-META, WORDS, GROUPS = "meta.json", "words.json", "groups.json"
-TOKENS, TEXTS = "tokens.bin", "texts.bin"
+META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
 ARRAYS = (
     "labels",
     "positions",
@@ -32,15 +33,56 @@ ARRAYS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One labelled text.
+
+    Attributes:
+        text: The text, unchanged.
+        label: Index of its class in `Source.labels`.
+        group: What rows may share besides their label (a film), or "".
+        rationale: Character spans that decide the label, where that is known.
+    """
+
+    text: str
+    label: int
+    group: str = ""
+    rationale: tuple[tuple[int, int], ...] = ()
+
+
+class Source(ABC):
+    """Labelled texts in their original order and splits.
+
+    Attributes:
+        labels: Names of the classes, by index. A source that infers them from its rows sets them, and `ordered`, with
+            the first row that is read.
+        ordered: Whether the classes are steps of a scale, such as stars.
+        splits: The original splits: `train`, and maybe `val` and `test`.
+    """
+
+    labels: tuple[str, ...]
+    ordered: bool = False
+    splits: tuple[str, ...]
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Returns a hash of the content, cheap enough for every start."""
+
+    @abstractmethod
+    def read(self, split: str) -> Iterator[Row]:
+        """Yields the rows of an original split, in order.
+
+        Raises:
+            DataError: If the data is missing, damaged or unusable.
+        """
+
+
 class DamagedCorpusError(Exception):
     """A stored corpus with a missing or changed file."""
 
 
 class Corpus:
     """An opened corpus; row i of it has `tokens[token_offsets[i]:token_offsets[i + 1]]`, and so on.
-
-    Args:
-        folder: Where it is stored.
 
     Attributes:
         splits: For each of the source's splits the rows it has.
@@ -51,6 +93,7 @@ class Corpus:
         positions: Position of each row in its split, in the source's order.
         row_ids: First 16 hexadecimal digits of the SHA-256 of each row's text.
         tokens: Word types of all rows, one after another.
+        lengths: Number of tokens of each row.
 
     Raises:
         DamagedCorpusError: If it is incomplete.
@@ -59,27 +102,25 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            meta = json.loads((folder / META).read_text(encoding="utf-8"))
-            _require_sizes(folder, meta["bytes"])
+            meta = _read_json(folder / META)
+            for name, size in meta["bytes"].items():
+                if (actual := (folder / name).stat().st_size) != size:
+                    raise DamagedCorpusError(f"{name} has {actual} bytes instead of {size}")
             self.splits = {split: np.arange(*bounds) for split, bounds in meta["splits"].items()}
             self.classes: tuple[str, ...] = tuple(meta["classes"])
             self.ordered: bool = meta["ordered"]
-            self.words: list[str] = json.loads((folder / WORDS).read_text(encoding="utf-8"))
-            self._groups: list[str] = json.loads((folder / GROUPS).read_text(encoding="utf-8"))
+            self.words: list[str] = _read_json(folder / WORDS)
+            self._groups: list[str] = _read_json(folder / GROUPS)
             # Plain arrays avoid the overhead of `np.memmap` at each access.
             self._texts: NDArray[np.uint8] = np.asarray(np.memmap(folder / TEXTS, dtype=np.uint8, mode="r"))
             self.tokens: NDArray[np.int32] = np.asarray(np.memmap(folder / TOKENS, dtype=np.int32, mode="r"))
-            arrays: dict[str, NDArray[Any]] = {name: np.load(folder / f"{name}.npy") for name in ARRAYS}
+            self._arrays: dict[str, NDArray[Any]] = {name: np.load(folder / f"{name}.npy") for name in ARRAYS}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedCorpusError(str(error)) from error
-        self.labels: NDArray[np.int64] = arrays["labels"]
-        self.positions: NDArray[np.int64] = arrays["positions"]
-        self.row_ids: NDArray[np.bytes_] = arrays["row_ids"]
-        self.token_offsets: NDArray[np.int64] = arrays["token_offsets"]
-        self._row_groups = arrays["row_groups"]
-        self._text_offsets = arrays["text_offsets"]
-        self._rationales = arrays["rationales"]
-        self._rationale_offsets = arrays["rationale_offsets"]
+        self.labels: NDArray[np.int64] = self._arrays["labels"]
+        self.positions: NDArray[np.int64] = self._arrays["positions"]
+        self.row_ids: NDArray[np.bytes_] = self._arrays["row_ids"]
+        self.token_offsets: NDArray[np.int64] = self._arrays["token_offsets"]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the folder, not the arrays."""
@@ -87,56 +128,33 @@ class Corpus:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each row."""
         return np.diff(self.token_offsets)
 
     def text(self, row: int) -> str:
         """Returns the text of a row as in the source."""
-        start, end = self._text_offsets[row : row + 2]
+        start, end = self._arrays["text_offsets"][row : row + 2]
         return bytes(self._texts[start:end]).decode()
 
     def group(self, row: int) -> str:
         """Returns the group of a row (its film), or ""."""
-        return self._groups[int(self._row_groups[row])]
+        return self._groups[int(self._arrays["row_groups"][row])]
 
     def rationale(self, row: int) -> list[tuple[int, int]]:
         """Returns the character spans that decide the label of a row; empty where they are unknown."""
-        spans = self._rationales[self._rationale_offsets[row] : self._rationale_offsets[row + 1]]
-        return [(int(start), int(end)) for start, end in spans]
+        start, end = self._arrays["rationale_offsets"][row : row + 2]
+        return [(int(first), int(last)) for first, last in self._arrays["rationales"][start:end]]
 
 
-def _require_sizes(folder: Path, sizes: dict[str, int]) -> None:
-    for name, size in sizes.items():
-        actual = (folder / name).stat().st_size
-        if actual != size:
-            raise DamagedCorpusError(f"{name} has {actual} bytes instead of {size}")
-
-
-def seal(folder: Path, splits: Mapping[str, tuple[int, int]], *, classes: Sequence[str], ordered: bool) -> None:
-    """Writes the metadata of a corpus, after all its other files.
-
-    Args:
-        folder: The folder of the corpus.
-        splits: First row of each split, and the row after its last.
-        classes: Names of the classes, by index.
-        ordered: Whether the classes are steps of a scale.
-    """
-    sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
-    meta = {"format": FORMAT, "splits": splits, "classes": classes, "ordered": ordered, "bytes": sizes}
-    (folder / META).write_text(json.dumps(meta, ensure_ascii=False), encoding="utf-8")
+def _read_json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 class Split:
-    """Some rows of a corpus.
-
-    Args:
-        corpus: All rows.
-        rows: Rows of the split, in its order.
-        max_length: Most tokens of a row that are read.
+    """Some rows of a corpus, in the order of `rows`.
 
     Attributes:
         labels: Class of each row.
-        lengths: Number of tokens of each row that are read.
+        lengths: Number of tokens of each row that are read, at most `max_length`.
         row: Position of each row in the source's own split and order.
     """
 

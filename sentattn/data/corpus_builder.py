@@ -1,43 +1,94 @@
-"""Builds a corpus on disk from the rows of a source, in two passes over the texts: find all words, then encode them."""
+"""Builds a corpus on disk from the rows of a source in two passes over the texts: find all words, then encode them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
-from sentattn.data import spacy_tokenizer
-from sentattn.data.corpus import GROUPS, TEXTS, TOKENS, WORDS, seal
-from sentattn.data.source import Row, Source
+from sentattn.data.cache import Progress, locked, usable, workspace
+from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
 from sentattn.data.splits import spread
-from sentattn.data.text import CHUNK, Rules, backend, word_types
+from sentattn.data.text import (
+    CHUNK,
+    LINE_BREAK,
+    TOKEN,
+    Rules,
+    backend,
+    one_a_line,
+    spacy_spans,
+    spacy_version,
+    word_types,
+)
 from sentattn.errors import DataError, Fault
 
-Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Called with the stage, the number of items done, and their total (None: unknown)."""
-
 ID_DIGITS = 16
+
+
+def open_corpus(
+    source: Source,
+    cache: Path,
+    *,
+    name: str,
+    rules: Rules = "words",
+    lowercase: bool = True,
+    limit: int | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> tuple[Corpus, list[str]]:
+    """Opens the corpus of a source; builds it first if it is not in the cache.
+
+    Args:
+        source: Labelled texts.
+        cache: The folder of all corpora.
+        name: The first part of the corpus's folder name.
+        rules: Tokenization rules.
+        lowercase: Whether words are lowercased.
+        limit: Most rows of each split, or None.
+        progress: Called with the progress of the work.
+
+    Returns:
+        The corpus, and notes for the user on how it was built.
+
+    Raises:
+        DataError: If the data is missing or damaged, or the cache cannot be written.
+    """
+    tokens = TOKEN if rules == "words" else f"spaCy {spacy_version()}"
+    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, limit]
+    folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
+    if not isinstance(opened := _open(folder), str):
+        return opened, []
+    with usable(cache), locked(folder, progress):
+        if not isinstance(opened := _open(folder), str):
+            return opened, []  # another process has built it meanwhile
+        with workspace(folder) as fresh:
+            build(source, fresh, rules=rules, lowercase=lowercase, limit=limit, progress=progress)
+            if is_damaged := folder.exists():
+                shutil.rmtree(folder)
+            os.replace(fresh, folder)
+    damaged = f"The tokenized corpus in {folder} was damaged ({opened}) and has been rebuilt."
+    return Corpus(folder), [damaged if is_damaged else f"The tokenized corpus is cached in {folder}."]
+
+
+def _open(folder: Path) -> Corpus | str:
+    """Returns a corpus, or why it cannot be opened."""
+    try:
+        return Corpus(folder)
+    except DamagedCorpusError as error:
+        return str(error)
 
 
 def build(
     source: Source, folder: Path, *, rules: Rules, lowercase: bool, limit: int | None, progress: Progress
 ) -> None:
     """Reads a source and writes its corpus into an empty folder.
-
-    Args:
-        source: Labelled texts.
-        folder: Folder for the files.
-        rules: Tokenization rules.
-        lowercase: Whether words are lowercased.
-        limit: Most rows of each split, or None.
-        progress: Called with the progress of the work.
 
     Raises:
         DataError: If the data is missing or damaged, or no row holds a word.
@@ -46,19 +97,21 @@ def build(
     columns = _Columns()
     with (folder / TEXTS).open("wb") as file:
         for split in source.splits:
-            before = len(columns)
+            before = len(columns.labels)
             rows = _with_progress(source.read(split), f"Reading {split}", progress)
             for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
                 file.write(columns.add(position, row))
-            splits[split] = (before, len(columns))
+            splits[split] = (before, len(columns.labels))
     columns.save(folder)
-    if rules == "words":
-        _store_tokens(folder, folder / TEXTS, columns.text_offsets, rules, lowercase, progress)
-    else:
-        with tempfile.NamedTemporaryFile(dir=folder) as file:
-            offsets = _split_by_spacy(folder, columns.text_offsets, Path(file.name), progress)
-            _store_tokens(folder, Path(file.name), offsets, rules, lowercase, progress)
-    seal(folder, splits, classes=source.labels, ordered=source.ordered)
+    with tempfile.NamedTemporaryFile(dir=folder) as words_file:
+        texts, offsets = folder / TEXTS, columns.text_offsets
+        if rules == "spacy":
+            offsets = _split_by_spacy(texts, offsets, Path(words_file.name), progress)
+            texts = Path(words_file.name)
+        _store_tokens(folder, texts, offsets, rules, lowercase, progress)
+    sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+    meta = {"format": FORMAT, "splits": splits, "classes": source.labels, "ordered": source.ordered, "bytes": sizes}
+    _write_json(folder / META, meta)
 
 
 class _Columns:
@@ -66,7 +119,7 @@ class _Columns:
 
     def __init__(self) -> None:
         self.text_offsets = array("q", [0])
-        self._labels = array("q")
+        self.labels = array("q")
         self._positions = array("q")
         self._row_ids = bytearray()
         self._row_groups = array("i")
@@ -74,14 +127,11 @@ class _Columns:
         self._rationales = array("i")
         self._rationale_offsets = array("q", [0])
 
-    def __len__(self) -> int:
-        return len(self._labels)
-
     def add(self, position: int, row: Row) -> bytes:
         """Appends a row and returns its text in UTF-8."""
         text = row.text.encode()
         self.text_offsets.append(self.text_offsets[-1] + len(text))
-        self._labels.append(row.label)
+        self.labels.append(row.label)
         self._positions.append(position)
         self._row_ids += hashlib.sha256(text).hexdigest()[:ID_DIGITS].encode()
         self._row_groups.append(self._groups.setdefault(row.group, len(self._groups)))
@@ -91,7 +141,7 @@ class _Columns:
 
     def save(self, folder: Path) -> None:
         arrays = {
-            "labels": np.asarray(self._labels),
+            "labels": np.asarray(self.labels),
             "positions": np.asarray(self._positions),
             "row_ids": np.frombuffer(self._row_ids, dtype=f"S{ID_DIGITS}"),
             "row_groups": np.asarray(self._row_groups),
@@ -104,13 +154,13 @@ class _Columns:
         _write_json(folder / GROUPS, list(self._groups))
 
 
-def _split_by_spacy(folder: Path, offsets: array[int], file: Path, progress: Progress) -> array[int]:
+def _split_by_spacy(texts: Path, offsets: array[int], file: Path, progress: Progress) -> array[int]:
     """Writes the words of all texts, one a line, and returns their offsets: spaCy is too slow for two passes."""
     split_offsets = array("q", [0])
     with file.open("wb") as stream:
-        for texts in _stored_texts(folder / TEXTS, offsets, "Splitting into words", progress):
-            for text in texts:
-                stream.write(spacy_tokenizer.joined(text, spacy_tokenizer.spans(text)).encode())
+        for chunk in _stored_texts(texts, offsets, "Splitting into words", progress):
+            for text in chunk:
+                stream.write(one_a_line(text, spacy_spans(text)).encode())
                 split_offsets.append(stream.tell())
     return split_offsets
 
@@ -119,8 +169,7 @@ def _store_tokens(
     folder: Path, texts: Path, offsets: array[int], rules: Rules, lowercase: bool, progress: Progress
 ) -> None:
     """Writes the word types and the tokens of every row."""
-    chunks = _stored_texts(texts, offsets, "Finding words", progress)
-    words = word_types(chunks, rules=rules, lowercase=lowercase)
+    words = word_types(_stored_texts(texts, offsets, "Finding words", progress), rules=rules, lowercase=lowercase)
     if not words:
         raise DataError(Fault("data", "missing", "No row of the data contains a token."))
     encoder = backend({word: number for number, word in enumerate(words)}, rules=rules, lowercase=lowercase)
@@ -167,5 +216,5 @@ def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[in
             yield int(position), Row(text, label, group=group, rationale=rationale)
 
 
-def _write_json(file: Path, content: list[str]) -> None:
+def _write_json(file: Path, content: object) -> None:
     file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

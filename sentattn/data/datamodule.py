@@ -11,17 +11,22 @@ from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
 from sentattn.config.types import Count, NonNegative, Whole, checked
-from sentattn.data import report
-from sentattn.data.batch_order import LengthBatches, RowsOfRank, TrainingOrder, evaluation_order, training_order
-from sentattn.data.batching import BatchLoader, TokenRows
-from sentattn.data.cache import cache_folder, open_corpus
-from sentattn.data.corpus import Split
-from sentattn.data.corpus_builder import Progress
-from sentattn.data.source import Source
+from sentattn.data.batching import (
+    BatchLoader,
+    FixedBuckets,
+    LengthBatches,
+    Share,
+    ShuffledBatches,
+    TokenRows,
+    TrainingOrder,
+)
+from sentattn.data.cache import Progress, cache_folder
+from sentattn.data.corpus import Source, Split
+from sentattn.data.corpus_builder import open_corpus
 from sentattn.data.splits import select
 from sentattn.data.text import Clip, Rules, Tokenizer
 from sentattn.data.vectors import WordVectors, read_vectors
-from sentattn.data.vocabulary import frequent_words, lookup_table
+from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table
 from sentattn.errors import DataError, Fault
 
 PerSplit = TypeVar("PerSplit", Split, TokenRows)
@@ -179,9 +184,9 @@ class TextData(LightningDataModule, ABC):
             test_seed=self.test_seed,
         )
         if words is None:
-            words = frequent_words(
-                corpus, selection.rows["train"], min_count=self.min_count, vocab_size=self.vocab_size
-            )
+            counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
+            types = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
+            words = [corpus.words[word_type] for word_type in types]
             self.word_vectors = read_vectors(self.vectors, words, cache=cache, mirror=self.mirror, progress=progress)
         ids = lookup_table(corpus.words, words)
         self.tokenizer = Tokenizer(
@@ -191,11 +196,13 @@ class TextData(LightningDataModule, ABC):
         for split, rows in selection.rows.items():
             self._rows[split] = TokenRows(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
             self._splits[split] = Split(corpus, rows, self.max_length)
-        self.report = [*notes, report.sizes(self.name, selection.rows, self.labels), *selection.notes]
+        sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
+        self.report = [*notes, f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}.", *selection.notes]
         if "train" in selection.rows:
             self._require_rows_per_rank(len(selection.rows["val"]))
-            self.report += report.words(words, self.word_vectors, corpus, selection.rows, ids)
-            self.report += report.buckets(self._training_order())
+            self.report += coverage(words, self.word_vectors, corpus, selection.rows, ids)
+            if isinstance(order := self._training_order(), FixedBuckets):
+                self.report.append(order.statistics())
 
     def setup(self, stage: str) -> None:
         """Lightning's hook."""
@@ -222,15 +229,13 @@ class TextData(LightningDataModule, ABC):
 
     def train_dataloader(self) -> BatchLoader:
         """Returns this rank's rows of the training batches, in an order that depends on `seed` and epoch."""
-        rows = self._per_split(self._rows, "train")
-        order = RowsOfRank(self._training_order(), rank=self.rank, world_size=self.world_size)
-        return BatchLoader(rows, order, self.num_workers)
+        return self._loader("train", self._training_order(), share="rows")
 
     def val_dataloader(self) -> BatchLoader:
-        """Returns this rank's validation batches."""
-        rows = self._per_split(self._rows, "val")
-        order = evaluation_order(rows.lengths, batch_size=self.batch_size, rank=self.rank, world_size=self.world_size)
-        return BatchLoader(rows, order, self.num_workers)
+        """Returns this rank's validation batches, smaller ones where there would be fewer batches than ranks."""
+        lengths = self._per_split(self._rows, "val").lengths
+        batch_size = max(1, min(self.batch_size, len(lengths) // self.world_size))
+        return self._loader("val", LengthBatches(lengths, batch_size=batch_size), share="batches")
 
     def test_dataloader(self) -> BatchLoader:
         """Returns the test batches."""
@@ -255,10 +260,18 @@ class TextData(LightningDataModule, ABC):
             )
             raise DataError(Fault("trainer.devices", "conflict", message))
 
+    def _loader(self, split: str, order: TrainingOrder | LengthBatches, *, share: Share) -> BatchLoader:
+        return BatchLoader(
+            self._rows[split], order, self.num_workers, rank=self.rank, world_size=self.world_size, share=share
+        )
+
     def _training_order(self) -> TrainingOrder:
-        return training_order(
-            self.batching,
-            self._rows["train"].lengths,
+        lengths = self._per_split(self._rows, "train").lengths
+        if self.batching != "fixed":
+            by_length = self.batching == "sorted"
+            return ShuffledBatches(lengths, batch_size=self.batch_size, seed=self.seed, by_length=by_length)
+        return FixedBuckets(
+            lengths,
             batch_size=self.batch_size,
             num_buckets=self.num_buckets,
             bucket_ratio=self.bucket_ratio,

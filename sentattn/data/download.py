@@ -19,9 +19,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn.data.archives import sha256
-from sentattn.data.cache import locked
-from sentattn.data.corpus_builder import Progress
+from sentattn.data.cache import Progress, locked, sha256
 from sentattn.errors import DataError, Fault, suggestion
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ def fetch(
         if file.is_file() and sha256(file) == REGISTRY[name]:
             return file
         file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(file.with_name(f"{name}.lock"), progress):
+        with locked(file, progress):
             return Path(store.fetch(name, downloader=_link if is_folder else _Download(name, progress)))
     except (_PermanentError, RequestException) as error:
         cause: Any = error if isinstance(error, RequestException) else error.__cause__

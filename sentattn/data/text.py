@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
-from sentattn.data import spacy_tokenizer
-from sentattn.data.spacy_tokenizer import Span
-from sentattn.errors import DataError, Fault
+from sentattn.errors import DataError, Fault, SettingError
+
+if TYPE_CHECKING:
+    from spacy.tokenizer import Tokenizer as SpacyTokenizer
 
 # Set explicitly, so that `tokenizers` does not warn at every fork. A forked process has none of its parent's
 # threads and would wait for them, so it runs without.
@@ -40,7 +43,7 @@ TOKEN = "|".join(
     )
 )
 
-Item = TypeVar("Item")
+Span: TypeAlias = tuple[int, int]
 Clip: TypeAlias = Literal["head", "tail", "both"]
 """Which tokens of a long text are read: its first, its last, or half of each."""
 Rules: TypeAlias = Literal["words", "spacy"]
@@ -59,7 +62,7 @@ class Encoded:
 
     ids: NDArray[np.int32]
     tokens: list[str]
-    spans: list[tuple[int, int]]
+    spans: list[Span]
 
 
 class Tokenizer:
@@ -96,16 +99,11 @@ class Tokenizer:
         """
         try:
             library_tokenizer = tokenizers.Tokenizer.from_file(str(path))
+            if any(library_tokenizer.id_to_token(number) != word for number, word in enumerate(SPECIALS)):
+                raise ValueError(f"ids 0 and 1 are not {PAD} and {UNKNOWN}")
         except Exception as error:  # the library raises nothing narrower
-            raise DataError(Fault(str(path), "unreadable", f"{path} is not a readable tokenizer: {error}.")) from error
-        if [library_tokenizer.id_to_token(number) for number in range(len(SPECIALS))] != list(SPECIALS):
-            raise DataError(
-                Fault(
-                    str(path),
-                    "unreadable",
-                    f"{path} is not a tokenizer of sentattn: ids 0 and 1 are not {PAD} and {UNKNOWN}.",
-                )
-            )
+            message = f"{path} is not a readable tokenizer of sentattn: {error}."
+            raise DataError(Fault(str(path), "unreadable", message)) from error
         tokenizer = cls.__new__(cls)
         tokenizer._set(library_tokenizer, max_length, clip, rules)
         return tokenizer
@@ -135,25 +133,20 @@ class Tokenizer:
         Raises:
             DataError: If a text is not valid Unicode.
         """
-        return [
-            self._clipped(text, ids, spans)
-            for chunk in chunks(texts, CHUNK)
-            for text, (ids, spans) in zip(chunk, self._encode_chunk(chunk), strict=True)
-        ]
-
-    def _encode_chunk(self, texts: list[str]) -> list[tuple[list[int], list[Span]]]:
-        try:
+        encoded: list[Encoded] = []
+        for first in range(0, len(texts), CHUNK):
+            chunk = list(texts[first : first + CHUNK])
+            for text in chunk:
+                _require_unicode(text)
             if self._rules == "words":
-                encodings = self._backend.encode_batch(texts, add_special_tokens=False)
-                return [(encoding.ids, encoding.offsets) for encoding in encodings]
-            spans = [spacy_tokenizer.spans(text) for text in texts]
-            lines = [spacy_tokenizer.joined(text, its_spans) for text, its_spans in zip(texts, spans, strict=True)]
+                lines, spans = chunk, None
+            else:
+                spans = [spacy_spans(text) for text in chunk]
+                lines = [one_a_line(text, its_spans) for text, its_spans in zip(chunk, spans, strict=True)]
             encodings = self._backend.encode_batch(lines, add_special_tokens=False)
-            return [(encoding.ids, its_spans) for encoding, its_spans in zip(encodings, spans, strict=True)]
-        except (TypeError, UnicodeEncodeError):
-            for text in texts:
-                require_unicode(text)
-            raise
+            for i, (text, encoding) in enumerate(zip(chunk, encodings, strict=True)):
+                encoded.append(self._clipped(text, encoding.ids, encoding.offsets if spans is None else spans[i]))
+        return encoded
 
     def _clipped(self, text: str, numbers: list[int], spans: list[Span]) -> Encoded:
         ids = np.asarray(numbers, dtype=np.int32)
@@ -163,17 +156,52 @@ class Tokenizer:
         return Encoded(ids, [text[start:end] for start, end in spans], spans)
 
 
-def require_unicode(text: str) -> None:
-    """Refuses a text with a lone surrogate, which bytes that are not UTF-8 become on a command line.
-
-    Raises:
-        DataError: If the text is not valid Unicode.
-    """
+def _require_unicode(text: str) -> None:
+    """Refuses a lone surrogate, which bytes that are not UTF-8 become on a command line."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         message = f"{text!r} is not valid Unicode at character {error.start + 1}; encode it as UTF-8."
         raise DataError(Fault("text", "unreadable", message)) from error
+
+
+def spacy_spans(text: str) -> list[Span]:
+    """Returns the spans of the words of a text by spaCy's rules.
+
+    HTML line breaks count as white space, and spaCy's white space tokens are dropped.
+
+    Raises:
+        SettingError: If spaCy is not installed.
+    """
+    blanked = re.sub(LINE_BREAK, lambda match: " " * len(match[0]), text)
+    return [(token.idx, token.idx + len(token)) for token in _english()(blanked) if not token.is_space]
+
+
+def spacy_version() -> str:
+    """Returns the version of spaCy, whose rules change with it.
+
+    Raises:
+        SettingError: If spaCy is not installed.
+    """
+    try:
+        return metadata.version("spacy")
+    except metadata.PackageNotFoundError as error:
+        message = 'data.tokenizer=spacy needs spaCy: type pip install "sentattn[spacy]", or use data.tokenizer=words.'
+        raise SettingError(Fault("data.tokenizer", "package", message)) from error
+
+
+@functools.cache
+def _english() -> SpacyTokenizer:
+    """Returns spaCy's rules for English; they need no trained model."""
+    spacy_version()
+    import spacy
+
+    return spacy.blank("en").tokenizer
+
+
+def one_a_line(text: str, spans: Iterable[Span]) -> str:
+    """Returns the words at some spans of a text, one a line, as `backend` expects them with spaCy's rules."""
+    return "\n".join(text[start:end] for start, end in spans)
 
 
 def backend(ids: Mapping[str, int], *, lowercase: bool, rules: Rules = "words") -> tokenizers.Tokenizer:
@@ -198,13 +226,6 @@ def word_types(texts: Iterable[list[str]], *, lowercase: bool, rules: Rules = "w
     trainer = trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=0, show_progress=False, special_tokens=[])
     counter.train_from_iterator(texts, trainer)
     return sorted(counter.get_vocab())
-
-
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yields lists of `size` items, the last one shorter."""
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
 
 
 def clipped(lengths: NDArray[np.int64], max_length: int | None) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from sentattn.errors import DataError, Fault, suggestion
 
 if TYPE_CHECKING:
-    from sentattn.data.corpus_builder import Progress
+    from sentattn.data.cache import Progress
 
 KEY = "data.vectors"
 ARCHIVES = {

@@ -9,9 +9,7 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import ssl
-import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
@@ -21,8 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from sentattn.data.cache import locked, unusable_cache
-from sentattn.data.corpus_builder import Progress
+from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.download import fetch
 from sentattn.data.text import SPECIALS
 from sentattn.data.vector_file import NAMES, VectorFile
@@ -97,13 +94,9 @@ def _open_or_read(vectors: str, wanted: set[str], cache: Path, mirror: str | Non
     if (cached := _cached(name, cache)) is not None:
         return cached
     file = local or _download(vectors, cache, mirror, progress)
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / f"{name}.lock", progress):
-            cached = _cached(name, cache)  # another process may have read the file meanwhile
-            return cached if cached is not None else _read(file, wanted, cache / name, progress)
-    except OSError as error:
-        raise unusable_cache(cache, error) from error
+    with usable(cache), locked(cache / name, progress):
+        cached = _cached(name, cache)  # another process may have read the file meanwhile
+        return cached if cached is not None else _read(file, wanted, cache / name, progress)
 
 
 def _download(name: str, cache: Path, mirror: str | None, progress: Progress) -> VectorFile:
@@ -113,11 +106,8 @@ def _download(name: str, cache: Path, mirror: str | None, progress: Progress) ->
 
 def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) -> Vectors:
     """Reads the wanted words of a file and caches their vectors; the caller holds the lock."""
-    prefix = f".{target.name}."
-    for leftover in target.parent.glob(f"{prefix}*"):
-        shutil.rmtree(leftover)  # of a process that was killed
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as folder:
-        small_file = Path(folder) / target.name
+    with workspace(target) as folder:
+        small_file = folder / target.name
         missing = set(wanted)
         with small_file.open("wb") as text:
             for word, numbers in file.lines(wanted, progress):
@@ -130,7 +120,7 @@ def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) 
                 "another case (data.lowercase)?"
             )
             raise DataError(Fault("data.vectors", "missing", message))
-        vectors = _torchtext(str(small_file), Path(folder))
+        vectors = _torchtext(str(small_file), folder)
         os.replace(f"{small_file}{CACHED}", f"{target}{CACHED}")
     return vectors
 

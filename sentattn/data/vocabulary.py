@@ -1,18 +1,21 @@
-"""Vocabulary: the frequent words of the training rows."""
+"""Vocabulary: the frequent words of the training rows, and how well it and pretrained vectors cover the data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.data.corpus import Corpus
 from sentattn.data.text import SPECIALS, UNKNOWN_ID
+from sentattn.data.vectors import WordVectors
 from sentattn.errors import DataError, Fault
 
 COUNTED_ROWS = 20_000
 """Rows whose tokens are counted at once: few enough to need little memory, many enough for large vocabularies."""
+FEW = 0.5
+"""Below this share of training tokens with a vector, the vectors probably do not fit the data."""
 
 
 def count_types(
@@ -53,17 +56,42 @@ def frequent_types(counts: NDArray[np.int64], *, min_count: int, vocab_size: int
     return kept
 
 
-def frequent_words(corpus: Corpus, rows: NDArray[np.int64], *, min_count: int, vocab_size: int) -> list[str]:
-    """Returns the vocabulary of some rows of a corpus, by descending count.
-
-    Raises:
-        DataError: If no word is frequent enough.
-    """
-    counts = count_types(corpus.tokens, corpus.token_offsets, rows, len(corpus.words))
-    return [corpus.words[kind] for kind in frequent_types(counts, min_count=min_count, vocab_size=vocab_size)]
-
-
 def lookup_table(types: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
     """Returns the id of each type: its position in the vocabulary after the specials, or that of `<unk>`."""
     ids = {word: number for number, word in enumerate(words, start=len(SPECIALS))}
     return np.fromiter((ids.get(word, UNKNOWN_ID) for word in types), dtype=np.int64, count=len(types))
+
+
+def coverage(
+    words: Sequence[str],
+    vectors: WordVectors | None,
+    corpus: Corpus,
+    rows: Mapping[str, NDArray[np.int64]],
+    ids: NDArray[np.int64],
+) -> list[str]:
+    """Returns messages: size of the vocabulary, share of unknown validation tokens, coverage by vectors.
+
+    Args:
+        words: The vocabulary.
+        vectors: Its vectors, or None.
+        corpus: All rows.
+        rows: Those of each split.
+        ids: Id of each word type of the corpus, as `lookup_table` returns them.
+    """
+    counts = count_types(corpus.tokens, corpus.token_offsets, rows["val"], len(ids))
+    unknown = counts[ids == UNKNOWN_ID].sum() / max(1, counts.sum())
+    messages = [f"Vocabulary: {len(words):,} words; {unknown:.1%} of the validation tokens are unknown."]
+    if vectors is not None:
+        counts = count_types(corpus.tokens, corpus.token_offsets, rows["train"], len(ids))
+        covered = counts[vectors.found_V.numpy()[ids]].sum() / counts.sum()
+        found = int(vectors.found_V.sum())
+        messages.append(
+            f"Vectors: {vectors.name}, {vectors.vectors_VE.shape[1]} dimensions, for {found:,} of {len(words):,} words "
+            f"({found / len(words):.1%}) and {covered:.1%} of the training tokens."
+        )
+        if covered < FEW:
+            messages.append(
+                "Most training tokens have no vector: are the vectors of another language, or in another case "
+                "(data.lowercase)?"
+            )
+    return messages

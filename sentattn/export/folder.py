@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sentattn.data import spacy_tokenizer
+from sentattn.data.text import spacy_version
 from sentattn.errors import Fault, RunError
 from sentattn.export.onnx_graph import write_graph
 from sentattn.export.operators import OPSET
@@ -84,7 +84,7 @@ def _description(classifier: Classifier, verification: Verification) -> dict[str
         "clip": text["clip"],
         "lowercase": text["lowercase"],
         "tokenizer": rules,
-        "spacy": spacy_tokenizer.version() if rules == "spacy" else None,
+        "spacy": spacy_version() if rules == "spacy" else None,
         "compared": {"largest_difference": verification.difference, "shapes": verification.shapes},
     }
 

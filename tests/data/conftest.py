@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from given_rows import Given
 
-from sentattn.data.cache import open_corpus
-from sentattn.data.corpus import Corpus
-from sentattn.data.source import Row
+from sentattn.data.corpus import Corpus, Row
+from sentattn.data.corpus_builder import open_corpus
 
 FILMS = {"train/neg": ["tt11", "tt12", "tt13"], "train/pos": ["tt21", "tt22", "tt23"]}
 REVIEWS = {

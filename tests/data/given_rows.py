@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sentattn.data.source import Row, Source
+from sentattn.data.corpus import Row, Source
 
 
 class Given(Source):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import os
 import tarfile
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from refusals import fault_of
 from yelp_forms import write_file, write_tar, write_zip
 
-from sentattn.data.archives import container, open_member, reading, sha256, tar_files
+from sentattn.data.archives import container, open_member, reading, tar_files
 
 HINT = "Give another."
 
@@ -76,34 +75,3 @@ def test_folders_are_skipped(tmp_path: Path) -> None:
     with tarfile.open(path, "w") as archive:
         archive.add(tmp_path / "inner", "inner")
     assert [(name, file.read()) for name, file in tar_files(path, HINT)] == [("inner/one.txt", b"1")]
-
-
-# printf abc | sha256sum
-ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-
-
-def test_a_digest_is_computed_once_while_the_file_stays_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(b"abc")
-    assert sha256(file) == ABC
-    reads: list[Path] = []
-    original = Path.open
-
-    def counting(self: Path, *args: object, **options: object) -> object:
-        reads.append(self)
-        return original(self, *args, **options)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(Path, "open", counting)
-    assert sha256(file) == ABC
-    assert reads == []
-    file.write_bytes(b"abd")
-    os.utime(file, ns=(1, 1))
-    assert sha256(file) != ABC
-    assert reads[-1] == file
-
-
-def test_the_digest_of_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        sha256(tmp_path / "none")

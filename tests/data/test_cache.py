@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -11,17 +12,17 @@ from pathlib import Path
 import pytest
 from given_rows import Given
 
-from sentattn.data.cache import cache_folder, open_corpus
-from sentattn.data.corpus import Corpus
-from sentattn.data.source import Row
+from sentattn.data.cache import cache_folder, sha256
+from sentattn.data.corpus import Corpus, Row
+from sentattn.data.corpus_builder import open_corpus
 from sentattn.errors import DataError
 
 ROWS = {"train": [Row("good film", 1), Row("bad film", 0)]}
 SLOW = """
 import sys, time
 from pathlib import Path
-from sentattn.data.cache import open_corpus
-from sentattn.data.source import Row, Source
+from sentattn.data.corpus_builder import open_corpus
+from sentattn.data.corpus import Row, Source
 
 class Slow(Source):
     labels, splits = ("negative", "positive"), ("train",)
@@ -180,3 +181,34 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SENTATTN_CACHE", "/fast")
     assert cache_folder(None) == Path("/fast")
     assert cache_folder("~/mine") == Path("/home/someone/mine")
+
+
+# printf abc | sha256sum
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_digest_is_computed_once_while_the_file_stays_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"abc")
+    assert sha256(file) == ABC
+    reads: list[Path] = []
+    original = Path.open
+
+    def counting(self: Path, *args: object, **options: object) -> object:
+        reads.append(self)
+        return original(self, *args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", counting)
+    assert sha256(file) == ABC
+    assert reads == []
+    file.write_bytes(b"abd")
+    os.utime(file, ns=(1, 1))
+    assert sha256(file) != ABC
+    assert reads[-1] == file
+
+
+def test_the_digest_of_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sha256(tmp_path / "none")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from given_rows import Given
 
-from sentattn.data.corpus import Corpus
+from sentattn.data.corpus import Corpus, Row
 from sentattn.data.corpus_builder import build
-from sentattn.data.source import Row
 from sentattn.errors import DataError
 
 build_words = partial(build, rules="words", lowercase=True, limit=None, progress=lambda stage, done, total: None)

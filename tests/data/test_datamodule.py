@@ -14,13 +14,13 @@ from given_rows import Given
 from pytorch_lightning import LightningModule, Trainer
 
 from sentattn.data.batching import Batch
-from sentattn.data.corpus_builder import Progress
+from sentattn.data.cache import Progress
+from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.datasets.demo import Demo, DemoSource
 from sentattn.data.datasets.imdb import Imdb, ImdbSource
 from sentattn.data.datasets.yelp import Yelp, YelpSource
 from sentattn.data.download import REGISTRY
-from sentattn.data.source import Row, Source
 from sentattn.errors import DataError, SettingError
 
 ROWS = {
@@ -105,7 +105,7 @@ def test_a_trained_models_vocabulary_can_be_used(data_of: Callable[..., GivenDat
 
 def test_settings_do_not_tokenize_again(data_of: Callable[..., GivenData], monkeypatch: pytest.MonkeyPatch) -> None:
     data_of().prepare()
-    monkeypatch.setattr("sentattn.data.cache.build", lambda *args, **kwargs: pytest.fail("built again"))
+    monkeypatch.setattr("sentattn.data.corpus_builder.build", lambda *args, **kwargs: pytest.fail("built again"))
     other = data_of(min_count=2, vocab_size=1, max_length=2, clip="tail", batch_size=2, drop_duplicates=True)
     assert next(iter(other.batches("train"))).tokens_BL.tolist() == [[2, 1], [1, 1]]
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data.corpus import Corpus
-from sentattn.data.source import Row
+from sentattn.data.corpus import Corpus, Row
 from sentattn.data.splits import (
     MOST_TEST_ROWS,
     Selection,

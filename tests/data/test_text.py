@@ -7,12 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data.text import Tokenizer, word_types
+from sentattn.data.text import Clip, Tokenizer, clipped, kept_positions, word_types
 from sentattn.errors import DataError
 
 WORDS = ["film", "good", "8/10", "don't"]
@@ -111,7 +112,7 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path, content: str | None) 
 def test_a_tokenizer_with_other_specials_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
     tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a")).save(str(file))
-    with pytest.raises(DataError, match="not a tokenizer of sentattn"):
+    with pytest.raises(DataError, match="ids 0 and 1 are not <pad> and <unk>"):
         Tokenizer.load(file)
 
 
@@ -143,3 +144,37 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, env=environment, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("clip", "rows"),
+    [
+        ("head", [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 0, 0]]),
+        ("tail", [[3, 4, 5, 6], [0, 1, 2, 3], [0, 1, 0, 0]]),
+        ("both", [[0, 1, 5, 6], [0, 1, 2, 3], [0, 1, 0, 0]]),
+    ],
+)
+def test_kept_positions(clip: Clip, rows: list[list[int]]) -> None:
+    positions, mask = kept_positions(np.array([7, 4, 2]), 4, clip)
+    assert positions.tolist() == rows
+    assert mask.tolist() == [[True] * 4, [True] * 4, [True, True, False, False]]
+
+
+def test_an_odd_length_keeps_one_more_of_the_head() -> None:
+    assert kept_positions(np.array([9]), 5, "both")[0].tolist() == [[0, 1, 2, 7, 8]]
+    assert kept_positions(np.array([9]), 1, "both")[0].tolist() == [[0]]
+
+
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=8),
+    max_length=st.none() | st.integers(1, 20),
+    clip=st.sampled_from(["head", "tail", "both"]),
+)
+def test_kept_positions_rise_within_each_text(lengths: list[int], max_length: int | None, clip: Clip) -> None:
+    positions, mask = kept_positions(np.array(lengths), max_length, clip)
+    assert mask.sum(axis=1).tolist() == clipped(np.array(lengths), max_length).tolist()
+    assert not positions[~mask].any()
+    for row, real, length in zip(positions, mask, lengths, strict=True):
+        kept = row[real]
+        assert (np.diff(kept) > 0).all()
+        assert not len(kept) or 0 <= kept[0] <= kept[-1] < length

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.source import Row, Source
 from sentattn.data.vectors import VectorFile, WordVectors, read_vectors
 from sentattn.errors import DataError
 

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from refusals import fault_of
 
+from sentattn.data.corpus import Row
 from sentattn.data.datasets.yelp import YelpSource
-from sentattn.data.source import Row
 
 Reviews: TypeAlias = Sequence[tuple[int, str]]
 """Stars and text of each review; the last tenth is for testing."""

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data import spacy_tokenizer
 from sentattn.data import text as text_module
 from sentattn.export import predict
 from sentattn.export.predict import english, kept_positions, spacy_spans
@@ -26,7 +25,7 @@ def test_the_same_tokens_are_kept(count: int, max_length: int | None, clip: Lite
 
 @given(st.text(max_size=40) | st.sampled_from(["It's  <BR/>not\n\n4.99$!", "don't <br /> \t go"]))
 def test_spans_of_spacys_words_are_the_same(text: str) -> None:
-    assert spacy_spans(text, "3.8") == spacy_tokenizer.spans(text)
+    assert spacy_spans(text, "3.8") == text_module.spacy_spans(text)
 
 
 def test_without_spacy_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`data=demo`: short reviews made by a seeded grammar that knows which words decide."""
+"""`data=demo`: short reviews made by a seeded grammar that knows which words decide. Its words are in `demo.yaml`."""
 
 from __future__ import annotations
 
@@ -7,40 +7,77 @@ import hashlib
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from sentattn.data.corpus_builder import Progress
+import yaml
+from pydantic import BaseModel
+
+from sentattn.data.cache import Progress
+from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.demo_templates import TEST, TRAIN, VAL, Templates
-from sentattn.data.datasets.demo_words import (
-    AUXILIARIES,
-    CITIES,
-    COPULAS,
-    DAYS,
-    DECISIVE_VERBS,
-    DEGREES,
-    DOMAINS,
-    EFFECTS,
-    EXTREME,
-    EXTREME_DEGREES,
-    FRIENDS,
-    GRADABLE,
-    LIKES,
-    LIKINGS,
-    NEGATED_DEGREES,
-    NEGATORS,
-    SUMMARIES,
-    SUPERLATIVES,
-    VERBS,
-    Domain,
-    Topic,
-)
-from sentattn.data.source import Row, Source
 from sentattn.errors import DataError, Fault, suggestion
 
-TEMPLATES = {"train": TRAIN, "val": VAL, "test": TEST}
 SIZES = {"train": 5000, "val": 500, "test": 500}
 T = TypeVar("T")
+Words: TypeAlias = tuple[str, ...]
+Tone: TypeAlias = tuple[Words, Words]
+"""Words of one kind, by the label that they speak for."""
+
+
+class Topic(BaseModel):
+    """Things that the same adjectives fit."""
+
+    nouns: Words
+    adjectives: Tone
+
+
+class Domain(BaseModel):
+    """A kind of review, such as that of a film."""
+
+    topics: tuple[Topic, ...]
+    wholes: Topic
+    kinds: Words
+    preposition: str
+    seen: str
+
+
+class Templates(BaseModel):
+    """The templates of one split."""
+
+    states: Words
+    plain: Words
+    denials: Words
+    contrasts: Words
+    fillers: dict[str, Words]
+
+
+class Grammar(BaseModel):
+    """The content of `demo.yaml`, where its fields are described."""
+
+    gradable: Tone
+    extreme: Tone
+    degrees: Tone
+    extreme_degrees: Words
+    negators: Words
+    negated_degrees: Tone
+    copulas: dict[str, tuple[Words, ...]]
+    summaries: Tone
+    superlatives: Tone
+    verbs: Tone
+    decisive_verbs: Tone
+    likings: Tone
+    likes: Tone
+    auxiliaries: tuple[Words, ...]
+    effects: Tone
+    domains: dict[str, Domain]
+    friends: Words
+    days: Words
+    cities: Words
+    templates: dict[str, Templates]
+
+
+GRAMMAR = Grammar.model_validate(yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")))
 
 # Of 25 reviews, how many give one opinion without a negator, one that is negated, or two of which one decides. A bag
 # of words gets little more than the first right, so these shares hold `mean` between 0.65 and 0.85.
@@ -83,9 +120,9 @@ class _Writer:
 
     def review(self, label: int, plan: str) -> str:
         """Returns one review: an opinion, often with a neutral sentence before or after it."""
-        name = self._pick(tuple(DOMAINS))
+        name = self._pick(tuple(GRAMMAR.domains))
         negated = plan == "negated" or (plan == "contrast" and self._chance(0.2))
-        slots = self._slots(DOMAINS[name], label, negated)
+        slots = self._slots(GRAMMAR.domains[name], label, negated)
         opinion = self._pick(self._templates_of(plan)).format_map(slots)
         filler = self._pick(self._templates.fillers[name]).format_map(slots | {"friend": slots["friend2"]})
         text = " ".join(self._pick(((opinion,), (opinion,), (opinion, filler), (filler, opinion))))
@@ -104,10 +141,10 @@ class _Writer:
 
     def _slots(self, domain: Domain, label: int, negated: bool) -> dict[str, str]:
         first, second = self._two(domain.topics)
-        friend, friend2 = self._two(FRIENDS)
+        friend, friend2 = self._two(GRAMMAR.friends)
         whole, kind = self._pick(domain.wholes.nouns).split("/")[0], self._pick(domain.kinds)
-        deciding = self._opinion(first, label, negated, VERBS[label] + DECISIVE_VERBS[label])
-        conceded = self._opinion(second, 1 - label, self._chance(0.2), VERBS[1 - label])
+        deciding = self._opinion(first, label, negated, GRAMMAR.verbs[label] + GRAMMAR.decisive_verbs[label])
+        conceded = self._opinion(second, 1 - label, self._chance(0.2), GRAMMAR.verbs[1 - label])
         slots = deciding | {f"{name}2": _bare(value) for name, value in conceded.items()}
         slots |= {
             "first": _bare(self._adjective(first, 1 - label)),
@@ -116,20 +153,20 @@ class _Writer:
             "be_whole": self._predicate(domain.wholes, "it", label, negated),
             "a_word": _with_article(self._adjective(domain.wholes, label)),
             "a_deny": _with_article(self._mild(domain.wholes, 1 - label)),
-            "best": f"[{self._pick(SUPERLATIVES[label])}]",
-            "deny_best": f"[{self._pick(SUPERLATIVES[1 - label])}]",
-            "like": f"[{self._pick(LIKES[label])}]",
-            "not_like": self._negated_verb(LIKES[1 - label]),
+            "best": f"[{self._pick(GRAMMAR.superlatives[label])}]",
+            "deny_best": f"[{self._pick(GRAMMAR.superlatives[1 - label])}]",
+            "like": f"[{self._pick(GRAMMAR.likes[label])}]",
+            "not_like": self._negated_verb(GRAMMAR.likes[1 - label]),
             # What could *not* be spoiled was good.
-            "effect": f"[{self._pick(EFFECTS[1 - label])}]",
+            "effect": f"[{self._pick(GRAMMAR.effects[1 - label])}]",
             "whole": whole,
             "kind": kind,
             "here": f"{domain.preposition} this {kind}",
             "seen": domain.seen,
             "friend": friend,
             "friend2": friend2,
-            "day": self._pick(DAYS),
-            "city": self._pick(CITIES),
+            "day": self._pick(GRAMMAR.days),
+            "city": self._pick(GRAMMAR.cities),
         }
         return {name: value.replace("<whole>", whole) for name, value in slots.items()}
 
@@ -138,42 +175,45 @@ class _Writer:
         return {
             "noun": noun,
             "it": pronoun,
-            "was": COPULAS[pronoun][0][0],
+            "was": GRAMMAR.copulas[pronoun][0][0],
             "be": self._predicate(topic, pronoun, label, negated),
             "word": self._mild(topic, label),
             "deny": self._mild(topic, 1 - label),
             "verb": self._pick(verbs),
-            "liked": f"[{self._pick(LIKINGS[label])}]",
+            "liked": f"[{self._pick(GRAMMAR.likings[label])}]",
         }
 
     def _predicate(self, topic: Topic, pronoun: str, label: int, negated: bool) -> str:
         """Returns a copula and an adjective or an "a ...", negated where requested."""
-        copula, contracted = self._pick(COPULAS[pronoun])
+        copula, contracted = self._pick(GRAMMAR.copulas[pronoun])
         summary = self._chance(0.12)
         if not negated:
-            return f"{copula} " + (f"a {self._pick(SUMMARIES[label])}" if summary else self._adjective(topic, label))
-        opposite, negator = 1 - label, self._pick(NEGATORS)
+            return f"{copula} " + (
+                f"a {self._pick(GRAMMAR.summaries[label])}" if summary else self._adjective(topic, label)
+            )
+        opposite, negator = 1 - label, self._pick(GRAMMAR.negators)
         negation = f"[{contracted}]" if negator == "not" and self._chance(0.5) else f"{copula} [{negator}]"
         if summary:
-            return f"{negation} a {self._pick(SUMMARIES[opposite])}"
-        degree = f"{self._pick(NEGATED_DEGREES[opposite])} " if negator == "not" and self._chance(0.3) else ""
+            return f"{negation} a {self._pick(GRAMMAR.summaries[opposite])}"
+        degree = f"{self._pick(GRAMMAR.negated_degrees[opposite])} " if negator == "not" and self._chance(0.3) else ""
         return f"{negation} {degree}{self._mild(topic, opposite)}"
 
     def _negated_verb(self, verbs: Sequence[str]) -> str:
-        auxiliary, contracted = self._pick(AUXILIARIES)
+        auxiliary, contracted = self._pick(GRAMMAR.auxiliaries)
         negation = f"[{contracted}]" if self._chance(0.5) else f"{auxiliary} [not]"
         return f"{negation} [{self._pick(verbs)}]"
 
     def _adjective(self, topic: Topic, label: int) -> str:
         """Returns an adjective with or without its degree."""
         extreme = self._chance(0.35)
-        word = f"[{self._pick(EXTREME[label] if extreme else self._pick((GRADABLE[label], topic.adjectives[label])))}]"
-        degree = self._pick(EXTREME_DEGREES if extreme else DEGREES[label])
+        words = GRAMMAR.extreme if extreme else self._pick((GRAMMAR.gradable, topic.adjectives))
+        word = f"[{self._pick(words[label])}]"
+        degree = self._pick(GRAMMAR.extreme_degrees if extreme else GRAMMAR.degrees[label])
         return f"{degree} {word}" if self._chance(0.4) else word
 
     def _mild(self, topic: Topic, label: int) -> str:
         """Returns an adjective without a degree."""
-        return f"[{self._pick(self._pick((GRADABLE[label], EXTREME[label], topic.adjectives[label])))}]"
+        return f"[{self._pick(self._pick((GRAMMAR.gradable[label], GRAMMAR.extreme[label], topic.adjectives[label])))}]"
 
     def _two(self, items: Sequence[T]) -> tuple[T, T]:
         first = self._pick(range(len(items)))
@@ -229,7 +269,7 @@ class DemoSource(Source):
 
 @functools.cache
 def _rows(split: str) -> tuple[Row, ...]:
-    return write_reviews(TEMPLATES[split], size=SIZES[split], seed=DemoSource.splits.index(split))
+    return write_reviews(GRAMMAR.templates[split], size=SIZES[split], seed=DemoSource.splits.index(split))
 
 
 @functools.cache

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.archives import neighbour, reading, sha256, tar_files
-from sentattn.data.cache import cache_folder
-from sentattn.data.corpus_builder import Progress
+from sentattn.data.archives import neighbour, reading, tar_files
+from sentattn.data.cache import Progress, cache_folder, sha256
+from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.download import fetch
-from sentattn.data.source import Row, Source
 from sentattn.errors import DataError, Fault
 
 ARCHIVE = "aclImdb_v1.tar.gz"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.archives import sha256
-from sentattn.data.corpus_builder import Progress
+from sentattn.data.cache import Progress, sha256
+from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.labels import (
     MAX_COUNTED,
@@ -22,7 +22,6 @@ from sentattn.data.labels import (
     steps,
     unknown_label,
 )
-from sentattn.data.source import Row, Source
 from sentattn.data.tables import COLUMNS_HINT, missing_file, records, require_table, setting_faults, text_of, type_name
 from sentattn.data.text_tables import Record
 from sentattn.errors import DataError, Fault, SettingError, suggestion

@@ -15,12 +15,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.archives import container, neighbour, open_member, reading
-from sentattn.data.cache import cache_folder
-from sentattn.data.corpus_builder import Progress
+from sentattn.data.cache import Progress, cache_folder
+from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.download import fetch
 from sentattn.data.json_arrays import array_items
-from sentattn.data.source import Row, Source
 from sentattn.data.tables import read_parquet, type_name
 from sentattn.data.text_tables import read_delimited, read_json_lines
 from sentattn.errors import DataError, Fault

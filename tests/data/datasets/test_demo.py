@@ -8,22 +8,8 @@ from itertools import combinations
 
 import pytest
 
-from sentattn.data.datasets.demo import DemoSource, unmarked
-from sentattn.data.datasets.demo_templates import TEST, TRAIN, VAL, Templates
-from sentattn.data.datasets.demo_words import (
-    DECISIVE_VERBS,
-    DOMAINS,
-    EFFECTS,
-    EXTREME,
-    GRADABLE,
-    LIKES,
-    LIKINGS,
-    SUMMARIES,
-    SUPERLATIVES,
-    VERBS,
-    Tone,
-)
-from sentattn.data.source import Row
+from sentattn.data.corpus import Row
+from sentattn.data.datasets.demo import GRAMMAR, DemoSource, Templates, Tone, unmarked
 from sentattn.errors import DataError
 
 SPLITS = {split: tuple(DemoSource().read(split)) for split in DemoSource.splits}
@@ -50,9 +36,17 @@ def templates(split: Templates) -> tuple[str, ...]:
 
 
 def lexicon(label: int) -> set[str]:
-    adjectives = [topic.adjectives for domain in DOMAINS.values() for topic in (*domain.topics, domain.wholes)]
-    tones: list[Tone] = [GRADABLE, EXTREME, SUPERLATIVES, LIKINGS, LIKES, EFFECTS, *adjectives]
-    marked = VERBS[label] + DECISIVE_VERBS[label] + SUMMARIES[label]
+    adjectives = [topic.adjectives for domain in GRAMMAR.domains.values() for topic in (*domain.topics, domain.wholes)]
+    tones: list[Tone] = [
+        GRAMMAR.gradable,
+        GRAMMAR.extreme,
+        GRAMMAR.superlatives,
+        GRAMMAR.likings,
+        GRAMMAR.likes,
+        GRAMMAR.effects,
+        *adjectives,
+    ]
+    marked = GRAMMAR.verbs[label] + GRAMMAR.decisive_verbs[label] + GRAMMAR.summaries[label]
     return {word for tone in tones for word in tone[label]} | {re.findall(r"\[(\w+)\]", one)[0] for one in marked}
 
 
@@ -84,7 +78,7 @@ def test_splits_share_no_template() -> None:
     # A template with another slot in the same place, or with another mark at its end, counts as the same.
     frames = [
         {re.sub(r"\{\w+\}|[\[\]]", "_", t).lower().rstrip(".!") for t in templates(split)}
-        for split in (TRAIN, VAL, TEST)
+        for split in GRAMMAR.templates.values()
     ]
     for one, other in combinations(frames, 2):
         assert not one & other

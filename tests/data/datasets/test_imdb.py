@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sentattn.data.corpus import Row
 from sentattn.data.datasets.imdb import ImdbSource
-from sentattn.data.source import Row
 from sentattn.errors import DataError
 
 TRAIN = [

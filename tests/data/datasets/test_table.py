@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet as pq
 from refusals import fault_of
 
+from sentattn.data.corpus import Row
 from sentattn.data.datasets.table import TableSource
-from sentattn.data.source import Row
 
 ROWS = [("Good, so good!", "good"), ('Sagt "schön";\naber teuer', "ok"), ("", "bad"), ("Bad.", "bad")]
 

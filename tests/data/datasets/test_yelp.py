@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yelp_forms import FORMS, REVIEWS, ROWS, json_lines, refusal, rows, table, write_file, write_tar, write_zip
 
+from sentattn.data.corpus import Row
 from sentattn.data.datasets.yelp import Yelp
 from sentattn.data.download import REGISTRY
-from sentattn.data.source import Row
 from sentattn.errors import DataError
 
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.data.datasets.demo import Demo
-from sentattn.data.spacy_tokenizer import spans
-from sentattn.data.text import Tokenizer
+from sentattn.data.text import Tokenizer, spacy_spans
 from sentattn.errors import SettingError
 
 LOADED = Tokenizer(["a"], rules="spacy")
@@ -28,10 +27,10 @@ LOADED = Tokenizer(["a"], rules="spacy")
     ],
 )
 def test_words_of_spacy(text: str, words: list[str]) -> None:
-    assert [text[start:end] for start, end in spans(text)] == words
+    assert [text[start:end] for start, end in spacy_spans(text)] == words
     encoded = Tokenizer(["do", "n't"], rules="spacy").encode([text])[0]
     assert encoded.tokens == words
-    assert encoded.spans == spans(text)
+    assert encoded.spans == spacy_spans(text)
     assert encoded.ids.tolist() == [{"do": 2, "n't": 3}.get(word, 1) for word in words]
 
 
