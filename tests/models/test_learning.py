@@ -1,4 +1,4 @@
-"""Every attention and every variant learns the demo corpus as far as its kind can, by the shared recipe."""
+"""Every attention and every variant learns the demo corpus as far as its kind can, small and by the shared recipe."""
 
 from __future__ import annotations
 
@@ -18,10 +18,21 @@ REACH = {
     "relation": (0.78, 0.97),  # sees which words meet, not their order
     "Identity": (0.65, 0.85),  # blind to the order of words
     "CNN": (0.86, 1.0),  # five words do not show which of two clauses decides
-    "Transformer": (0.8, 1.0),  # 632 steps are few to learn what positions mean
+    "Transformer": (0.78, 1.0),  # hundreds of steps are few to learn what positions mean
 }
 """Least and greatest accuracy by preset or else by encoder, where it is not that of every LSTM: 0.95 or more."""
-
+QUICK = [
+    "model.embedding.size=32",
+    "model.embedding.dropout=0.2",
+    "model.embedding.word_dropout=0.05",
+    "model.head.dropout=0.1",
+    "optimizer.lr=0.02",
+    "ema_decay=0.98",
+    "trainer.max_epochs=3",
+]
+"""A model and a training a fifth as expensive; an attention that does not work still gets no more than `mean`, 0.75."""
+SMALL = ("hidden=32", "dropout=0.0")
+QUICK_ENCODERS = {"BiLSTM": SMALL, "LSTM": SMALL, "Transformer": SMALL, "CNN": ("channels=32",), "Identity": ()}
 
 TYPED = {
     "positive": (
@@ -58,27 +69,30 @@ def is_an_attention_over_the_bilstm(preset: str) -> bool:
 VARIANTS = [f"model={name}" for name in PRESETS if not is_an_attention_over_the_bilstm(name)]
 
 
-def assert_learns(choice: str, seed: int, folder: Path) -> Run:
-    settings = compose([choice, f"seed={seed}", "logger=none", "trainer.accelerator=cpu", f"output_dir={folder}"])
-    run = train(settings)
+def assert_learns(choice: str, seed: int, folder: Path, *, quick: bool) -> Run:
+    common = [choice, f"seed={seed}", "logger=none", "trainer.accelerator=cpu", f"output_dir={folder}"]
+    settings = compose(common)
     encoder = settings["model"]["encoder"]["_target_"].rpartition(".")[2]
-    low, high = REACH.get(settings["model"]["name"]) or REACH.get(encoder, (0.95, 1.0))
+    if quick:
+        settings = compose([*common, *QUICK, *(f"model.encoder.{setting}" for setting in QUICK_ENCODERS[encoder])])
+    low, high = REACH.get(settings["model"]["name"]) or REACH.get(encoder, (0.9 if quick else 0.95, 1.0))
+    run = train(settings)
     for split in ("val", "test"):
         assert low <= run.metrics[f"{split}/accuracy"] <= high, (choice, seed, split)
+    if choice == "model/attention=structured":
+        for label, texts in TYPED.items():
+            for prediction in run.predict(texts):
+                assert prediction.probabilities[label] >= (0.6 if quick else 0.75), prediction.text
     return run
 
 
 @pytest.mark.parametrize("choice", OVER_A_BILSTM + VARIANTS)
 def test_learns(choice: str, tmp_path: Path) -> None:
-    run = assert_learns(choice, 0, tmp_path)
-    if choice == "model/attention=structured":
-        for label, texts in TYPED.items():
-            for prediction in run.predict(texts):
-                assert prediction.probabilities[label] >= 0.75, prediction.text
+    assert_learns(choice, 0, tmp_path, quick=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("choice", OVER_A_BILSTM + VARIANTS)
-def test_learns_from_other_seeds(choice: str, seed: int, tmp_path: Path) -> None:
-    assert_learns(choice, seed, tmp_path)
+def test_learns_by_the_shared_recipe(choice: str, seed: int, tmp_path: Path) -> None:
+    assert_learns(choice, seed, tmp_path, quick=False)
