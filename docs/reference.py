@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sentattn.config import parameters, types
 from sentattn.config.groups import QUIRKS, Choices, at, comment, conf_dir, defaults, load
 from sentattn.config.parameters import settable
-from sentattn.config.request import OWN
-from sentattn.config.schema import OWNED, TOP
+from sentattn.config.schema import OWN, OWNED, TOP
 from sentattn.config.targets import TARGET, named
 from sentattn.run import write_atomically
 
@@ -382,7 +382,7 @@ def _entry(target: str) -> dict[str, Any]:
     modules = {base.__module__ for base in bases if base.__module__.startswith("sentattn.")}
     files = sorted(f"{module.removeprefix('sentattn.').replace('.', '/')}.py" for module in modules)
     takes = {
-        name: [types.spell(one.type), *([] if one.required else [_plain(one.default)])]
+        name: [spell(one.type), *([] if one.required else [_plain(one.default)])]
         for name, one in signature.parameters.items()
     }
     return {
@@ -391,6 +391,21 @@ def _entry(target: str) -> dict[str, Any]:
         "open": signature.open,
         "sources": {file: parameters.digest(file) for file in files},
     }
+
+
+def spell(kind: Any) -> str:
+    """Returns a type's source text, which `types.resolve` reads."""
+    name = next((name for name, alias in types.NAMES.items() if alias == kind and name[0].isupper()), None)
+    if name is not None or kind in types.WORDS:
+        return name or ("None" if kind is NoneType else str(kind.__name__))
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Union:
+        return " | ".join(map(spell, arguments))
+    if origin is Annotated:
+        limits = [f"{type(one).__name__}({types.limit(one)})" for one in arguments[1:]]
+        return f"Annotated[{', '.join([spell(arguments[0]), *limits])}]"
+    inner = ", ".join(map(repr if origin is Literal else spell, arguments))
+    return f"{'Literal' if origin is Literal else origin.__name__}[{inner}]"
 
 
 def _plain(default: Any) -> Any:

@@ -51,6 +51,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from sentattn.config import command_line
 
 WIDTH = 80
@@ -81,7 +83,8 @@ def _run(arguments: list[str]) -> None:
     rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)
     if show:
-        command_line.show(request.settings)
+        print(yaml.safe_dump(request.settings, sort_keys=False, allow_unicode=True), end="")
+        return
     tables.check(request.settings["data"])
     if request.check:
         from sentattn.training.dry_run import check

@@ -72,7 +72,7 @@ def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
     [
         ([], "run is missing"),
         (["RUN", "split=train"], "split must be"),
-        (["RUN", "model=mean"], "only data can be changed here"),
+        (["RUN", "model=mean"], "model cannot be changed"),
         (["RUN", "data=imdb"], "data.path"),
         (["RUN", "data.batchsize=3"], "batch_size"),
         (["RUN", "output=none/none.json"], "cannot be written"),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sentattn.config import parameters, types
+from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, Faults, closest
 from sentattn.config.groups import QUIRKS, Choices, at, load
-from sentattn.config.parameters import leaves, settable
-from sentattn.config.schema import OWNED, TOP
+from sentattn.config.parameters import known, leaves, read, settable
+from sentattn.config.schema import OWN, OWNED, TOP
 from sentattn.config.targets import TARGET
-from sentattn.config.types import as_typed
-from sentattn.errors import Fault, SettingError, suggestion
+from sentattn.errors import Fault, SettingError
 
 MISSING = "???"
 LONG = 20
+"""Of more legal names than these a message lists only those in the YAML."""
 
 
 @dataclass(frozen=True)
@@ -39,38 +39,34 @@ class Composition:
     typed: Sequence[Argument]
     faults: Faults
 
+    def at(self, path: str) -> Any:
+        """The value of a setting, or None."""
+        return at(self.settings, path)
+
     def fault(self, key: str, kind: str, message: str) -> None:
         """Adds a fault of a setting; its message begins with what was typed or with the file that brought it."""
         position = self.position(key)
-        own = next((one for one in self.typed if one.position == position), None)
-        value = at(self.settings, key)
-        shown = str(own) if own else key if isinstance(value, Mapping) else f"{key}={as_typed(value)}"
-        if not message.startswith(key):
-            message = f"{shown}: {message}"
-        origin = "" if own else self._origin(key)
+        typed = next((str(one) for one in self.typed if one.position == position), "")
+        message = message if message.startswith(key) else f"{typed or key}: {message}"
+        origin = "" if typed else self._origin(key)
         self.faults.add(Fault(key, kind, f"{origin}: {message}" if origin else message), position)
 
     def is_typed(self, key: str) -> bool:
         """Whether a setting was typed."""
         return any(one.key == key for one in self.typed)
 
-    def position(self, key: str) -> int:
-        """Where a setting, or one in it, was typed."""
-        return min((one.position for one in self.typed if f"{one.key}.".startswith(f"{key}.")), default=LAST)
-
-    def chosen_at(self, key: str) -> int:
-        """Where the choice was typed that brought a setting."""
-        groups = {one.key.replace("/", "."): one.position for one in self.typed if one.key in self.choices.groups()}
-        return max((place for group, place in groups.items() if key.startswith(f"{group}.")), default=LAST)
+    def position(self, *keys: str) -> int:
+        """Where the first of some settings, or a setting in one of them, was typed."""
+        inside = tuple(f"{key}." for key in keys)
+        return min((one.position for one in self.typed if f"{one.key}.".startswith(inside)), default=LAST)
 
     def _origin(self, key: str) -> str:
         """The quirks, the experiment or the file that brought a setting, or an empty string."""
-        for group, shown in ((QUIRKS, "faithful=true"), ("experiment", f"experiment={self.chosen.get('experiment')}")):
-            name = self.chosen.get(group)
-            if name and at(self.choices.node(group, name), key) is not None:
-                return shown
         parent, _, last = key.rpartition(".")
-        group = parent.replace(".", "/")
+        group, experiment = parent.replace(".", "/"), f"experiment={self.chosen.get('experiment')}"
+        for source, shown in ((QUIRKS, "faithful=true"), ("experiment", experiment)):
+            if source in self.chosen and at(self.choices.node(source, self.chosen[source]), key) is not None:
+                return shown
         if group in self.chosen and last in self.choices.node(group, self.chosen[group]):
             return str(self.choices.file(group, self.chosen[group]))
         return ""
@@ -81,37 +77,31 @@ def check_settings(composition: Composition) -> None:
     for key, value in composition.settings.items():
         if key in composition.choices.groups():
             _node(composition, key, value)
-        elif any(name == key or name.startswith(f"{key}.") for name in TOP):
-            _top(composition, key, value)
-        else:
-            composition.fault(key, "unknown", f"there is no setting {key!r}.{_meant(composition, key)}")
+            continue
+        for path, leaf in flat(value, key):
+            if path in TOP:
+                _value(composition, path, TOP[path], leaf)
+            else:
+                composition.fault(path, "unknown", f"there is no setting {path!r}.{_meant(composition, path)}")
     _require_choices(composition, "")
 
 
-def _top(composition: Composition, key: str, value: Any) -> None:
-    inner = [name for name in TOP if name.startswith(f"{key}.")]
-    if key in TOP:
-        _value(composition, key, TOP[key], value)
-    elif not isinstance(value, Mapping):
-        composition.fault(key, "type", f"{key} is no single value; set {', '.join(inner)}.")
+def flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yields the dotted path and the value of everything in a mapping that is no mapping itself."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from flat(inner, f"{path}.{key}" if path else str(key))
     else:
-        for last, one in value.items():
-            path = f"{key}.{last}"
-            if path in TOP:
-                _value(composition, path, TOP[path], one)
-            else:
-                message = f"{key} has no {last!r}.{suggestion(path, inner)} There are {', '.join(inner)}."
-                composition.fault(path, "unknown", message)
+        yield path, value
 
 
 def _node(composition: Composition, path: str, node: Any) -> None:
     """Checks a node with a `_target_`, and those in it."""
     if not isinstance(node, Mapping) or TARGET not in node:
-        how = f"choose with {path.replace('.', '/')}=NAME"
-        composition.fault(path, "missing", f"{path} has no {TARGET}; {how}.")
+        composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {path.replace('.', '/')}=NAME.")
         return
     try:
-        signature = parameters.read(node[TARGET])
+        signature = read(node[TARGET])
     except SettingError as error:
         composition.fault(path, error.faults[0].kind, f"{path}: {error}")
         return
@@ -131,8 +121,9 @@ def _node(composition: Composition, path: str, node: Any) -> None:
 
 def _argument(composition: Composition, path: str, kind: Any, value: Any) -> None:
     if value == MISSING:
+        groups = [one.position for one in composition.typed if path.startswith(f"{one.key.replace('/', '.')}.")]
         message = f"{path} has no value: type {path}=VALUE; it must be {types.words(kind)}."
-        composition.faults.add(Fault(path, "missing", message), composition.chosen_at(path))
+        composition.faults.add(Fault(path, "missing", message), max(groups, default=LAST))
     elif isinstance(value, Mapping) and (TARGET in value or path.replace(".", "/") in composition.choices.groups()):
         _node(composition, path, value)
     else:
@@ -140,38 +131,23 @@ def _argument(composition: Composition, path: str, kind: Any, value: Any) -> Non
 
 
 def _value(composition: Composition, path: str, kind: Any, value: Any) -> None:
-    if found := types.fault(path, kind, value):
-        composition.fault(path, found.kind, found.message)
+    if wrong := types.fault(path, kind, value):
+        composition.fault(path, wrong.kind, wrong.message)
 
 
 def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, Any]) -> None:
-    group = path.replace(".", "/")
+    group, choices = path.replace(".", "/"), composition.choices
     owner = f"{group}={composition.chosen[group]}" if group in composition.chosen else path
-    names = composition.choices.names(group)
-    others = [f"{group}={name}" for name in names if key in _settings_of(composition.choices, group, name)]
+    nodes = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
+    others = [choice for choice, node in nodes.items() if key in known(node).parameters]
+    usual = [name for name in composition.at(path) if name in legal]
+    near = closest(str(key), list(legal))
     if others:
-        have = "has it" if len(others) == 1 else "have it"
-        message = f"{owner} has no {key!r}; {' and '.join(others)} {have}."
+        hint = f" It belongs to {' and '.join(others)}."
     else:
-        near = closest(str(key), list(legal))
-        close = f" Did you mean '{path}.{near}'?" if near else ""
-        message = f"{owner} has no {key!r}.{close} It takes {_names(composition, path, legal)}."
-    composition.fault(f"{path}.{key}", "unknown", message)
-
-
-def _names(composition: Composition, path: str, legal: Mapping[str, Any]) -> str:
-    usual = [name for name in at(composition.settings, path) if name in legal]
-    more = len(legal) - len(usual)
-    shown = f"{', '.join(usual)} and {more} more" if more and len(legal) > LONG else ", ".join(legal)
-    return shown or "no settings"
-
-
-def _settings_of(choices: Choices, group: str, name: str) -> Mapping[str, Any]:
-    node = choices.node(group, name)
-    try:
-        return settable(group.replace("/", "."), node[TARGET], node) if TARGET in node else {}
-    except SettingError:
-        return {}
+        takes = ", ".join(usual if len(legal) > LONG else legal) or "no settings"
+        hint = (f" Did you mean '{path}.{near}'?" if near else "") + f" It takes {takes}."
+    composition.fault(f"{path}.{key}", "unknown", f"{owner} has no {key!r}.{hint}")
 
 
 def _declared(composition: Composition, path: str) -> Mapping[str, Any]:
@@ -187,19 +163,15 @@ def _require_choices(composition: Composition, prefix: str) -> None:
     for group in composition.choices.groups():
         inside = group.startswith(prefix) and "/" not in group.removeprefix(prefix)
         path = group.replace("/", ".")
-        if inside and group != "experiment" and at(composition.settings, path) is None:
+        if inside and group != "experiment" and composition.at(path) is None:
             names = ", ".join(composition.choices.names(group))
             composition.fault(path, "missing", f"{path} is not chosen: type {group}=NAME, one of {names}.")
 
 
-def _meant(composition: Composition, key: str) -> str:
+def _meant(composition: Composition, word: str) -> str:
     """The closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
-    word = next((one.key for one in composition.typed if one.key.partition(".")[0] == key), key)
-    paths = [*leaves(composition.settings), *TOP]
-    same = [path for path in paths if path.rpartition(".")[2] == word]
-    if same:
-        return f" Did you mean {' or '.join(map(repr, same))}?"
-    last = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    legal = [group for group in composition.choices.groups() if "/" not in group] + list(TOP)
-    near = closest(word, [*legal, *paths]) or last.get(closest(word, list(last), cutoff=0.75))
-    return f" Did you mean {near!r}?" if near else f" At the top there are {', '.join(legal)}."
+    top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *OWN]
+    paths = [path for path in leaves(composition.settings) if path != word]
+    last = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
+    near = last.get(word) or closest(word, [*top, *paths]) or last.get(closest(word, list(last), cutoff=0.75))
+    return f" Did you mean {near!r}?" if near else f" At the top there are {', '.join(top)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from sentattn.config import types
 from sentattn.errors import Fault, Interruption, SettingError, UserError, suggestion
@@ -15,26 +15,18 @@ SPIN_COUNT = "5000"
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 
-class _Answered(Exception):  # noqa: N818 - it is no error
-    """The command has printed what was asked for and is done."""
-
-
 def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> int:
-    """Runs a command; its module's docstring is its help.
-
-    Args:
-        command: Takes the arguments; raises `UserError` with what the user can correct.
-        argv: Arguments; None for those of the process.
+    """Runs a command, whose module's docstring is its help, with the arguments of the process by default.
 
     Returns:
         The exit code: 0, 2 for an error that the user can correct, 130 when interrupted, 143 when ended by SIGTERM.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Both are to be set before torch is imported. GNU OpenMP's threads spin for milliseconds while they wait, and so
+    # keep the core from the thread they wait for wherever another process wants one too.
     if "OMP_WAIT_POLICY" not in os.environ:
-        # GNU OpenMP's threads spin for milliseconds while they wait, and so keep the core from the thread they
-        # wait for wherever another process wants one too. To be set before torch is imported.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    # torch takes large tensors from huge pages then: a step on a CPU spends a quarter of its time on small ones.
+    # Large tensors from huge pages: a step on a CPU spends a quarter of its time on small ones.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     try:
         if "--help" in arguments or "-h" in arguments:
@@ -42,8 +34,6 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
         else:
             command(arguments)
         sys.stdout.flush()
-    except _Answered:
-        return OK
     except UserError as error:
         for fault in error.faults:
             print(f"error: {fault}", file=sys.stderr)
@@ -63,22 +53,56 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
 
 def take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:
     """Splits `--cfg job`, which asks for all settings, from the other arguments."""
-    joined = " ".join(arguments).replace("--cfg=job", "--cfg job")
-    if "--cfg job" not in joined:
-        return list(arguments), False
     rest = [word for word in arguments if word != "--cfg=job"]
-    for position in range(len(rest) - 1, 0, -1):
-        if rest[position - 1 : position + 1] == ["--cfg", "job"]:
-            del rest[position - 1 : position + 1]
-    return rest, True
+    while "--cfg" in rest and rest[(place := rest.index("--cfg")) + 1 :][:1] == ["job"]:
+        del rest[place : place + 2]
+    return rest, len(rest) < len(arguments)
 
 
-def show(settings: Mapping[str, Any]) -> NoReturn:
-    """Prints settings and ends the command."""
-    import yaml
+def take(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits the arguments of some names, with or without a value, from the rest."""
+    own = [word for word in argv if word.partition("=")[0] in names]
+    return own, [word for word in argv if word not in own]
 
-    print(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), end="", flush=True)
-    raise _Answered
+
+def read_values(
+    argv: Sequence[str], keys: Mapping[str, Any], positional: str | None = None
+) -> tuple[dict[str, Any], list[Fault]]:
+    """Reads `key=value` with values taken as they were typed: `text=It's great, but slow (10/10)!` works.
+
+    Args:
+        argv: The arguments.
+        keys: Legal keys with their types; where text is legal, a value stays text.
+        positional: Name for the words without a key; None where there are none.
+
+    Returns:
+        Legal values by key, words without a key as a list under `positional`; and what is wrong with the others.
+    """
+    values: dict[str, Any] = {positional: []} if positional else {}
+    texts: dict[str, str] = {}
+    faults: list[Fault | None] = []
+    for word in argv:
+        key, equals, text = word.partition("=")
+        if key not in keys or not equals:
+            if positional and not word.startswith("-") and not (equals and key.isidentifier()):
+                values[positional].append(word)
+                continue
+            close = suggestion(key.lstrip("-+"), keys)
+            legal = f"settings are written key=value, with a key of {', '.join(keys)}" if keys else "there are none"
+            kind = "missing" if key in keys else "unknown"
+            faults.append(Fault(key, kind, f"{word} is no setting: {legal}.{close}"))
+        elif key in texts:
+            message = f"{key} is given twice, as {texts[key]} and as {text}: leave one out."
+            faults.append(Fault(key, "conflict", message))
+        elif not text:
+            faults.append(Fault(key, "missing", f"{key}= has no value: it must be {types.words(keys[key])}."))
+        else:
+            texts[key] = text
+            value = text if types.mismatch(keys[key], text) is None else types.parse(text)
+            faults.append(types.fault(key, keys[key], value))
+            if not faults[-1]:
+                values[key] = value
+    return values, [fault for fault in faults if fault]
 
 
 def raw_arguments(
@@ -88,41 +112,16 @@ def raw_arguments(
     *,
     required: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Reads `key=value` with values taken as they were typed: `text=It's great, but slow (10/10)!` works.
-
-    Args:
-        argv: The arguments.
-        keys: Legal keys with their types; where text is legal, a value stays text.
-        positional: Name for the words without a key; None where there are none.
-        required: Keys that must be given.
-
-    Returns:
-        Values by key; words without a key as a list under `positional`.
+    """Returns the values that `read_values` reads.
 
     Raises:
-        SettingError: With all faults.
+        SettingError: With all faults, missing keys that are required among them.
     """
-    values: dict[str, Any] = {positional: []} if positional else {}
-    faults: list[Fault] = []
-    for word in argv:
-        key, equals, text = word.partition("=")
-        if key in keys and equals:
-            if key in values:
-                message = f"{key} is given twice, as {values[key]} and as {text}: leave one out."
-                faults.append(Fault(key, "conflict", message))
-                continue
-            values[key] = text if types.mismatch(keys[key], text) is None else types.parse(text)
-            if not text:
-                message = f"{key}= has no value: it must be {types.words(keys[key])}."
-                faults.append(Fault(key, "missing", message))
-            elif fault := types.fault(key, keys[key], values[key]):
-                faults.append(fault)
-        elif positional and not word.startswith("-") and not (equals and key.isidentifier()):
-            values[positional].append(word)
-        else:
-            faults.append(_unknown(word, keys))
+    values, faults = read_values(argv, keys, positional)
     faults += [
-        Fault(key, "missing", f"{key} is missing: type {key}={key.upper()}.") for key in required if key not in values
+        Fault(key, "missing", f"{key} is missing: type {key}={key.upper()}.")
+        for key in required
+        if key not in values and all(fault.key != key for fault in faults)
     ]
     if faults:
         raise SettingError(*dict.fromkeys(faults))
@@ -139,7 +138,7 @@ def run_first(argv: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
     bare = [place for place in bare if argv[place - 1] != CONFIG_DIR or not place]
     named = any(word.startswith("run=") for word in argv)
     if len(bare) + named > 1:
-        texts = [place for place in range(len(argv)) if argv[place].partition("=")[0] == "text" and "text" in keys]
+        texts = [place for place, word in enumerate(argv) if word.startswith("text=") and "text" in keys]
         if texts and texts[0] + 1 in bare:
             text = " ".join([argv[texts[0]].partition("=")[2], *(argv[p] for p in bare if p > texts[0])])
             message = f'the text ends at the first space: put it in quotes, text="{text}".'
@@ -148,21 +147,3 @@ def run_first(argv: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
         message = f"{extra!r} is no setting: settings are written key=value, and one run directory may have no key."
         raise SettingError(Fault(extra, "unknown", message))
     return [f"run={word}" if place in bare else word for place, word in enumerate(argv)]
-
-
-def take(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits the arguments `name=...` of the names given from the rest."""
-    own = [word for word in argv if word.partition("=")[0] in names]
-    return own, [word for word in argv if word not in own]
-
-
-def _unknown(word: str, keys: Mapping[str, Any]) -> Fault:
-    key, equals, _ = word.partition("=")
-    legal = f"Its settings are {', '.join(keys)}." if keys else "It has no settings."
-    if word.startswith("-"):
-        message = f"{word} is no option.{suggestion(key.lstrip('-'), keys)} {legal}"
-    elif equals:
-        message = f"{word}: there is no setting {key!r}.{suggestion(key, keys)} {legal}"
-    else:
-        message = f"{word!r} is no setting: settings are written key=value. {legal}"
-    return Fault(key, "unknown", message)

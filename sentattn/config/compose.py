@@ -16,112 +16,85 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from sentattn.config.arguments import Argument, Faults, read, split_folders
+from sentattn.config import types
+from sentattn.config.arguments import LAST, Argument, Faults, closest, read, split_folders
 from sentattn.config.checks import Composition, check_settings
-from sentattn.config.groups import Choices, at
-from sentattn.config.overrides import first_line, lay, literal, pick, pick_quirks, with_size
+from sentattn.config.groups import QUIRKS, Choices, at, defaults, load
+from sentattn.config.parameters import type_of
 from sentattn.config.rules import check_combinations
-from sentattn.config.schema import OF_THE_TRAINING, WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.targets import admit, stable
-from sentattn.errors import Fault, SettingError
+from sentattn.config.schema import OF_THE_TRAINING, RAW, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.targets import STABLE, admit, renamed
+from sentattn.errors import DataError, Fault, SettingError, suggestion
+
+NOT_A_REFERENCE = "$\x00{"
+"""Stands for the beginning of a reference in texts that hold none."""
+VECTORS, SIZE = "data.vectors", "model.embedding.size"
 
 
-def compose(args: Sequence[str], *, config: str = "train") -> dict[str, Any]:
-    """Composes settings from `conf/` and what was typed.
+def compose(args: Sequence[str]) -> dict[str, Any]:
+    """Composes settings from `conf/` and what was typed; references are resolved.
 
     Args:
         args: Settings such as `model=mean`, `loss.penalty=0.3`; `--config-dir FOLDER` adds a folder of choices.
-        config: Name of the primary file in the configuration folder.
-
-    Returns:
-        Plain nested dictionaries, references resolved.
 
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
     typed, choices, faults = _read(args)
-    picks, values = pick(typed, choices, faults)
-    settings, chosen = _composed(config, picks | pick_quirks(picks, values, choices, faults), choices)
-    settings, written = lay(settings, with_size(settings, values, choices, faults), choices, faults)
-    composition = Composition(settings, written, choices, chosen, typed, faults)
+    picks, values = _pick(typed, choices, faults)
+    settings, chosen = _composed(picks | _quirks(picks, values, choices, faults), choices)
+    composition = _lay(settings, _with_size(settings, values, faults), choices, chosen, typed, faults)
     check_settings(composition)
     check_combinations(composition)
     faults.raise_any()
-    return settings
+    return dict(composition.settings)
 
 
 def override(
     settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence[str] | None = None, trust: bool = False
 ) -> dict[str, Any]:
-    """Lays typed settings over saved ones; a choice such as `data=imdb` replaces the node.
+    """Lays typed settings over saved ones, which stay as they are; a choice such as `data=imdb` replaces the node.
 
     Args:
-        settings: Resolved settings, such as a run's `config.yaml`. They stay as they are.
+        settings: Resolved settings, such as a run's `config.yaml`.
         args: What was typed, as for `compose`.
-        only: Top-level keys that may be changed; None for all.
+        only: Top-level keys that may be changed, for a model that is trained already; None for all.
         trust: Whether the saved settings may name any class; see `sentattn.config.targets`.
 
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
     typed, choices, faults = _read(args)
-    # Argument values follow references; what was saved is text, also where it looks like a reference.
-    changed = literal(admit(settings, choices, trust=trust))
+    saved = _literal(admit(settings, choices, trust=trust))
+    legal = []
     for one in typed:
-        if only is not None and one.key.replace("/", ".").partition(".")[0] not in only:
-            message = f"{one}: only {' and '.join(only)} can be changed here."
-            faults.add(Fault(one.key, "unsupported", message), one.position)
-        elif only is not None and one.key in OF_THE_TRAINING:
-            message = f"{one}: {one.key} is fixed by the training of the model; leave it out."
-            faults.add(Fault(one.key, "unsupported", message), one.position)
-    typed = [t for t in typed if only is None or t.key.replace("/", ".").partition(".")[0] in only]
-    picks, values = pick(typed, choices, faults)
-    if "experiment" in picks:
-        message = f"experiment={picks.pop('experiment')} cannot be laid over saved settings; type its settings."
-        faults.add(Fault("experiment", "unsupported", message))
-    values = _without_faithful(values, changed, faults)
-    chosen = choices.chosen(changed)
+        top = one.key.replace("/", ".").partition(".")[0]
+        if only is not None and (top not in only or one.key in OF_THE_TRAINING):
+            message = f"{one}: {one.key} cannot be changed after the training of the model; leave it out."
+        elif one.key == "experiment" or (one.key == "faithful" and one.value != saved.get("faithful", False)):
+            message = f"{one} cannot be laid over saved settings; type the settings that it stands for."
+        else:
+            legal.append(one)
+            continue
+        faults.add(Fault(one.key, "unsupported", message), one.position)
+    picks, values = _pick([one for one in legal if one.key != "faithful"], choices, faults)
+    chosen = choices.chosen(saved)
     if picks:
-        chosen |= _graft(changed, picks, choices)
-    if only is None:  # otherwise the model is trained, and its vectors are its own
-        values = with_size(changed, values, choices, faults)
-    changed, written = lay(changed, values, choices, faults)
-    if "model" in picks and "faithful" in changed:
-        changed["faithful"] = False  # the quirks are those of the variant that was replaced
-    composition = Composition(changed, written, choices, chosen, typed, faults)
+        fresh, fresh_chosen = _composed(picks, choices)
+        for group in sorted(picks, key=lambda name: name.count("/")):
+            parent, _, key = group.replace("/", ".").rpartition(".")
+            (at(saved, parent) if parent else saved)[key] = at(fresh, group.replace("/", "."))
+            chosen |= {g: name for g, name in fresh_chosen.items() if g == group or g.startswith(f"{group}/")}
+    if "model" in picks and "faithful" in saved:
+        saved["faithful"] = False  # the quirks are those of the variant that was replaced
+    if only is None:
+        values = _with_size(saved, values, faults)
+    composition = _lay(saved, values, choices, chosen, typed, faults)
     check_settings(composition)
     if only is None:  # otherwise they are those of a trained model, whose length and classes go before the data's
         check_combinations(composition)
     faults.raise_any()
-    return changed
-
-
-def _graft(settings: dict[str, Any], picks: Mapping[str, str], choices: Choices) -> dict[str, str]:
-    """Replaces nodes by choices, references unresolved; returns which choice each group of them has."""
-    fresh, fresh_chosen = _composed("train", picks, choices)
-    chosen: dict[str, str] = {}
-    for group in sorted(picks, key=lambda name: name.count("/")):
-        parent, _, key = group.replace("/", ".").rpartition(".")
-        (at(settings, parent) if parent else settings)[key] = at(fresh, group.replace("/", "."))
-        chosen |= {g: n for g, n in fresh_chosen.items() if g == group or g.startswith(f"{group}/")}
-    return chosen
-
-
-def _without_faithful(values: Sequence[Argument], settings: Mapping[str, Any], faults: Faults) -> list[Argument]:
-    """Refuses to switch quirks on or off in settings that were composed with or without them."""
-    for one in values:
-        if one.key == "faithful" and one.value != settings.get("faithful", False):
-            message = f"{one} cannot be laid over saved settings; type the settings that it stands for."
-            faults.add(Fault(one.key, "unsupported", message), one.position)
-    return [one for one in values if one.key != "faithful"]
-
-
-def _read(args: Sequence[str]) -> tuple[list[Argument], Choices, Faults]:
-    """Reads what was typed: the settings, the choices there are, and the faults so far."""
-    words, folders = split_folders(args)
-    choices = Choices.of(*folders)
-    faults = Faults()
-    return read(words, choices, faults), choices, faults
+    return dict(composition.settings)
 
 
 def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> str:
@@ -131,7 +104,7 @@ def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> 
         settings: The resolved settings.
         vectors: Hash of the vectors that the words start from: their file may have any name on another machine.
     """
-    kept = _without(stable(settings), "")
+    kept = _without(renamed(settings, STABLE), "")
     if vectors is not None:
         kept["vectors"] = vectors
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
@@ -147,30 +120,151 @@ def _without(value: Any, path: str) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _composed(config: str, picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any], dict[str, str]]:
+def _read(args: Sequence[str]) -> tuple[list[Argument], Choices, Faults]:
+    """Reads what was typed: the settings, the choices that exist, and the faults so far."""
+    words, folders = split_folders(args)
+    choices, faults = Choices.of(*folders), Faults()
+    return read(words, choices, faults), choices, faults
+
+
+def _pick(arguments: Sequence[Argument], choices: Choices, faults: Faults) -> tuple[dict[str, str], list[Argument]]:
+    """Splits choices of groups from values; values below a misspelt choice cannot be checked and are left out."""
+    picks: dict[str, str] = {}
+    values: list[Argument] = []
+    misspelt: list[str] = []
+    groups, optional = choices.groups(), defaults(load(choices.folders[0] / "train.yaml"))
+    for one in arguments:
+        group, name = closest(one.key, groups), one.value if isinstance(one.value, str) else one.text
+        names = choices.names(group) if group else []
+        if one.key == group and name in names:
+            picks[group] = name
+        elif one.key in groups and not (one.value is None and optional.get(group, "") is None):
+            message = f"{one}: {group} has no choice {name!r}.{suggestion(name, names)} There are {', '.join(names)}."
+            faults.add(Fault(group, "unknown", message), one.position)
+            misspelt.append(f"{group.replace('/', '.')}.")
+        elif one.key not in (*groups, *RAW) and (name in names or "/" in one.key):
+            hint = f"Did you mean {group!r}?" if group else f"There are {', '.join(groups)}."
+            faults.add(Fault(one.key, "unknown", f"{one}: there is no group {one.key!r}. {hint}"), one.position)
+            misspelt += [f"{group.replace('/', '.')}."] if group else []
+        elif one.key not in groups:
+            values.append(one)
+    return picks, [one for one in values if not one.key.startswith(tuple(misspelt))]
+
+
+def _quirks(picks: Mapping[str, str], values: Sequence[Argument], choices: Choices, faults: Faults) -> dict[str, str]:
+    """Returns the choice that `faithful=true` stands for: the quirks of the experiment, or else of the variant."""
+    group = "experiment" if "experiment" in picks else "model"
+    name = picks.get(group) or str(defaults(load(choices.folders[0] / "train.yaml"))[group])
+    typed = [one for one in values if one.key == "faithful"]
+    is_faithful = typed[0].value if typed else choices.node(group, name).get("faithful")
+    if is_faithful is not True:
+        return {}
+    if name in choices.names(QUIRKS):
+        return {QUIRKS: name}
+    message = f"faithful=true: {group}={name} has no quirks to repeat; {', '.join(choices.names(QUIRKS))} have some."
+    faults.add(Fault("faithful", "no_effect", message), typed[0].position if typed else LAST)
+    return {}
+
+
+def _with_size(settings: Mapping[str, Any], values: Sequence[Argument], faults: Faults) -> list[Argument]:
+    """Returns the typed values and, before them, the size of the words where they start from vectors."""
+    typed = {one.key: one for one in values}
+    vectors = typed[VECTORS].text if VECTORS in typed else _literal(at(settings, VECTORS), NOT_A_REFERENCE, "${")
+    position = typed[VECTORS].position if VECTORS in typed else LAST
+    if vectors in (None, "", "null"):
+        return list(values)
+    if type_of(settings, SIZE) is None:
+        message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
+        faults.add(Fault(VECTORS, "no_effect", message), position)
+        return list(values)
+    from sentattn.data.vector_file import width
+
+    try:
+        size = width(vectors)
+    except DataError as error:
+        faults.add(error.faults[0], position)
+        return list(values)
+    if SIZE in typed and typed[SIZE].value != size:
+        message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
+        faults.add(Fault(SIZE, "conflict", message), typed[SIZE].position)
+    return [Argument(LAST, SIZE, str(size), size), *values]
+
+
+def _lay(
+    settings: dict[str, Any],
+    values: Sequence[Argument],
+    choices: Choices,
+    chosen: Mapping[str, str],
+    typed: Sequence[Argument],
+    faults: Faults,
+) -> Composition:
+    """Lays typed values over settings and resolves references, which follow what was typed.
+
+    Unknown keys are placed as well: the check finds and names them.
+    """
+    for one in values:
+        *parents, last = one.key.split(".")
+        node: Any = settings
+        for parent in parents:
+            node = node.setdefault(parent, {}) if isinstance(node, dict) else None
+        kind = type_of(settings, one.key)
+        if not isinstance(node, dict) or isinstance(node.get(last), dict) or last.startswith("_"):
+            message = f"{one}: {one.key} is no single setting; a part is chosen as in model/attention=uniform."
+            faults.add(Fault(one.key, "unsupported", message), one.position)
+        elif kind is not None and not one.text:
+            message = f"{one} has no value: {one.key} must be {types.words(kind)}."
+            faults.add(Fault(one.key, "missing", message), one.position)
+        else:
+            parsed = None if one.key in RAW and one.text == "null" else one.value
+            # The text itself where only a text is legal: `group=2026` is a name, not a number.
+            legal = [value for value in (parsed, one.text) if kind and types.mismatch(kind, value) is None]
+            node[last] = _literal(legal[0] if legal else one.value)
+    try:
+        resolved = OmegaConf.to_container(OmegaConf.create(settings), resolve=True)
+    except OmegaConfBaseException as error:
+        message = f"A reference in the configuration cannot be resolved: {_first_line(error)}"
+        raise SettingError(Fault("", "not_found", message)) from error
+    return Composition(_literal(resolved, NOT_A_REFERENCE, "${"), settings, choices, chosen, typed, faults)
+
+
+def _literal(value: Any, sign: str = "${", other: str = NOT_A_REFERENCE) -> Any:
+    """Returns settings in which texts are never references, or, with the signs exchanged, the original texts.
+
+    Loaded settings are resolved already: `${oc.env:HOME}` in them is a text like any other.
+    """
+    if isinstance(value, Mapping):
+        return {key: _literal(inner, sign, other) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_literal(item, sign, other) for item in value]
+    return value.replace(sign, other) if isinstance(value, str) else value
+
+
+def _first_line(error: Exception) -> str:
+    return f"{str(error).strip().splitlines()[0].rstrip('.')}."
+
+
+def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any], dict[str, str]]:
     """Composes the choices: the settings, references unresolved, and which choice each group of them has."""
-    folders = tuple(str(folder) for folder in choices.folders)
     # Composing takes as long as a hundred calls of stat, and a sweep composes again and again.
-    written = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
-    settings, chosen = _compose_once(config, tuple(picks.items()), folders, written)
-    return copy.deepcopy(settings), dict(chosen)
+    changed = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
+    return copy.deepcopy(_compose_once(tuple(picks.items()), tuple(map(str, choices.folders)), changed))
 
 
 @functools.lru_cache(maxsize=256)
 def _compose_once(
-    config: str, picks: tuple[tuple[str, str], ...], folders: tuple[str, ...], written: tuple[int, ...]
+    picks: tuple[tuple[str, str], ...], folders: tuple[str, ...], changed: tuple[int, ...]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     paths = ",".join("'file://{}'".format(folder.replace("'", "\\'")) for folder in folders[1:])
-    overrides = [f"hydra.searchpath=[{paths}]", *(f"{group}={name}" for group, name in picks)]
+    overrides = [f"{group}={name}" for group, name in picks]
     try:
         with initialize_config_dir(config_dir=folders[0], version_base="1.3"):
-            composed = hydra_compose(config, overrides, return_hydra_config=True)
+            composed = hydra_compose("train", [f"hydra.searchpath=[{paths}]", *overrides], return_hydra_config=True)
         chosen = {str(group): str(name) for group, name in composed.hydra.runtime.choices.items() if name is not None}
         kept = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         settings = OmegaConf.to_container(kept, resolve=False)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else first_line(error)
-        shown = " ".join(f"{group}={name}" for group, name in picks) or config
-        raise SettingError(Fault("", "unreadable", f"{shown} cannot be composed: {reason}")) from error
+        reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else _first_line(error)
+        message = f"{' '.join(overrides) or 'train.yaml'} cannot be composed: {reason}"
+        raise SettingError(Fault("", "unreadable", message)) from error
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}, chosen

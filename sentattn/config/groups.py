@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,36 +28,34 @@ def conf_dir() -> Path:
 
 @dataclass(frozen=True)
 class Choices:
-    """The groups and choices of some configuration folders.
-
-    Args:
-        folders: The package's own folder first, then the user's.
-    """
+    """The groups and choices of configuration folders: of the package's own, which is the first, and of the user's."""
 
     folders: tuple[Path, ...]
 
     @classmethod
     def of(cls, *extra: Path) -> Choices:
-        """Returns the package's own choices and those of the folders given.
+        """Returns the package's own choices and those of other folders.
 
         Raises:
             SettingError: If a folder is missing or takes a name that exists.
         """
-        if missing := [folder for folder in extra if not folder.is_dir()]:
-            messages = (f"--config-dir {folder}: there is no such folder." for folder in missing)
-            raise SettingError(*(Fault("--config-dir", "not_found", message) for message in messages))
+        faults = [
+            Fault("--config-dir", "not_found", f"--config-dir {folder}: there is no such folder.")
+            for folder in extra
+            if not folder.is_dir()
+        ]
         own = cls((conf_dir(),))
-        choices = cls((conf_dir(), *(path for folder in extra if (path := folder.resolve()) != conf_dir())))
-        taken = [
+        folders = [path for folder in extra if (path := folder.resolve()) != conf_dir()]
+        faults += [
             Fault(group, "conflict", f"{file}: the name {file.stem!r} is taken in {group}; give the file another.")
-            for folder in choices.folders[1:]
+            for folder in folders
             for group in (*own.groups(), QUIRKS)
             for file in sorted((folder / group).glob("*.yaml"))
             if file.stem in own.names(group)
         ]
-        if taken:
-            raise SettingError(*taken)
-        return choices
+        if faults:
+            raise SettingError(*faults)
+        return cls((conf_dir(), *folders))
 
     def groups(self) -> tuple[str, ...]:
         """The groups, such as `model` and `model/attention`."""
@@ -81,37 +80,34 @@ class Choices:
         return own if isinstance(own, Mapping) else whole
 
     def chosen(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        """Finds which choice each node of saved settings is: by its `_target_`, presets by their `name`.
+        """Returns which choice each node of saved settings is: by its `_target_`, presets by their `name`.
 
         Of several with one target it is the one with which the node agrees best.
         """
-        found = {}
+        chosen = {}
         for group in self.groups():
             node = at(settings, group.replace("/", "."))
-            if isinstance(node, Mapping):
-                owns = {name: self.node(group, name) for name in self.names(group)}
-                alike = [name for name, own in owns.items() if _is_alike(own, node)]
-                if alike:
-                    found[group] = max(alike, key=lambda name: _agreement(owns[name], node))
-        return found
+            nodes = {name: self.node(group, name) for name in self.names(group) if isinstance(node, Mapping)}
+            if alike := [name for name, choice in nodes.items() if _is_alike(choice, node)]:
+                chosen[group] = max(alike, key=lambda name: _agreement(nodes[name], node))
+        return chosen
 
 
-def _is_alike(own: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    return all(own.get(key, node.get(key)) == node.get(key) for key in ("_target_", "name"))
+def _is_alike(choice: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    return all(choice.get(key, node.get(key)) == node.get(key) for key in ("_target_", "name"))
 
 
-def _agreement(own: Mapping[str, Any], node: Mapping[str, Any]) -> float:
+def _agreement(choice: Mapping[str, Any], node: Mapping[str, Any]) -> float:
     """The share of a choice's lines that a node has as well."""
-    lines = {key: value for key, value in own.items() if key != "defaults"}
+    lines = {key: value for key, value in choice.items() if key != "defaults"}
     return sum(bool(node.get(key) == value) for key, value in lines.items()) / max(1, len(lines))
 
 
 @functools.cache
 def _groups(folder: Path) -> tuple[str, ...]:
-    files = sorted(folder.glob("*/**/*.yaml"))
     listed = defaults(load(folder / "train.yaml"))
-    found = [*listed, *(file.parent.relative_to(folder).as_posix() for file in files)]
-    return tuple(group for group in dict.fromkeys(found) if group != QUIRKS)
+    folders = [file.parent.relative_to(folder).as_posix() for file in sorted(folder.glob("*/**/*.yaml"))]
+    return tuple(group for group in dict.fromkeys([*listed, *folders]) if group != QUIRKS)
 
 
 def load(file: Path) -> Mapping[str, Any]:
@@ -124,8 +120,7 @@ def load(file: Path) -> Mapping[str, Any]:
 
 
 @functools.cache
-def _load(file: Path, _: int) -> Mapping[str, Any]:
-    """Reads a file once for each time it was changed."""
+def _load(file: Path, changed: int) -> Mapping[str, Any]:
     try:
         loaded = OmegaConf.load(file)
         if isinstance(loaded, DictConfig) and (included := _included(file, loaded)):
@@ -143,8 +138,7 @@ def _included(file: Path, content: DictConfig) -> list[dict[str, Any]]:
     """Returns the nodes of the files `_NAME` in a file's defaults: of its own folder, or of the package's."""
     names = [entry for entry in content.get("defaults") or () if isinstance(entry, str) and entry != "_self_"]
     paths = [folder / f"{name}.yaml" for name in names for folder in (file.parent, conf_dir() / file.parent.name)]
-    group = file.parent.name
-    return [{group: load(path)} for path in paths if path.name.startswith("_") and path.is_file()]
+    return [{file.parent.name: load(path)} for path in paths if path.name.startswith("_") and path.is_file()]
 
 
 def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:
@@ -155,21 +149,14 @@ def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:
 
 def comment(file: Path) -> str:
     """Returns a YAML file's first comment as one line: what it is and what to expect."""
-    return " ".join(_comment_lines(file.read_text(encoding="utf-8").splitlines()))
-
-
-def _comment_lines(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        text = line.lstrip("# ").strip()
-        if not line.startswith("#"):
-            return
-        if not text.startswith("@package"):
-            yield text
+    head = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
+    texts = [line.lstrip("# ").strip() for line in head]
+    return " ".join(text for text in texts if not text.startswith("@package"))
 
 
 def at(settings: Mapping[str, Any], path: str) -> Any:
     """Returns the value at a dotted path, or None."""
     node: Any = settings
-    for part in path.split("."):
-        node = node.get(part) if isinstance(node, Mapping) else None
+    for key in path.split("."):
+        node = node.get(key) if isinstance(node, Mapping) else None
     return node

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, defaults
-from sentattn.config.targets import current
+from sentattn.config.targets import MOVED, TARGET, renamed
 
 SLOTS = ("embedding", "encoder", "attention", "pooling")
 """The parts of a variant that can be exchanged."""
@@ -15,39 +15,26 @@ UNKNOWN = "?"
 
 
 def label(settings: Mapping[str, Any]) -> str:
-    """Returns the name of a run's variant and every part that is not the variant's own.
+    """Returns the name of a run's variant and every part that is not the variant's own, or `?` where it has none.
 
     Examples are `structured`, `structured, attention=query` and `feedforward, encoder=cnn`. Values inside a part, such
-    as `hops`, are left out. Settings without a readable model are called `?`.
-
-    Args:
-        settings: The resolved settings of a run; only `settings["model"]` is looked at.
+    as `hops`, are left out.
     """
-    model = settings.get("model")
+    model, choices = settings.get("model"), Choices.of()
     if not isinstance(model, Mapping) or "name" not in model:
         return UNKNOWN
-    preset = _preset(str(model["name"]))
+    variant = str(model["name"])
+    preset = defaults(choices.node("model", variant)) if variant in choices.names("model") else {}
     parts = [f"{slot}={name}" for slot, name in slots(settings).items() if preset.get(slot, name) != name]
-    return ", ".join([str(model["name"]), *parts])
+    return ", ".join([variant, *parts])
 
 
 def slots(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns the choice that each part of a run's model is, such as `{"encoder": "bilstm", "attention": "max", ...}`.
 
     A part that no file in `conf/` describes is called by its class.
-
-    Args:
-        settings: The resolved settings of a run; only `settings["model"]` is looked at.
     """
-    model = current(settings["model"])
+    model = renamed(settings["model"], MOVED)
     chosen = Choices.of().chosen({"model": model})
     nodes = {slot: model[slot] for slot in SLOTS if isinstance(model.get(slot), Mapping)}
-    return {
-        slot: chosen.get(f"model/{slot}", str(node.get("_target_")).rpartition(".")[2]) for slot, node in nodes.items()
-    }
-
-
-def _preset(name: str) -> dict[str, str | None]:
-    """The choices of a variant's file; none are known of a variant from another folder."""
-    choices = Choices.of()
-    return defaults(choices.node("model", name)) if name in choices.names("model") else {}
+    return {slot: chosen.get(f"model/{slot}", str(node.get(TARGET)).rpartition(".")[2]) for slot, node in nodes.items()}

@@ -43,15 +43,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a target takes.
+    """What a target takes: parameters by name, `CONSTANTS` of its class, and whether it takes any other name too."""
 
-    Attributes:
-        parameters: By name, `self` left out.
-        constants: Those of `CONSTANTS` that a class has.
-        open: Whether it takes arguments by any name.
-    """
-
-    parameters: dict[str, Parameter]
+    parameters: dict[str, Parameter] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     open: bool = False
 
@@ -91,20 +85,20 @@ def imported(target: str) -> Signature:
     Raises:
         SettingError: If there is none at this dotted path.
     """
+    parameters: dict[str, Parameter] = {}
     try:
-        found = load(target)
-        takers = constructors(found)
-        inspected = [(taker, inspect.signature(taker).parameters, types.hints(taker)) for taker in takers]
+        taker = load(target)
+        functions = constructors(taker)
+        for function in reversed(functions):
+            kinds = types.hints(function)
+            for name, one in list(inspect.signature(function).parameters.items())[function is not taker :]:  # not self
+                if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+                    required = one.default is one.empty
+                    parameters[name] = Parameter(kinds[name], required, None if required else one.default)
     except Exception as error:  # a module of the user's own may fail in any way
         raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be found: {error}.")) from error
-    parameters: dict[str, Parameter] = {}
-    for _, own, hints in reversed(inspected):
-        for name, one in list(own.items())[takers[0] is not found :]:  # without `self`
-            if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-                required = one.default is one.empty
-                parameters[name] = Parameter(hints[name], required, None if required else one.default)
-    constants = {name: getattr(found, name) for name in CONSTANTS if hasattr(found, name)}
-    return Signature(parameters, constants, open=bool(inspected) and _hands_on(inspected[-1][0]))
+    constants = {name: getattr(taker, name) for name in CONSTANTS if hasattr(taker, name)}
+    return Signature(parameters, constants, open=bool(functions) and _passes_on(functions[-1]))
 
 
 def load(target: str) -> Any:
@@ -113,16 +107,16 @@ def load(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def constructors(found: Any) -> list[Callable[..., Any]]:
-    """Returns a class's constructor and those that it hands other arguments on to, or the function itself."""
-    if not isinstance(found, type):
-        return [found]
-    own = [vars(base)["__init__"] for base in found.__mro__[:-1] if "__init__" in vars(base)]
-    last = next((place for place, one in enumerate(own) if not _hands_on(one)), len(own))
-    return own[: last + 1]
+def constructors(taker: Any) -> list[Callable[..., Any]]:
+    """Returns a class's constructor and those that it passes other arguments on to, or the function itself."""
+    if not isinstance(taker, type):
+        return [taker]
+    inits = [vars(base)["__init__"] for base in taker.__mro__[:-1] if "__init__" in vars(base)]
+    last = next((place for place, init in enumerate(inits) if not _passes_on(init)), len(inits))
+    return inits[: last + 1]
 
 
-def _hands_on(function: Callable[..., Any]) -> bool:
+def _passes_on(function: Callable[..., Any]) -> bool:
     last = list(inspect.signature(function).parameters.values())[-1:]
     closed = inspect.unwrap(function).__module__ == CLOSED
     return bool(last) and last[0].kind is last[0].VAR_KEYWORD and last[0].name != FILLED and not closed
@@ -141,16 +135,20 @@ def settable(path: str, target: str, declared: Mapping[str, Any]) -> dict[str, A
     }
 
 
+def known(node: Any) -> Signature:
+    """Returns what a node's class takes; an empty signature where it has no class that can be found."""
+    try:
+        return read(node[TARGET])
+    except (SettingError, KeyError, TypeError):
+        return Signature()
+
+
 def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Yields the dotted paths of all settings."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
         if isinstance(value, Mapping) and TARGET in value:
-            try:
-                parameters = read(value[TARGET]).parameters
-            except SettingError:
-                parameters = {}
-            absent = [name for name, one in parameters.items() if name not in value and not one.required]
+            absent = [name for name, one in known(value).parameters.items() if name not in value and not one.required]
             yield from (f"{inner}.{name}" for name in absent if f"{inner}.{name}" not in OWNED)
             yield from leaves(value, inner)
         elif path and key != TARGET:
@@ -162,19 +160,6 @@ def type_of(settings: Mapping[str, Any], path: str) -> Any:
     if path in TOP:
         return TOP[path]
     parent, _, key = path.rpartition(".")
-    node = at(settings, parent) if parent else None
-    if not isinstance(node, Mapping) or TARGET not in node:
-        return None
-    try:
-        parameter = read(node[TARGET]).parameters.get(key)
-    except SettingError:
-        return None
+    node = at(settings, parent)
+    parameter = known(node).parameters.get(key)
     return (stricter(node[TARGET], key) or parameter.type) if parameter else None
-
-
-def constants(node: Any) -> Mapping[str, Any]:
-    """Returns the constants of a node's class; none where it has no class that can be found."""
-    try:
-        return read(node[TARGET]).constants
-    except (SettingError, KeyError, TypeError, AttributeError):
-        return {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,71 +11,16 @@ import yaml
 
 from sentattn import run
 from sentattn.config import command_line, types
-from sentattn.config.arguments import closest, split_folders
+from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import compose, override
-from sentattn.config.groups import Choices
-from sentattn.config.schema import TOP
+from sentattn.config.schema import OWN
 from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError, UserError
 
 AUTO = "auto"
 OVERRIDES = "overrides"
 """A saved file with this key holds a list of a training's arguments; without it, it holds all settings."""
-
-
-@dataclass(frozen=True)
-class Own:
-    """A key of the command itself: no setting, so no run keeps it.
-
-    Attributes:
-        type: Its type.
-        default: Its default.
-        about: What it does.
-        example: How it is typed.
-    """
-
-    type: Any
-    default: object
-    about: str
-    example: str
-
-
-OWN: dict[str, Own] = {
-    "seeds": Own(
-        types.Count,
-        1,
-        "Runs to train, one after another: with the seeds from `seed` on, a run directory each.",
-        "seeds=3",
-    ),
-    "from": Own(
-        str,
-        None,
-        "Whose settings to start from: a run directory, `latest`, a run's `config.yaml`, or a file with training "
-        "arguments as a list under `overrides`. What is typed as well changes them.",
-        "from=DIR",
-    ),
-    "check": Own(
-        bool,
-        False,
-        "Stop before the training: the data, the shapes, and what memory and time to expect.",
-        "check=true",
-    ),
-    "resume": Own(
-        str,
-        None,
-        "An interrupted run directory that is continued with its own settings; `auto` continues the newest "
-        "interrupted run of the settings typed, or begins one.",
-        "resume=DIR",
-    ),
-    "trust": Own(
-        bool,
-        False,
-        "Let `from` and `resume` load classes of your own that the saved settings name; they can run any code. Those "
-        "of a `--config-dir` that is typed need no trust.",
-        "trust=true",
-    ),
-}
 TYPES = {key: own.type for key, own in OWN.items()}
 
 
@@ -112,10 +56,8 @@ def read_request(arguments: Sequence[str]) -> Request:
         SettingError: With all faults, those of the command's own keys first.
         RunError: If a run directory that was named is none.
     """
-    faults: list[Fault] = []
     words, rest = command_line.take(arguments, list(OWN))
-    rest = [word for word in rest if not _is_own_misspelt(word, faults)]
-    own = _read_own(words, faults)
+    own, faults = command_line.read_values(words, TYPES)
     faults += _conflicts(own, rest)
     settings: dict[str, Any] = {}
     try:
@@ -139,67 +81,28 @@ def read_single(arguments: Sequence[str]) -> Request:
     Raises:
         SettingError: As `read_request` does, and for `seeds` and `check`.
     """
-    faults = [
-        Fault(key, "unsupported", f"{word}: sentattn.fit trains one run and returns it; {instead}.")
-        for key, instead in (("seeds", "call it with seed=0, seed=1, ..."), ("check", "`sentattn train` has it"))
-        for word in arguments
-        if word.partition("=")[0] == key
-    ]
-    if faults:
-        raise SettingError(*faults)
+    if words := command_line.take(arguments, ["seeds", "check"])[0]:
+        message = "sentattn.fit trains one run and returns it; `sentattn train` has seeds= and check=."
+        raise SettingError(*(Fault(word.partition("=")[0], "unsupported", f"{word}: {message}") for word in words))
     return read_request(arguments)
-
-
-def _read_own(words: Sequence[str], faults: list[Fault]) -> dict[str, Any]:
-    """Returns the command's own keys; of faulty ones, those that can be read, so that the rest can be checked."""
-    faults += [Fault(w, "missing", f"{w} has no value: type {OWN[w].example}.") for w in words if w in OWN]
-    words = [word for word in words if word not in OWN]
-    try:
-        return command_line.raw_arguments(words, TYPES)
-    except SettingError as error:
-        faults += error.faults
-    readable: dict[str, Any] = {}
-    for word in words:
-        with suppress(SettingError):
-            readable |= command_line.raw_arguments([word], TYPES)
-    return readable
-
-
-def _is_own_misspelt(word: str, faults: list[Fault]) -> bool:
-    """Whether a word is one of the command's own keys in another spelling; adds a fault with the right one."""
-    bare, equals, text = word.lstrip("-+").partition("=")
-    if not word.startswith(("-", "+")) and (not equals or "." in bare or "/" in bare):
-        return False
-    near = closest(bare, [*OWN, *TOP, *Choices.of().groups(), "help", "cfg", CONFIG_DIR.lstrip("-")])
-    if near not in OWN:
-        return False
-    if near == bare:
-        right = f"{bare}={text}" if equals else OWN[bare].example
-        message = f"{word}: settings are written without dashes and plus signs; type {right}."
-    else:
-        message = f"{word}: there is no setting {bare!r}. Did you mean {near!r}?"
-    faults.append(Fault(bare, "unknown", message))
-    return True
 
 
 def _conflicts(own: Mapping[str, Any], rest: Sequence[str]) -> list[Fault]:
     """What does not go together with `resume`, and `trust` without anything to load."""
-    resume = own.get("resume")
+    resume = own.get("resume", AUTO)
     faults = []
-    if resume is not None and own.get("check"):
-        message = f"check=true looks at a training before it begins: leave out resume={resume}."
-        faults.append(Fault("check", "conflict", message))
-    if own.get("trust") and resume in (None, AUTO) and "from" not in own:
-        message = "trust=true has no effect without from= or resume=DIR: leave it out."
-        faults.append(Fault("trust", "no_effect", message))
-    if resume in (None, AUTO):
-        return faults
-    for key, reason in (("from", "which has its own settings"), ("seeds", "which is one run")):
-        if key in own:
-            message = f"{key}={own[key]} does not go together with resume={resume}, {reason}."
-            faults.append(Fault(key, "conflict", message))
+    if own.get("trust") and resume == AUTO and "from" not in own:
+        faults.append(
+            Fault("trust", "no_effect", "trust=true has no effect without from= or resume=DIR: leave it out.")
+        )
+    clashing = [key for key in ("from", "seeds") if key in own and resume != AUTO]
+    if own.get("check") and "resume" in own:
+        clashing.insert(0, "check")
+    for key in clashing:
+        message = f"{key}={types.as_typed(own[key])} does not go together with resume={resume}: leave one of them out."
+        faults.append(Fault(key, "conflict", message))
     typed = " ".join(_without_folders(rest)[0])
-    if typed:
+    if typed and resume != AUTO:
         message = (
             f"resume={resume} continues with the run's own settings, so leave out {typed}; "
             f"to train anew with other settings: from={resume} {typed}."
@@ -239,7 +142,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
     """
     file = Path(path)
     if not file.is_file():
-        return _completed_run(run.find(path))
+        return _of_run(run.find(path))
     try:
         loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
@@ -248,7 +151,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
     if isinstance(loaded, dict) and OVERRIDES in loaded:
         return _composed(loaded[OVERRIDES], file, folders)
     if isinstance(loaded, dict) and all(isinstance(loaded.get(group), dict) for group in ("data", "model")):
-        return _completed_run(run.Run(file.parent)) if file.name == run.CONFIG else completed(loaded)
+        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else completed(loaded)
     message = (
         f"from={file} holds no settings of a training: it needs all of them, as a run's {run.CONFIG}, "
         f"or a list such as {OVERRIDES}: [model=structured, data=imdb]."
@@ -256,12 +159,9 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
     raise SettingError(Fault("from", "unreadable", message))
 
 
-def _completed_run(saved: run.Run) -> dict[str, Any]:
+def _of_run(saved: run.Run) -> dict[str, Any]:
     """Returns the settings of a run. A trial of a sweep is not tested, but a training that starts from it is."""
-    settings = dict(saved.settings)
-    if saved.is_trial:
-        settings.pop("test", None)
-    return completed(settings)
+    return completed({key: value for key, value in saved.settings.items() if key != "test" or not saved.is_trial})
 
 
 def completed(saved: Mapping[str, Any]) -> dict[str, Any]:

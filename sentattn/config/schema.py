@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sentattn.config.types import Count, Fraction, NonNegative, Positive, Seed, Whole
 
@@ -34,6 +34,38 @@ TOP: dict[str, Any] = {
     "group": str | None,
 }
 """Types of the settings that belong to no constructor."""
+
+
+class Own(NamedTuple):
+    """A key of the training command itself: no setting, so no run keeps it."""
+
+    type: Any
+    default: object
+    about: str
+
+
+OWN: dict[str, Own] = {
+    "seeds": Own(Count, 1, "Runs to train, one after another: with the seeds from `seed` on, a run directory each."),
+    "from": Own(
+        str,
+        None,
+        "Whose settings to start from: a run directory, `latest`, a run's `config.yaml`, or a file with training "
+        "arguments as a list under `overrides`. What is typed as well changes them.",
+    ),
+    "check": Own(bool, False, "Stop before the training: the data, the shapes, and what memory and time to expect."),
+    "resume": Own(
+        str,
+        None,
+        "An interrupted run directory that is continued with its own settings; `auto` continues the newest "
+        "interrupted run of the settings typed, or begins one.",
+    ),
+    "trust": Own(
+        bool,
+        False,
+        "Let `from` and `resume` load classes of your own that the saved settings name; they can run any code. Those "
+        "of a `--config-dir` that is typed need no trust.",
+    ),
+}
 
 RAW = frozenset(
     {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "vectors", "cache_dir", "mirror")}
@@ -90,11 +122,8 @@ STRICTER: dict[str, dict[str, Any]] = {
 """Types for parameters of libraries whose own annotations let through what the library then refuses, by target."""
 
 OF_THE_TRAINING = frozenset(
-    f"data.{key}"
-    for key in (
-        *("tokenizer", "lowercase", "max_length", "clip", "vocab_size", "min_count", "vectors"),
-        *("batching", "num_buckets", "bucket_ratio"),
-    )
+    {f"data.{key}" for key in ("tokenizer", "lowercase", "max_length", "clip", "vocab_size", "min_count", "vectors")}
+    | {"data.batching", "data.num_buckets", "data.bucket_ratio"}
 )
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
 

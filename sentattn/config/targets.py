@@ -33,23 +33,14 @@ OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 """Optimizers of PyTorch that `conf/` does not name are as safe as those that it names."""
 
 
-def current(settings: Any) -> Any:
-    """Returns saved settings with each `_target_` where its class is now."""
-    return _renamed(settings, MOVED)
-
-
-def stable(settings: Any) -> Any:
-    """Returns settings with each `_target_` as the first runs were saved with it: what is hashed."""
-    return _renamed(settings, STABLE)
-
-
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+def renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """Returns settings with each `_target_` by its other name: `MOVED` for the current, `STABLE` for the first one."""
     if isinstance(value, Mapping):
-        renamed = {key: _renamed(inner, names) for key, inner in value.items()}
-        if isinstance(target := renamed.get(TARGET), str):
-            renamed[TARGET] = names.get(target, target)
-        return renamed
-    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
+        node = {key: renamed(inner, names) for key, inner in value.items()}
+        if isinstance(target := node.get(TARGET), str):
+            node[TARGET] = names.get(target, target)
+        return node
+    return [renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
 def admit(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) -> dict[str, Any]:
@@ -63,44 +54,42 @@ def admit(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) ->
     Raises:
         SettingError: With every class that may not be named, kind `unsafe`.
     """
-    settings: dict[str, Any] = current(saved)
+    settings: dict[str, Any] = renamed(saved, MOVED)
     faults = [
         Fault(
             path,
             "unsafe",
-            f"{path} names {node[TARGET]}, which is no {path} of sentattn. Loading runs no code that a file names; "
+            f"{path} names {target}, which is no {path} of sentattn. Loading runs no code that a file names; "
             "if it is a class of your own, and you trust where the file comes from, type trust=true.",
         )
-        for path, node in _nodes(settings, "")
-        if not trust and not _is_allowed(path, node[TARGET], choices)
+        for path, target in _targets(settings, "")
+        if not trust and target not in named(path, choices) and not (path == "optimizer" and _is_optimizer(target))
     ]
     if faults:
         raise SettingError(*faults)
     return settings
 
 
-def _nodes(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields every mapping with a `_target_`, wherever it is."""
+def _targets(value: Any, path: str) -> Iterator[tuple[str, object]]:
+    """Yields the path and the `_target_` of every mapping that has one."""
     if isinstance(value, Mapping):
         if TARGET in value:
-            yield path, value
+            yield path, value[TARGET]
         for key, inner in value.items():
-            yield from _nodes(inner, f"{path}.{key}" if path else str(key))
+            yield from _targets(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _nodes(inner, f"{path}[{number}]")
+            yield from _targets(inner, f"{path}[{number}]")
 
 
-def _is_allowed(path: str, target: object, choices: Choices) -> bool:
-    is_optimizer = path == "optimizer" and isinstance(target, str) and OPTIMIZERS.fullmatch(target) is not None
-    return is_optimizer or target in named(path, choices)
+def _is_optimizer(target: object) -> bool:
+    return isinstance(target, str) and OPTIMIZERS.fullmatch(target) is not None
 
 
 def named(path: str, choices: Choices) -> list[object]:
     """Returns the targets that configuration folders name for a slot, such as `model.attention`."""
     group = path.replace(".", "/")
-    base = at(load(choices.folders[0] / "train.yaml"), path)
-    nodes = [base] if isinstance(base, Mapping) else []
+    nodes = [at(load(choices.folders[0] / "train.yaml"), path)]
     if group in choices.groups() and group != "experiment":
         nodes += [choices.node(group, name) for name in choices.names(group)]
-    return [node[TARGET] for node in nodes if TARGET in node]
+    return [node[TARGET] for node in nodes if isinstance(node, Mapping) and TARGET in node]

@@ -73,31 +73,14 @@ def _plain(kind: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in WORDS or origin is Literal:
         return kind
-    if origin is Annotated and arguments[0] in (int, float) and all(type(one) in SIGNS for one in arguments[1:]):
+    if origin is Annotated and arguments[0] in (int, float) and all(type(limit) in SIGNS for limit in arguments[1:]):
         return kind
     if origin in (Union, types.UnionType):
-        members = [_plain(one) for one in arguments]
-        return Any if Any in members else Union[tuple(members)]  # noqa: UP007
+        members = tuple(map(_plain, arguments))
+        return Any if Any in members else Union[members]  # noqa: UP007
     if origin is tuple and ... not in arguments:
-        return tuple[tuple(_plain(one) for one in arguments)]  # type: ignore[misc]  # as many as there are
-    if origin in (list, Sequence):
-        return list[_plain(arguments[0])]  # type: ignore[misc]
-    return Any
-
-
-def spell(kind: Any) -> str:
-    """Returns a type's source text, which `resolve` reads."""
-    name = next((name for name, known in NAMES.items() if known == kind and name[0].isupper()), None)
-    if name is not None or kind in WORDS:
-        return name or ("None" if kind is types.NoneType else str(kind.__name__))
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Union:
-        return " | ".join(map(spell, arguments))
-    if origin is Annotated:
-        limits = [f"{type(one).__name__}({_limit(one)})" for one in arguments[1:]]
-        return f"Annotated[{', '.join([spell(arguments[0]), *limits])}]"
-    inner = ", ".join(map(repr if origin is Literal else spell, arguments))
-    return f"{'Literal' if origin is Literal else origin.__name__}[{inner}]"
+        return tuple[tuple(map(_plain, arguments))]  # type: ignore[misc]  # as many as there are
+    return list[_plain(arguments[0])] if origin in (list, Sequence) else Any  # type: ignore[misc]
 
 
 def words(kind: Any) -> str:
@@ -107,26 +90,19 @@ def words(kind: Any) -> str:
     if kind in WORDS:
         return WORDS[kind]
     if origin is Annotated:
-        limits = [f"{SIGNS[type(one)]} {_limit(one)}" for one in arguments[1:]]
-        return f"{WORDS[arguments[0]]} {' and '.join(limits)}"
-    if origin is Literal:
-        return _either([as_typed(one) for one in arguments])
+        return f"{WORDS[arguments[0]]} {' and '.join(f'{SIGNS[type(one)]} {limit(one)}' for one in arguments[1:])}"
     if origin is list:
         return f"a list such as [a,b], each {words(arguments[0])}"
     if origin is tuple:
         return f"a list of {len(arguments)}: {', '.join(map(words, arguments))}"
-    return _either(list(dict.fromkeys(map(words, arguments))))
+    *first, last = dict.fromkeys(map(as_typed if origin is Literal else words, arguments))
+    comma = "," if any("," in option for option in (*first, last)) else ""
+    return f"{', '.join(first)}{comma} or {last}" if first else last
 
 
-def _limit(constraint: Any) -> Any:
+def limit(constraint: Any) -> Any:
+    """Returns the number of a constraint such as `Ge(1)`."""
     return getattr(constraint, type(constraint).__name__.lower())
-
-
-def _either(options: list[str]) -> str:
-    if len(options) == 1:
-        return options[0]
-    comma = "," if any("," in option for option in options) else ""
-    return f"{', '.join(options[:-1])}{comma} or {options[-1]}"
 
 
 @functools.cache
@@ -155,21 +131,15 @@ def mismatch(kind: Any, value: object) -> str | None:
 
 def fault(key: str, kind: Any, value: object) -> Fault | None:
     """Returns why a value is not legal for a setting, or None where it is."""
-    found = mismatch(kind, value)
-    return Fault(key, found, f"{key} must be {words(kind)}, got {as_typed(value)}.") if found else None
+    wrong = mismatch(kind, value)
+    return Fault(key, wrong, f"{key} must be {words(kind)}, got {as_typed(value)}.") if wrong else None
 
 
 def as_typed(value: object) -> str:
     """Returns a value as one types it on the command line."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case list() | tuple():
-            return f"[{','.join(map(as_typed, value))}]"
-        case _:
-            return str(value)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"[{','.join(map(as_typed, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def parse(text: str) -> Any:
@@ -202,10 +172,11 @@ def checked(init: Init) -> Init:
 
     @functools.wraps(init)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = signature.bind_partial(self, *args, **kwargs).arguments if args else kwargs
-        faults = [fault(key, kinds()[key], value) for key, value in given.items() if key in kinds()]
-        if found := [Fault(one.key, one.kind, f"{type(self).__name__}: {one}") for one in faults if one]:
-            raise SettingError(*found)
+        values = signature.bind_partial(self, *args, **kwargs).arguments if args else kwargs
+        faults = [fault(key, kinds()[key], value) for key, value in values.items() if key in kinds()]
+        if any(faults):
+            named = (Fault(one.key, one.kind, f"{type(self).__name__}: {one}") for one in faults if one)
+            raise SettingError(*named)
         init(self, *args, **kwargs)
 
     return wrapper  # type: ignore[return-value]  # it takes what `init` takes

@@ -15,7 +15,7 @@ from sentattn import run
 from sentattn.config.groups import Choices
 from sentattn.config.label import SLOTS, UNKNOWN, label
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.targets import TARGET, current
+from sentattn.config.targets import MOVED, TARGET, renamed
 from sentattn.config.types import as_typed
 from sentattn.errors import UserError
 from sentattn.tables import table_lines
@@ -74,7 +74,7 @@ def differences(settings: Mapping[str, Any], other: Mapping[str, Any]) -> list[s
 
     Parts of the model that are others go without saying: the label has them.
     """
-    settings, other = current(settings), current(other)
+    settings, other = renamed(settings, MOVED), renamed(other, MOVED)
     found = _differences(settings, other, Choices.of().chosen(other))
     implied = ("model.name=", *(f"model/{slot}=" for slot in SLOTS))
     return [text.removeprefix("model.") for text in found if not text.startswith(implied)]

@@ -24,7 +24,6 @@ from sentattn.config.types import (
     mismatch,
     parse,
     resolve,
-    spell,
     words,
 )
 from sentattn.errors import SettingError
@@ -56,11 +55,6 @@ ALLOWED: list[tuple[Any, list[object], list[object]]] = [
 def test_what_a_type_allows(kind: Any, legal: list[object], illegal: list[object]) -> None:
     assert [value for value in legal if mismatch(kind, value)] == []
     assert [value for value in illegal if not mismatch(kind, value)] == []
-
-
-@pytest.mark.parametrize("kind", [kind for kind, *_ in ALLOWED], ids=str)
-def test_a_type_is_read_as_it_is_spelled(kind: Any) -> None:
-    assert resolve(spell(resolve(kind))) == resolve(kind)
 
 
 @pytest.mark.parametrize(

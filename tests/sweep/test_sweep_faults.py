@@ -31,7 +31,7 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         "model.attention.hops must be",
         "tag zero",
         "Did you mean 'mean'?",
-        "type loss.class_weights=balanced",
+        "no effect with loss.class_weights=none",
         "Did you mean 'trials'?",
         "Did you mean 'tpe'?",
         "data.clip must be head, tail or both",
