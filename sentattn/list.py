@@ -68,7 +68,7 @@ def files(kind: str) -> list[str]:
 
 def runs(output_dir: Path) -> list[str]:
     """Returns accuracy, seed, status, data and label of each run under a folder, and below each line the run's path."""
-    from sentattn.tables import WIDTH
+    from sentattn.console import WIDTH
 
     found = sorted(output_dir.glob("**/result.json"))
     results = [_result(file) for file in found]
@@ -110,7 +110,7 @@ def _label(folder: Path, result: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]], align: str) -> list[str]:
-    from sentattn.tables import WIDTH, table_lines
+    from sentattn.console import WIDTH, table_lines
 
     return [f"  {line}" for line in table_lines(rows, align=align, width=WIDTH - 2)]
 

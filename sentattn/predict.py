@@ -231,7 +231,7 @@ def _models_with_pairs() -> list[str]:
 
 def _rows(source: str, column: str) -> Iterator[Row]:
     """Yields the rows of a file, showing progress."""
-    from sentattn.progress import Progress
+    from sentattn.console import Progress
     from sentattn.text_files import read_rows
 
     with Progress() as progress:

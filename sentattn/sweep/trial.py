@@ -26,11 +26,11 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from sentattn import build
 from sentattn.config.groups import at
 from sentattn.config.request import read_request
+from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, Pruned, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb import TrialCallback
-from sentattn.progress import Progress
 from sentattn.run import Run
 from sentattn.sweep.engines import Report, TrialConnection, TrialTask
 from sentattn.training.callbacks import EpochRecorder

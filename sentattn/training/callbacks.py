@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
+from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, TrainingError
 from sentattn.metrics import format_value
-from sentattn.progress import Progress
 from sentattn.run import write_atomically
 from sentattn.training.lit_module import LitClassifier
 

@@ -12,11 +12,10 @@ import numpy as np
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 
+from sentattn.console import Progress, table_lines
 from sentattn.data.batching import Batch
 from sentattn.distributed import devices
 from sentattn.models.classifier import TextClassifier
-from sentattn.progress import Progress
-from sentattn.tables import table_lines
 from sentattn.training import costs
 from sentattn.training.ema import WarmEMA
 from sentattn.training.fit import prepare

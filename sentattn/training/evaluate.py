@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn import build
+from sentattn.console import Progress
 from sentattn.errors import DataError, Fault
-from sentattn.progress import Progress
 from sentattn.run import Run
 from sentattn.training.callbacks import EvaluationProgress
 from sentattn.training.environment import quiet_libraries

@@ -14,13 +14,13 @@ from sentattn import build
 from sentattn import run as runs
 from sentattn.config.compose import setting_hash
 from sentattn.config.request import read_single
+from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
 from sentattn.distributed.launch import announce, launch
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, UserError
 from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
-from sentattn.progress import Progress
 from sentattn.training import costs
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, GradientNorm
 from sentattn.training.checkpoint import Checkpoints

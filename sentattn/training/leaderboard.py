@@ -17,8 +17,8 @@ from sentattn.config.label import SLOTS, UNKNOWN, label
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.targets import MOVED, TARGET, renamed
 from sentattn.config.types import as_typed
+from sentattn.console import table_lines
 from sentattn.errors import UserError
-from sentattn.tables import table_lines
 
 TOP, AROUND, DIFFERENCES = 5, 1, 3
 """Rows from the top, rows on either side of the run, and settings in a row that are shown."""

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 
+from sentattn.console import Progress
 from sentattn.data.batching import Batch, BatchLoader
-from sentattn.progress import Progress
 from sentattn.training.signals import Signals
 
 SECONDS, LONGEST, STEPS = 15.0, 60.0, 16

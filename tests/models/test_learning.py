@@ -28,9 +28,9 @@ QUICK = [
     "model.head.dropout=0.1",
     "optimizer.lr=0.02",
     "ema_decay=0.98",
-    "trainer.max_epochs=3",
+    "trainer.max_epochs=4",
 ]
-"""A model and a training a fifth as expensive; an attention that does not work still gets no more than `mean`, 0.75."""
+"""A model and a training a quarter as expensive; an attention that does not work still gets no more than `mean`, 0.75."""
 SMALL = ("hidden=32", "dropout=0.0")
 QUICK_ENCODERS = {"BiLSTM": SMALL, "LSTM": SMALL, "Transformer": SMALL, "CNN": ("channels=32",), "Identity": ()}
 
@@ -82,7 +82,7 @@ def assert_learns(choice: str, seed: int, folder: Path, *, quick: bool) -> Run:
     if choice == "model/attention=structured":
         for label, texts in TYPED.items():
             for prediction in run.predict(texts):
-                assert prediction.probabilities[label] >= (0.6 if quick else 0.75), prediction.text
+                assert prediction.probabilities[label] >= (0.7 if quick else 0.75), prediction.text
     return run
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny import tiny
 
-from sentattn.progress import Progress
+from sentattn.console import Progress
 from sentattn.run import Run
 from sentattn.training import environment
 from sentattn.training.fit import fit, prepare

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentattn.progress import Progress
+from sentattn.console import Progress
 from sentattn.training.sample import LONGEST, SECONDS, STEPS, Batches, Timer
 from sentattn.training.signals import Signals
 

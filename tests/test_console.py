@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from sentattn import progress
+from sentattn import console
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(console, "time", clock)
     return clock
 
 
@@ -33,7 +33,7 @@ def test_a_log_gets_a_line_when_time_has_passed(clock: Clock, capsys: pytest.Cap
         notes.append(1)
         return "loss 0.5"
 
-    with progress.Progress() as shown:
+    with console.Progress() as shown:
         for done, clock.now in ((10, 0.0), (500, 5.0), (900, 12.0), (950, 13.0)):
             shown("reading", done, 1000, note)
     captured = capsys.readouterr()
@@ -44,8 +44,8 @@ def test_a_log_gets_a_line_when_time_has_passed(clock: Clock, capsys: pytest.Cap
 
 def test_a_terminal_gets_a_bar_with_loss_and_speed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda file: Console(file=screen, force_terminal=True, width=120))
-    with progress.Progress() as shown:
+    monkeypatch.setattr(console, "Console", lambda file: Console(file=screen, force_terminal=True, width=120))
+    with console.Progress() as shown:
         for step in range(1, 5):
             clock.now += 1.0
             shown("epoch 1/2", step, 4, lambda step=step: f"loss {1 / step:.2f}, 9.0 batches/s")
@@ -54,7 +54,7 @@ def test_a_terminal_gets_a_bar_with_loss_and_speed(clock: Clock, monkeypatch: py
 
 
 def test_nothing_is_shown_where_nothing_is_to_be(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.Progress(shown=False) as shown:
+    with console.Progress(shown=False) as shown:
         for clock.now in (0.0, 100.0):
             shown("reading", 1, 2, lambda: pytest.fail("a note that nobody sees"))
     assert capsys.readouterr().err == ""

@@ -1,0 +1,109 @@
+"""What is printed while commands work: progress on standard error, and tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_NOTES = 0.5
+WIDTH = 80
+"""Columns of a terminal that every table fits."""
+
+
+def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, width: int = WIDTH) -> list[str]:
+    """Returns a table as lines of at most `width` columns.
+
+    Args:
+        rows: The cells of each row.
+        align: For each column `<` or `>`: to the left or to the right.
+        wrap: The one column whose cells are wrapped where the line would be too long; the last by default.
+        width: Columns of a line at most.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for column, side in enumerate(align):
+        no_wrap = column != wrap % len(align)
+        table.add_column(justify="left" if side == "<" else "right", no_wrap=no_wrap, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(width=width, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+class Progress:
+    """Shows how far long work is: a bar on a terminal, a line every few seconds elsewhere.
+
+    Calling it with another stage ends the previous stage.
+
+    Args:
+        shown: Whether it shows anything: of several processes that train together only rank 0 does.
+    """
+
+    def __init__(self, *, shown: bool = True) -> None:
+        self._shown = shown
+        self._console = Console(file=sys.stderr)
+        self._bar: Bar | None = None
+        self._stage = ""
+        self._started = self._printed = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __call__(self, stage: str, done: int, total: int | None, note: str | Callable[[], str] = "") -> None:
+        """Reports that `done` of `total` (None: unknown) are done in a stage.
+
+        Args:
+            stage: The work, in a few words.
+            done: How much of it is done.
+            total: How much there is.
+            note: More words, such as the loss; a function is called only when they are shown.
+        """
+        if not self._shown:
+            return
+        now = time.monotonic()
+        if stage != self._stage:
+            self.close()
+            self._stage, self._started = stage, now
+            self._printed = 0.0 if self._console.is_terminal else now
+        if self._console.is_terminal:
+            fields = {}
+            if isinstance(note, str) or now - self._printed > SECONDS_BETWEEN_NOTES:
+                self._printed = now
+                fields["note"] = _text(note)
+            bar = self._bar = self._bar or self._start_bar()
+            bar.update(bar.task_ids[0], completed=done, total=total, **fields)
+        elif now - self._printed > SECONDS_BETWEEN_LINES:
+            self._printed = now
+            of = f" of {total:,}" if total else ""
+            line = f"{stage}: {done:,}{of}, {now - self._started:.0f} s  {_text(note)}"
+            print(line.rstrip(), file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Ends the stage and removes its bar."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar, self._stage = None, ""
+
+    def _start_bar(self) -> Bar:
+        columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        words = (TextColumn("{task.description}"), TextColumn("{task.fields[note]}"))
+        bar = Bar(words[0], *columns, words[1], console=self._console, transient=True)
+        bar.add_task(self._stage, total=None, note="")
+        bar.start()
+        return bar
+
+
+def _text(note: str | Callable[[], str]) -> str:
+    return note if isinstance(note, str) else note()
