@@ -6,8 +6,8 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -34,11 +34,6 @@ class Run:
     Args:
         path: The run directory.
         trust: Whether its model may be of classes outside sentattn, whose code is then run.
-
-    Attributes:
-        path: The run directory.
-        trust: As given.
-        settings: The resolved settings.
     """
 
     def __init__(self, path: Path, *, trust: bool = False) -> None:
@@ -50,42 +45,32 @@ class Run:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The resolved settings.
-
-        Raises:
-            RunError: If they are missing or damaged.
-        """
-        try:
-            settings = yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-            raise _unreadable(self.path / CONFIG, error) from error
-        if not isinstance(settings, dict):
-            raise RunError(Fault(CONFIG, "damaged", f"{self.path / CONFIG} holds no settings."))
-        return settings
+        """The resolved settings; a `RunError` if they are missing or damaged."""
+        return self._read(CONFIG, yaml.safe_load)
 
     @property
     def result(self) -> dict[str, Any]:
-        """The content of `result.json`.
-
-        Raises:
-            RunError: If the run was interrupted before it was written.
-        """
-        try:
-            result: dict[str, Any] = json.loads((self.path / RESULT).read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
+        """The content of `result.json`; a `RunError` if the run was interrupted before it was written."""
+        if not (self.path / RESULT).exists():
             message = f"{self.path} has no {RESULT}: the run was interrupted before its end."
-            raise RunError(Fault(RESULT, "interrupted", message)) from error
-        except (OSError, ValueError) as error:
-            raise _unreadable(self.path / RESULT, error) from error
-        return result
+            raise RunError(Fault(RESULT, "interrupted", message))
+        return self._read(RESULT, json.loads)
+
+    def _read(self, name: str, parse: Callable[[str], Any]) -> dict[str, Any]:
+        try:
+            content = parse((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise RunError(Fault(name, "unreadable", f"{self.path / name} cannot be read: {error}")) from error
+        if not isinstance(content, dict):
+            raise RunError(Fault(name, "damaged", f"{self.path / name} is damaged: it holds no keys and values."))
+        return content
 
     @property
     def is_trial(self) -> bool:
         """Whether it is a trial of a sweep; False where it has no result that can be read."""
-        try:
+        with suppress(RunError):
             return self.result.get("study") is not None
-        except (RunError, AttributeError):
-            return False
+        return False
 
     @property
     def last_checkpoint(self) -> Path:
@@ -100,22 +85,13 @@ class Run:
 
     @cached_property
     def classifier(self) -> Classifier:
-        """The trained model with its tokenizer and labels.
-
-        Raises:
-            RunError: If the run has no model.
-        """
+        """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
         from sentattn.inference import Classifier
 
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
     def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> list[Prediction]:
-        """Predicts texts: labels, probabilities, tokens and attention.
-
-        Args:
-            texts: The texts.
-            batch_size: Texts in a batch; with pairs it is 1.
-            pairs: Whether to return token-to-token weights too, where the model has them.
+        """Predicts texts: labels, probabilities, tokens and attention; see `Classifier.stream`.
 
         Raises:
             DataError: If a text holds no word.
@@ -130,11 +106,7 @@ class Run:
         write_atomically(self.path / RESULT, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
 
     def write_predictions(self, predictions: Mapping[str, tuple[Split, Any]]) -> None:
-        """Writes `predictions.parquet`.
-
-        Args:
-            predictions: For each split its rows and their probabilities, a float array (rows, C).
-        """
+        """Writes `predictions.parquet`: for each split its rows and their probabilities, a float array (rows, C)."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -167,9 +139,6 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
         RunError: If there is none at the path.
     """
     path = Path(path)
-    if not path.is_dir():
-        message = f"{path} is no folder; give a run directory such as outputs/demo/structured/20260101-120000-1a2b."
-        raise RunError(Fault("run", "not_found", message))
     if not (path / CONFIG).is_file():
         message = f"{path} is no run directory: it has no {CONFIG}. `python -m sentattn.list runs` shows the runs."
         raise RunError(Fault("run", "not_found", message))
@@ -194,11 +163,7 @@ def find(path: str, *, trust: bool = False) -> Run:
 
 
 def advice(run: Run | None) -> str:
-    """Returns what to type after an interruption.
-
-    Args:
-        run: The run that was interrupted; None where there is none yet.
-    """
+    """Returns what to type after an interruption of a run, or before there is one."""
     if run is None or not run.last_checkpoint.is_file():
         return "nothing was trained yet: type the same command again."
     return f"continue with: python -m sentattn.train resume={run.path}"
@@ -214,18 +179,30 @@ def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
     Raises:
         RunError: If the output folder cannot be written.
     """
-    path = directory or (
-        Path(settings["output_dir"])
-        / settings["data"]["name"]
-        / settings["model"]["name"]
-        / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    )
-    try:
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    path = directory or Path(settings["output_dir"], settings["data"]["name"], settings["model"]["name"], name)
+    with _writing(settings["output_dir"]):
         path.mkdir(parents=True, exist_ok=directory is not None)
         write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-    except OSError as error:
-        raise _unwritable(settings["output_dir"], error) from error
     return Run(path, trust=True)  # its classes are those of this process
+
+
+def require_writable(folder: str) -> None:
+    """Refuses an output folder that cannot be written with a `RunError`, before anything is read or trained."""
+    with _writing(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
+@contextmanager
+def _writing(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = f"output_dir={folder} cannot be written ({reason}); name another folder with output_dir=FOLDER."
+        raise RunError(Fault("output_dir", "unwritable", message)) from error
 
 
 @contextmanager
@@ -248,32 +225,19 @@ def lock(path: Path) -> Iterator[None]:
         file_lock.release()
 
 
-def require_writable(folder: str) -> None:
-    """Refuses an output folder that cannot be written, before anything is read or trained.
-
-    Raises:
-        RunError: With the reason.
-    """
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields the path of a temporary file that replaces `path` at the end; after an error it is removed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise _unwritable(folder, error) from error
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        with suppress(OSError):  # its folder may be none, which the error has reported
+            temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Writes a file completely or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
-
-
-def _unreadable(file: Path, error: Exception) -> RunError:
-    return RunError(Fault(file.name, "unreadable", f"{file} cannot be read: {error}"))
-
-
-def _unwritable(folder: str, error: OSError) -> RunError:
-    reason = error.strerror or str(error)
-    message = f"output_dir={folder} cannot be written ({reason}); name another folder with output_dir=FOLDER."
-    return RunError(Fault("output_dir", "unwritable", message))
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from sentattn.errors import Fault, UserError, suggestion
 from sentattn.insight.prediction import Prediction
+from sentattn.run import replacing
 
 
 def save(predictions: Sequence[Prediction], path: Path) -> str:
@@ -29,20 +28,16 @@ def save(predictions: Sequence[Prediction], path: Path) -> str:
     """
     require_format(path)
     assert predictions, "there is at least one prediction"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.touch()  # an unwritable folder is reported before the work, not after it
-        content, note = WRITERS[path.suffix.lower()](predictions)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            temporary.touch()  # an unwritable folder is reported before the work, not after it
+            content, note = WRITERS[path.suffix.lower()](predictions)
+            temporary.write_bytes(content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if not path.parent.is_dir():
             reason = f"there is no folder {path.parent}; make it, or name another"
         raise UserError(Fault("plot", "unwritable", f"The picture {path} cannot be written: {reason}.")) from error
-    finally:
-        with suppress(OSError):  # the folder may be none; the error above has reported it
-            temporary.unlink(missing_ok=True)
     return note
 
 

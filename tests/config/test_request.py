@@ -173,7 +173,7 @@ def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run(tmp_path: Path, key: str) -> None:
     with pytest.raises(RunError, match=r"it has no config\.yaml"):
         read_request([f"{key}={tmp_path}"])
-    with pytest.raises(RunError, match="is no folder"):
+    with pytest.raises(RunError, match="is no run directory"):
         read_request([f"{key}={tmp_path / 'x'}"])
 
 

@@ -30,7 +30,7 @@ QUICK = [
     "ema_decay=0.98",
     "trainer.max_epochs=4",
 ]
-"""A model and a training a quarter as expensive; an attention that does not work still gets no more than `mean`, 0.75."""
+"""A quarter of the cost; an attention that does not work still gets no more than `mean`, 0.75."""
 SMALL = ("hidden=32", "dropout=0.0")
 QUICK_ENCODERS = {"BiLSTM": SMALL, "LSTM": SMALL, "Transformer": SMALL, "CNN": ("channels=32",), "Identity": ()}
 
