@@ -78,12 +78,11 @@ class Progress:
             self._stage, self._started = stage, now
             self._printed = 0.0 if self._console.is_terminal else now
         if self._console.is_terminal:
-            fields = {}
+            bar = self._bar = self._bar or self._start_bar()
+            bar.update(bar.task_ids[0], completed=done, total=total)
             if isinstance(note, str) or now - self._printed > SECONDS_BETWEEN_NOTES:
                 self._printed = now
-                fields["note"] = _text(note)
-            bar = self._bar = self._bar or self._start_bar()
-            bar.update(bar.task_ids[0], completed=done, total=total, **fields)
+                bar.update(bar.task_ids[0], note=_text(note))
         elif now - self._printed > SECONDS_BETWEEN_LINES:
             self._printed = now
             of = f" of {total:,}" if total else ""
