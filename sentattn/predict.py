@@ -141,9 +141,9 @@ def _command(arguments: list[str]) -> None:
     for note in summary.notes() if source else ():
         print(note, file=sys.stderr)
     if "plot" in settings:
-        from sentattn.insight import heatmap
+        from sentattn.insight import picture
 
-        note = heatmap.save(summary.plotted, Path(settings["plot"]))
+        note = picture.save(summary.plotted, Path(settings["plot"]))
         print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
@@ -177,10 +177,10 @@ def _check(settings: Mapping[str, Any]) -> None:
         message = f"batch_size={settings['batch_size']} has no effect with pairs=true: a batch is one text then."
         faults.append(Fault("batch_size", "no_effect", message))
     if "plot" in settings:
-        from sentattn.insight import heatmap
+        from sentattn.insight import picture
 
         try:
-            heatmap.require_format(Path(settings["plot"]))
+            picture.require_format(Path(settings["plot"]))
         except UserError as error:
             faults += error.faults
     if faults:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import sys
 from collections import deque
@@ -17,6 +16,7 @@ from sentattn.data.tables import records, require_table, text_of
 from sentattn.data.text import LINE_BREAK
 from sentattn.data.text_tables import text_lines
 from sentattn.errors import DataError, Fault, RunError
+from sentattn.run import replacing
 
 if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
@@ -167,18 +167,14 @@ def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str]
         RunError: If the file cannot be written.
     """
     require_output(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             if path.suffix in DELIMITERS:
                 _write_table(file, rows, columns, labels, DELIMITERS[path.suffix])
             else:
                 file.writelines(json_line(row, columns) + "\n" for row in rows)
-        os.replace(temporary, path)
     except OSError as error:
         raise RunError(Fault("output", "unwritable", f"output={path} cannot be written: {error.strerror}.")) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def require_output(path: Path) -> None:

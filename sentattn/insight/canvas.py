@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from sentattn.insight.tokens import QUANTILE
+from sentattn.insight.prediction import QUANTILE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,24 +21,21 @@ DPI = 150
 POINTS = 72  # an inch
 SMALL_SIZE = 7.5  # points
 GREY = "#666666"
-FAMILY = "DejaVu Sans"
-"""matplotlib's own font."""
+FAMILY = "DejaVu Sans"  # matplotlib's own font
 # For characters that it lacks, where one of these is installed.
 FALLBACKS = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic",
     "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari",
     "Segoe UI Symbol", "Noto Emoji", "Symbola",
 )  # fmt: skip
-BOX = "\u25a1"
-"""Drawn for a character that no installed font has."""
+BOX = "\u25a1"  # drawn for a character that no installed font has
 
 # Steep at its beginning: in a long text most weights are small compared with the largest.
 COLORS = ((0.0, "#ffffff"), (0.1, "#ffe3bf"), (0.3, "#ffb561"), (0.65, "#f07d0a"), (1.0, "#a94400"))
 FRAME = "#d9d9d9"
 STEPS = 128
-SCALE_WIDTH, SCALE_HEIGHT, NUMBERS = 1.8, 0.1, 0.09  # inches
-SCALE_SPACE = 3.6
-"""Width of the color scale with its labels and a margin, in inches."""
+# In inches; SCALE_SPACE is the width of the color scale with its labels and a margin.
+SCALE_WIDTH, SCALE_HEIGHT, NUMBERS, SCALE_SPACE = 1.8, 0.1, 0.09, 3.6
 
 
 def font(size: float, weight: str = "normal") -> FontProperties:
@@ -75,36 +72,37 @@ def drawable(text: str, weight: str = "normal") -> str:
 
 def missing_scripts(texts: Iterable[str]) -> list[str]:
     """Returns the scripts of the characters that no installed font has, such as `Devanagari`, sorted."""
-    codes = _drawable_characters("normal")
-    characters = {character for character in set().union(*texts) if ord(character) not in codes}
-    return sorted({_script(character) for character in characters if unicodedata.category(character)[0] in "LNS"})
+    codes, scripts = _drawable_characters("normal"), set()
+    for character in set().union(*texts):
+        category = unicodedata.category(character)[0]
+        if ord(character) not in codes and category in "LNS":
+            script = unicodedata.name(character, "other").split()[0]
+            scripts.add("symbols" if category == "S" else script if script == "CJK" else script.capitalize())
+    return sorted(scripts)
 
 
-def _script(character: str) -> str:
-    if unicodedata.category(character)[0] == "S":
-        return "symbols"
-    name = unicodedata.name(character, "other").split()[0]
-    return name if name == "CJK" else name.capitalize()
+def width_of(text: str, size: float = SMALL_SIZE, weight: str = "normal") -> float:
+    """Returns the width of a text in inches."""
+    return _width(drawable(text, weight), size, weight)
 
 
-class Ruler:
-    """Measures the widths of texts in one font, in inches."""
+@functools.lru_cache(maxsize=10_000)
+def _width(text: str, size: float, weight: str) -> float:
+    from matplotlib.backends.backend_agg import RendererAgg
 
-    def __init__(self, font: FontProperties) -> None:
-        from matplotlib.backends.backend_agg import RendererAgg
+    untyped: Any = RendererAgg
+    pixels: float = untyped(DPI, DPI, DPI).get_text_width_height_descent(text, font(size, weight), False)[0]
+    return pixels / DPI
 
-        untyped: Any = RendererAgg
-        self._renderer = untyped(DPI, DPI, DPI)
-        self._font = font
-        self._widths: dict[str, float] = {}
 
-    def __call__(self, text: str) -> float:
-        """Returns the width of a text in inches."""
-        if text not in self._widths:
-            shown = drawable(text, str(self._font.get_weight()))
-            pixels, _, _ = self._renderer.get_text_width_height_descent(shown, self._font, False)
-            self._widths[text] = pixels / DPI
-        return self._widths[text]
+def cut(text: str, widest: float, size: float) -> str:
+    """Returns a text that is no wider than `widest` inches; a wider one is cut and ends in an ellipsis."""
+    if width_of(text, size) <= widest:
+        return text
+    start = text[:500]  # a URL may have thousands of letters; a line holds a few hundred at most
+    while start and width_of(start + "\u2026", size) > widest:
+        start = start[:-1]
+    return start + "\u2026"
 
 
 def canvas(width: float, height: float) -> tuple[Figure, Axes]:

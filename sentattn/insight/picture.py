@@ -1,13 +1,15 @@
-"""Heat maps of attention as a PNG picture: tokens are columns, hops are rows, long texts are wrapped."""
+"""Heat maps of attention in a file: a page, or a PNG picture with tokens as columns and hops as rows."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from sentattn.errors import Fault, UserError, suggestion
 from sentattn.insight import pair_maps
 from sentattn.insight.canvas import (
     GREY,
@@ -15,21 +17,22 @@ from sentattn.insight.canvas import (
     SCALE_SPACE,
     SMALL_SIZE,
     ColorScale,
-    Ruler,
     canvas,
-    font,
+    cut,
     missing_scripts,
     quiet,
     to_png,
+    width_of,
     write,
 )
-from sentattn.insight.pair_maps import PairMaps
-from sentattn.insight.prediction import Prediction
-from sentattn.insight.tokens import Column, color_limit, columns, cut, lines, unknown_note, visible
+from sentattn.insight.page import page
+from sentattn.insight.prediction import UNREAD, Prediction, color_limit, pieces, unknown_note, visible
+from sentattn.run import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ENDINGS = (".png", ".html")
 # All lengths in inches, sizes of fonts in points.
 WIDTH, NARROWEST, TALLEST, TALLEST_MAPS = 10.0, 5.5, 40.0, 14.0
 MARGIN, GUTTER, PADDING = 0.15, 0.5, 0.05
@@ -37,6 +40,52 @@ TITLE, NOTE, BETWEEN_LINES, BETWEEN_TEXTS = 0.5, 0.17, 0.13, 0.25
 WORD_ROW, HOP_ROW, THINNEST_HOP_ROW, HOP_ROWS = 0.27, 0.16, 0.07, 1.6
 WORD_SIZE, LABEL_SIZE = 9.5, 11.0
 MAX_CLASSES = 4
+
+
+def save(predictions: Sequence[Prediction], path: Path) -> str:
+    """Draws one or more predictions into a file, atomically.
+
+    A `.png` has a row for each hop and a column for each token, wrapped to lines, and a square map for each head where
+    there are pairs; a `.html` page is one file and switches between hops and between heads.
+
+    Returns:
+        A note on what a picture cannot show; an empty string if it shows everything.
+
+    Raises:
+        UserError: If the ending is another one or the file cannot be written.
+    """
+    require_format(path)
+    is_png = path.suffix.lower() == ".png"
+    try:
+        with replacing(path) as temporary:
+            temporary.touch()  # an unwritable folder is reported before the work, not after it
+            temporary.write_bytes(picture(predictions) if is_png else page(predictions).encode())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if not path.parent.is_dir():
+            reason = f"there is no folder {path.parent}; make it, or name another"
+        raise UserError(Fault("plot", "unwritable", f"The picture {path} cannot be written: {reason}.")) from error
+    return font_note(predictions) if is_png else ""
+
+
+def require_format(path: Path) -> None:
+    """Refuses a file that is neither `.png` nor `.html`.
+
+    Raises:
+        UserError: With the closest ending.
+    """
+    if (ending := path.suffix.lower()) not in ENDINGS:
+        close = suggestion(ending, ENDINGS) if ending else ""
+        message = f"plot={path} must end in {' or '.join(ENDINGS)}.{close}"
+        raise UserError(Fault("plot", "unsupported", message))
+
+
+class Column(NamedTuple):
+    """A column of a heat map: the word in it, its width, and its token, or None for a stretch that was not read."""
+
+    text: str
+    width: float
+    token: int | None
 
 
 @dataclass
@@ -56,39 +105,22 @@ class Block:
     rows: list[list[float]]
     lines: list[list[Column]]
     notes: list[str]
-    maps: PairMaps | None = None
+    maps: pair_maps.PairMaps | None = None
     left_out: int = 0
 
-    @property
-    def hop_row(self) -> float:
-        """Height of a hop's row; many hops share a fixed height."""
-        return min(HOP_ROW, max(THINNEST_HOP_ROW, HOP_ROWS / len(self.rows)))
-
-    @property
-    def gutter(self) -> float:
-        """Width of the names of the rows; a single row has none."""
-        return GUTTER if len(self.rows) > 1 else 0.0
-
-    @property
-    def line_height(self) -> float:
-        """Height of a line of the text with the hops below its words."""
-        return WORD_ROW + (len(self.rows) - 1) * self.hop_row + BETWEEN_LINES
-
-    @property
-    def head(self) -> float:
-        """Height of the title and the notes."""
-        return TITLE + NOTE * len(self.notes)
+    def __post_init__(self) -> None:
+        # Many hops share a fixed height; a single row has no name.
+        self.hop_row = min(HOP_ROW, max(THINNEST_HOP_ROW, HOP_ROWS / len(self.rows)))
+        self.left = MARGIN + (GUTTER if len(self.rows) > 1 else 0.0)
+        self.line_height = WORD_ROW + (len(self.rows) - 1) * self.hop_row + BETWEEN_LINES
+        self.head = TITLE + NOTE * len(self.notes)
+        self.maps_height = BETWEEN_TEXTS + self.maps.height if self.maps else 0.0
 
     @property
     def height(self) -> float:
         """Height of the whole block."""
         note = 2 * BETWEEN_LINES if self.left_out else 0.0
         return self.head + len(self.lines) * self.line_height - BETWEEN_LINES + note + self.maps_height
-
-    @property
-    def maps_height(self) -> float:
-        """Height of the maps of pairs, with the space above them."""
-        return BETWEEN_TEXTS + self.maps.height if self.maps else 0.0
 
 
 def picture(predictions: Sequence[Prediction]) -> bytes:
@@ -101,7 +133,8 @@ def picture(predictions: Sequence[Prediction]) -> bytes:
     with quiet():
         blocks, texts_left_out = _bounded([_block(prediction) for prediction in predictions])
         gaps = len(blocks) if texts_left_out else len(blocks) - 1
-        width, height = _width(blocks), sum(block.height for block in blocks) + gaps * BETWEEN_TEXTS + 2 * MARGIN
+        width = max(NARROWEST, 2 * MARGIN + max(width for block in blocks for width in _widths(block)))
+        height = sum(block.height for block in blocks) + gaps * BETWEEN_TEXTS + 2 * MARGIN
         figure, axes = canvas(width, height)
         top = MARGIN
         for block in blocks:
@@ -119,18 +152,34 @@ def font_note(predictions: Sequence[Prediction]) -> str:
     return f"no installed font has {', '.join(scripts)}: drawn as boxes; .html shows them" if scripts else ""
 
 
+def columns(prediction: Prediction, *, widest: float) -> Iterator[Column]:
+    """Yields the columns of a text; words wider than `widest` are cut."""
+    for piece in pieces(prediction.text, prediction.spans):
+        if piece.token is not None or piece.unread:
+            text = cut(UNREAD.strip() if piece.unread else piece.text, widest - 2 * PADDING, WORD_SIZE)
+            yield Column(text, width_of(text, WORD_SIZE) + 2 * PADDING, piece.token)
+
+
+def lines(items: Iterable[Column], width: float) -> Iterator[list[Column]]:
+    """Yields columns in lines of at most `width`."""
+    line: list[Column] = []
+    for column in items:
+        if line and sum(other.width for other in line) + column.width > width:
+            yield line
+            line = []
+        line.append(column)
+    if line:
+        yield line
+
+
 def _block(prediction: Prediction) -> Block:
-    ruler = Ruler(font(WORD_SIZE))
     width = WIDTH - 2 * MARGIN - GUTTER
-    items = columns(prediction, lambda text: ruler(text) + 2 * PADDING, widest=width / 2)
-    hops = prediction.attention if len(prediction.attention) > 1 else []
     notes = [note for note in (unknown_note(prediction), font_note([prediction])) if note]
-    small = Ruler(font(SMALL_SIZE))
     return Block(
         prediction,
-        rows=[prediction.mean_attention, *hops],
-        lines=list(lines(items, width)),
-        notes=[cut(note, small, width) for note in notes],
+        rows=list(prediction.rows.values()),
+        lines=list(lines(columns(prediction, widest=width / 2), width)),
+        notes=[cut(note, width, SMALL_SIZE) for note in notes],
         maps=pair_maps.lay_out(prediction, width=WIDTH - 2 * MARGIN, height=min(TALLEST_MAPS, TALLEST / 2)),
     )
 
@@ -142,9 +191,8 @@ def _bounded(blocks: list[Block]) -> tuple[list[Block], int]:
         if block.height + BETWEEN_TEXTS <= height:
             height -= block.height + BETWEEN_TEXTS
             continue
-        fitting = math.floor(
-            (height - block.maps_height - block.head - BETWEEN_LINES - BETWEEN_TEXTS) / block.line_height
-        )
+        space = height - block.maps_height - block.head - BETWEEN_LINES - BETWEEN_TEXTS
+        fitting = math.floor(space / block.line_height)
         if fitting < 1 and i:
             return blocks[:i], len(blocks) - i
         dropped = block.lines[max(1, fitting) :]
@@ -154,17 +202,12 @@ def _bounded(blocks: list[Block]) -> tuple[list[Block], int]:
     return blocks, 0
 
 
-def _width(blocks: list[Block]) -> float:
-    return max(NARROWEST, 2 * MARGIN + max(width for block in blocks for width in _widths(block)))
-
-
 def _widths(block: Block) -> Iterator[float]:
     """Yields the widths of all parts of a block."""
-    small = Ruler(font(SMALL_SIZE))
-    label = Ruler(font(LABEL_SIZE, "bold"))(f"{_short(block.prediction.label)}  100.0 %")
-    yield max(label, small(_other_classes(block.prediction))) + SCALE_SPACE
-    yield from (small(note) for note in block.notes)
-    yield from (block.gutter + sum(column.width for column in line) for line in block.lines)
+    label = width_of(f"{_short(block.prediction.label)}  100.0 %", LABEL_SIZE, "bold")
+    yield max(label, width_of(_other_classes(block.prediction))) + SCALE_SPACE
+    yield from map(width_of, block.notes)
+    yield from (block.left - MARGIN + sum(column.width for column in line) for line in block.lines)
     if block.maps:
         yield block.maps.width
 
@@ -173,7 +216,11 @@ def _draw(axes: Axes, block: Block, top: float, right: float) -> None:
     limit = max(color_limit(row) for row in block.rows)
     scale = ColorScale(limit, max(max(row, default=0.0) for row in block.rows))
     scale.draw(axes, right, top + 0.02)
-    _draw_title(axes, block.prediction, top)
+    name, share = _short(block.prediction.label), _percent(block.prediction.probabilities[block.prediction.label])
+    write(axes, MARGIN, top + 0.08, name, size=LABEL_SIZE, weight="bold", color="black")
+    left = MARGIN + width_of(name, LABEL_SIZE, "bold") + 0.12
+    write(axes, left, top + 0.08, share, size=LABEL_SIZE, color="black")
+    write(axes, MARGIN, top + 0.27, _other_classes(block.prediction))
     for number, note in enumerate(block.notes):
         write(axes, MARGIN, top + TITLE - 0.06 + NOTE * number, note)
     end, top = top + block.height, top + block.head
@@ -181,18 +228,9 @@ def _draw(axes: Axes, block: Block, top: float, right: float) -> None:
         _draw_line(axes, block, line, scale, top)
         top += block.line_height
     if block.left_out:
-        write(axes, MARGIN + block.gutter, top, f"{block.left_out} more tokens are not drawn; .html shows all")
+        write(axes, block.left, top, f"{block.left_out} more tokens are not drawn; .html shows all")
     if block.maps:
         pair_maps.draw(axes, block.maps, MARGIN, end - block.maps.height, right=right)
-
-
-def _draw_title(axes: Axes, prediction: Prediction, top: float) -> None:
-    """Writes the label with its probability, and below it the probabilities of the other classes."""
-    name, share = _short(prediction.label), _percent(prediction.probabilities[prediction.label])
-    write(axes, MARGIN, top + 0.08, name, size=LABEL_SIZE, weight="bold", color="black")
-    left = MARGIN + Ruler(font(LABEL_SIZE, "bold"))(name) + 0.12
-    write(axes, left, top + 0.08, share, size=LABEL_SIZE, color="black")
-    write(axes, MARGIN, top + 0.27, _other_classes(prediction))
 
 
 def _other_classes(prediction: Prediction) -> str:
@@ -203,34 +241,23 @@ def _other_classes(prediction: Prediction) -> str:
 
 
 def _draw_line(axes: Axes, block: Block, line: list[Column], scale: ColorScale, top: float) -> None:
-    left = MARGIN + block.gutter
-    x = [left, *(left + used for used in itertools.accumulate(column.width for column in line))]
+    x = [block.left, *(block.left + used for used in itertools.accumulate(column.width for column in line))]
     y = [top, *(top + WORD_ROW + r * block.hop_row for r in range(len(block.rows)))]
     empty = float("nan")
     weights = [[empty if column.token is None else row[column.token] for column in line] for row in block.rows]
     scale.draw_cells(axes, x, y, weights)
-    unknown = set(block.prediction.unknown)
-    for column, mean, start in zip(line, weights[0], x[:-1], strict=True):
-        color = GREY if column.token is None else scale.text_color(mean)
-        write(
-            axes, start + column.width / 2, top + WORD_ROW / 2, column.text, size=WORD_SIZE, color=color, align="center"
-        )
-        if column.token in unknown:
-            ends, height = [start + PADDING, start + column.width - PADDING], top + 0.85 * WORD_ROW
+    for (text, width, token), mean, start in zip(line, weights[0], x[:-1], strict=True):
+        color = GREY if token is None else scale.text_color(mean)
+        write(axes, start + width / 2, top + WORD_ROW / 2, text, size=WORD_SIZE, color=color, align="center")
+        if token in block.prediction.unknown:
+            ends, height = [start + PADDING, start + width - PADDING], top + 0.85 * WORD_ROW
             axes.plot(ends, [height, height], color=color, linewidth=0.8, linestyle=(0, (2, 1.5)))
-    _draw_row_names(axes, block, y)
-
-
-def _draw_row_names(axes: Axes, block: Block, y: list[float]) -> None:
-    """Names the rows next to a line; of rows too thin for a name, every fifth."""
-    if len(block.rows) == 1:
-        return
-    right = MARGIN + block.gutter - 0.06
-    write(axes, right, (y[0] + y[1]) / 2, "mean", align="right")
-    every = 1 if block.hop_row * POINTS >= SMALL_SIZE else 5
+    if len(block.rows) > 1:
+        write(axes, block.left - 0.06, (y[0] + y[1]) / 2, "mean", align="right")
+    every = 1 if block.hop_row * POINTS >= SMALL_SIZE else 5  # rows that are too thin for a name each
     for hop in range(1, len(block.rows)):
         if hop % every == 0 or hop == 1:
-            write(axes, right, (y[hop] + y[hop + 1]) / 2, f"hop {hop}", align="right")
+            write(axes, block.left - 0.06, (y[hop] + y[hop + 1]) / 2, f"hop {hop}", align="right")
 
 
 def _short(name: str) -> str:

@@ -1,9 +1,30 @@
-"""A model's prediction for a text with its attention: the object that terminal, picture and page show."""
+"""A model's prediction for a text with its attention, and what terminal, picture and page show of it."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+UNREAD = " ... "
+"""Shown for a stretch of the text that the model did not read."""
+TIE = 1e-6
+"""Weights with a smaller relative difference tie."""
+QUANTILE = 0.98
+MAX_WORDS = 10
+"""Most unknown words in a note."""
+Map: TypeAlias = Sequence[Sequence[float]]
+"""L rows of L weights: row t has the weights that token t gives to each token."""
+
+_LINE_BREAK = re.compile(r"\s*(?:<br\s*/?>\s*)+|\r\n?|[\u2028\u2029\x85]", re.IGNORECASE)
+_WORD = re.compile(r"\w")
+# They change the writing direction of all text that follows, also of the rest of the terminal's line.
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_JSON = ("text", "label", "probabilities", "tokens", "spans", "unknown", "attention")
 
 
 @dataclass(frozen=True)
@@ -50,17 +71,125 @@ class Prediction:
         """Mean over the hops, L weights."""
         return [sum(column) / len(column) for column in zip(*self.attention, strict=True)]
 
+    @property
+    def rows(self) -> dict[str, list[float]]:
+        """The rows of weights by name: the mean over the hops and, if there are several, each hop."""
+        hops = self.attention if len(self.attention) > 1 else []
+        return {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
+
     def to_json(self) -> dict[str, Any]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it; `pairs` only if there are any."""
-        record: dict[str, Any] = {
-            "text": self.text,
-            "label": self.label,
-            "probabilities": dict(self.probabilities),
-            "tokens": list(self.tokens),
-            "spans": [list(span) for span in self.spans],
-            "unknown": list(self.unknown),
-            "attention": [list(row) for row in self.attention],
-        }
-        return (
-            record if self.pairs is None else record | {"pairs": [[list(row) for row in head] for head in self.pairs]}
-        )
+        record = {name: getattr(self, name) for name in _JSON}
+        return record if self.pairs is None else record | {"pairs": self.pairs}
+
+
+class Piece(NamedTuple):
+    """A stretch of a text: a token, or with `None` what is between tokens, which may be words that were not read."""
+
+    text: str
+    token: int | None = None
+    unread: bool = False
+
+
+def pieces(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+    """Yields a text piece by piece; joined they are the text, as far as the model read it.
+
+    HTML line breaks become line breaks; control characters become visible signs.
+    """
+    end = 0
+    for token, (start, stop) in enumerate(spans):
+        if start > end:
+            yield _between(text[end:start])
+        if stop > start:
+            yield Piece(visible(text[start:stop]), token)
+        end = max(end, stop)
+    if end < len(text):
+        yield _between(text[end:])
+
+
+def _between(text: str) -> Piece:
+    text = _LINE_BREAK.sub(lambda match: "\n" * min(2, max(1, match[0].lower().count("<br"))), text)
+    return Piece(UNREAD, unread=True) if _WORD.search(text) else Piece(visible(text))
+
+
+def visible(text: str) -> str:
+    """Returns a text whose control characters, which a terminal or a browser would obey, are visible signs."""
+    return text if text.isprintable() else "".join(map(_visible_sign, text))
+
+
+def _visible_sign(character: str) -> str:
+    if character in "\n\t" or character.isprintable():
+        return character
+    if character < " ":
+        return chr(0x2400 + ord(character))
+    if character == "\x7f":
+        return "\u2421"
+    is_unsafe = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
+    return "\ufffd" if is_unsafe else character
+
+
+def color_limit(weights: Sequence[float]) -> float:
+    """Returns the weight from which on the color is full: the row's 98 % quantile, but at least twice an even share.
+
+    So an outlier does not turn the rest of a long row white, an even row stays pale, and in a row of fewer than 50
+    weights the limit is the largest.
+    """
+    ranked = sorted(weights, reverse=True)
+    quantile = ranked[len(ranked) // round(1 / (1 - QUANTILE))] if ranked else 0.0
+    return max(quantile, min(1.0, 2 / max(1, len(ranked))))
+
+
+def shades(weights: Sequence[float]) -> list[float]:
+    """Returns the strength of each token's color, 0 to 1."""
+    limit = color_limit(weights)
+    return [min(1.0, weight / limit) for weight in weights]
+
+
+def summary(words: Sequence[str], weights: Sequence[float], count: int = 3) -> str:
+    """Returns the words with the largest weights of a row in one line, or how many words tie.
+
+    Words that tie with the first one left out are left out too: only their order in the text would rank them.
+    """
+    order = sorted(range(len(weights)), key=lambda i: -weights[i])
+    left_out = weights[order[count]] if len(order) > count else 0.0
+    if top := [i for i in order[:count] if weights[i] > left_out * (1 + TIE)]:
+        return " \u00b7 ".join(f"{words[i]} {weights[i]:.3f}" for i in top)
+    largest = max(weights, default=0.0)
+    return f"{sum(weight >= largest * (1 - TIE) for weight in weights)} words tie at {largest:.3f}"
+
+
+def head_names(count: int) -> list[str]:
+    """Returns the names of the maps of pairs; a single one has none."""
+    return [f"head {head}" for head in range(1, count + 1)] if count > 1 else [""]
+
+
+def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> str:
+    """Returns the pairs of different tokens with the largest weights in one line, `query -> key` with the weight.
+
+    Pairs that tie with the first one left out are left out too. With several heads, each pair has its head.
+    """
+    weights_HLL = np.array(maps)
+    weights_HLL[:, range(len(words)), range(len(words))] = -1
+    flat = weights_HLL.ravel()
+    largest = np.argpartition(-flat, min(count, len(flat) - 1))[: count + 1]
+    order = largest[np.argsort(-flat[largest], kind="stable")]
+    left_out = flat[order[count]] if len(order) > count else 0.0
+    names = head_names(len(maps))
+    top = []
+    for index in order[:count]:
+        if flat[index] > max(0.0, left_out * (1 + TIE)):
+            head, query, key = np.unravel_index(index, weights_HLL.shape)
+            pair = f"{words[query]} \u2192 {words[key]} {flat[index]:.3f}"
+            top.append(f"{pair} ({names[head]})" if names[head] else pair)
+    return " \u00b7 ".join(top) or "no pair of words stands out"
+
+
+def unknown_note(prediction: Prediction) -> str:
+    """Returns how many tokens are not in the model's vocabulary and which; an empty string if all are."""
+    if not prediction.unknown:
+        return ""
+    words = list(dict.fromkeys(visible(prediction.words[token]) for token in prediction.unknown))
+    more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
+    count, total = len(prediction.unknown), len(prediction.tokens)
+    verb = "is" if count == 1 else "are"
+    return f"{count} of {total} tokens {verb} not in the model's vocabulary: {', '.join(words[:MAX_WORDS])}{more}"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.insight.prediction import Prediction
-from sentattn.insight.tokens import UNREAD, pair_summary, pieces, shades, summary, unknown_note, visible
+from sentattn.insight.prediction import UNREAD, Prediction, pair_summary, pieces, shades, summary, unknown_note, visible
 
 NARROWEST, WIDEST = 20, 100
 BAR = 30
@@ -27,13 +25,6 @@ MAX_LINES = 3
 RAMP = ("#a8a8a8", "#d7af87", "#ffaf5f", "#ff8700")
 FAINTEST = 0.15
 BRACKETED = 0.6
-
-
-class Line(NamedTuple):
-    """A line of a colored text, with the largest weight in it."""
-
-    text: Text
-    peak: float
 
 
 def render(prediction: Prediction, *, color: bool, width: int) -> str:
@@ -50,17 +41,13 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
         width: Columns of the terminal; at least 20 are used.
     """
     width = max(NARROWEST, width)
+    output = io.StringIO()
     console = Console(
-        file=io.StringIO(),
-        width=width,
-        force_terminal=color,
-        no_color=False,
-        highlight=False,
-        markup=False,
-        emoji=False,
+        file=output, width=width, force_terminal=color, no_color=False, highlight=False, markup=False, emoji=False
     )
     color = color and console.color_system is not None
-    console.print(_label(prediction))
+    label = Text(" ".join(visible(prediction.label).split()), style="bold")
+    console.print(label.append(f"  {_percent(prediction).strip()}", style="not bold"))
     for line in _bars(prediction.probabilities, width=width, color=color):
         console.print(line)
     if note := unknown_note(prediction):
@@ -69,8 +56,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
         console.print()
         for line in block:
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().split("\n")
+    lines = output.getvalue().split("\n")
     return "\n".join(lines if color else map(str.rstrip, lines)).rstrip("\n")
 
 
@@ -79,108 +65,93 @@ def line(prediction: Prediction) -> str:
     label = visible(prediction.label)
     width = min(20, max(cell_len(visible(name)) for name in prediction.probabilities))
     beginning = textwrap.shorten(visible(prediction.text[:WIDEST]), BEGINNING, placeholder=UNREAD.rstrip())
-    return f"{set_cell_size(label, max(width, cell_len(label)))}  {_percent(_probability(prediction))}  {beginning}"
+    return f"{set_cell_size(label, max(width, cell_len(label)))}  {_percent(prediction)}  {beginning}"
 
 
-def _probability(prediction: Prediction) -> float:
-    return prediction.probabilities[prediction.label]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:5.1f} %"
-
-
-def _label(prediction: Prediction) -> Text:
-    label = Text(" ".join(visible(prediction.label).split()), style="bold")
-    return label.append(f"  {_percent(_probability(prediction)).strip()}", style="not bold")
+def _percent(prediction: Prediction) -> str:
+    return f"{100 * prediction.probabilities[prediction.label]:5.1f} %"
 
 
 def _bars(probabilities: dict[str, float], *, width: int, color: bool) -> Iterator[Text]:
     """Yields a bar a class, in the order of the classes; of many classes the most likely ones."""
-    shown = list(probabilities.items())
-    if len(shown) > MAX_CLASSES:
-        shown = sorted(shown, key=lambda item: -item[1])[:MAX_CLASSES]
-    names = [" ".join(visible(name).split()) for name, _ in shown]
+    classes = list(probabilities.items())
+    if len(classes) > MAX_CLASSES:
+        classes = sorted(classes, key=lambda item: -item[1])[:MAX_CLASSES]
+    names = [" ".join(visible(name).split()) for name, _ in classes]
     space = width - len("  ") - len("  ") - len(" 100.0 %")
     name_width = min(max(map(cell_len, names)), space // 2)
     bar_width = min(BAR, space - name_width)
-    for name, (_, share) in zip(names, shown, strict=True):
+    for name, (_, share) in zip(names, classes, strict=True):
         bar = Text(bar_of(share, bar_width, color=color), style=RAMP[-1] if color else "")
-        yield Text.assemble(f"  {set_cell_size(name, name_width)}  ", bar, f" {_percent(share)}")
-    if rest := len(probabilities) - len(shown):
-        together = max(0.0, 1 - sum(share for _, share in shown))
-        yield Text(f"  {rest} more, together {_percent(together).strip()}")
+        yield Text.assemble(f"  {set_cell_size(name, name_width)}  ", bar, f" {100 * share:5.1f} %")
+    if rest := len(probabilities) - len(classes):
+        together = max(0.0, 1 - sum(share for _, share in classes))
+        yield Text(f"  {rest} more, together {100 * together:.1f} %")
 
 
 def bar_of(share: float, width: int, *, color: bool) -> str:
     """Returns a bar that fills `share` of `width` columns, with color in eighths of a column."""
     if not color:
         return ("#" * round(share * width)).ljust(width, ".")
-    eighths = round(share * width * 8)
-    full, rest = divmod(eighths, 8)
+    full, rest = divmod(round(share * width * 8), 8)
     return ("\u2588" * full + (chr(0x2590 - rest) if rest else "")).ljust(width)
 
 
 def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool) -> Iterator[list[Text]]:
-    hops = prediction.attention
-    words = [visible(word) for word in prediction.words]
-    mean = prediction.mean_attention
-    name = "attention" if len(hops) == 1 else f"mean of {len(hops)} hops"
-    text = [line.text for line in _colored(prediction, mean, console, width, color)]
-    yield [*_title(name, summary(words, mean), console, width), *text]
-    if len(hops) > MAX_BLOCKS:
-        titles = [_title(f"hop {r:<2}", summary(words, row), console, width) for r, row in enumerate(hops, start=1)]
-        yield [line for title in titles for line in title]
-    elif len(hops) > 1:
-        for r, row in enumerate(hops, start=1):
+    hops, words = len(prediction.attention), [visible(word) for word in prediction.words]
+
+    def title(name: str, top: str) -> list[Text]:
+        return list(Text.assemble((name, "bold"), "  ", (top, "italic")).wrap(console, width))
+
+    for name, row in prediction.rows.items():
+        if name == "mean":
             lines = _colored(prediction, row, console, width, color)
-            yield [*_title(f"hop {r}", summary(words, row), console, width), *_strongest(lines)]
+            heading = "attention" if hops == 1 else f"mean of {hops} hops"
+            yield [*title(heading, summary(words, row)), *(text for text, _ in lines)]
+        elif hops <= MAX_BLOCKS:
+            lines = _colored(prediction, row, console, width, color)
+            yield [*title(name, summary(words, row)), *_strongest(lines)]
+    if hops > MAX_BLOCKS:
+        rows = list(prediction.rows.items())[1:]
+        yield [line for name, row in rows for line in title(f"{name:<6}", summary(words, row))]
     if prediction.pairs:
-        yield _title("pairs", pair_summary(words, prediction.pairs), console, width)
+        yield title("pairs", pair_summary(words, prediction.pairs))
 
 
-def _title(name: str, top: str, console: Console, width: int) -> list[Text]:
-    title = Text.assemble((name, "bold"), "  ", (top, "italic"))
-    return list(title.wrap(console, width))
-
-
-def _colored(prediction: Prediction, row: Sequence[float], console: Console, width: int, color: bool) -> list[Line]:
-    """Returns the lines of the text, each token on the color of its weight."""
+def _colored(
+    prediction: Prediction, row: Sequence[float], console: Console, width: int, color: bool
+) -> list[tuple[Text, float]]:
+    """Returns the lines of the text, each token on the color of its weight, with the largest weight in each line."""
     text, starts = Text(), []
     strength, unknown = shades(row), set(prediction.unknown)
     for piece in pieces(prediction.text, prediction.spans):
-        shown = piece.text.replace("\t", " ")
+        signs = piece.text.replace("\t", " ")
         if piece.token is None:
-            text.append(shown, style="dim" if piece.unread else "")
+            text.append(signs, style="dim" if piece.unread else "")
             continue
         starts.append((len(text), row[piece.token]))
         if color:
-            text.append(shown, style=style(strength[piece.token]) + Style(underline=piece.token in unknown or None))
+            text.append(signs, style=style(strength[piece.token]) + Style(underline=piece.token in unknown or None))
         else:
-            text.append(f"[{shown}]" if strength[piece.token] >= BRACKETED else shown)
+            text.append(f"[{signs}]" if strength[piece.token] >= BRACKETED else signs)
     text.rstrip()
-    return list(_with_peaks(text, text.wrap(console, width), starts))
-
-
-def _with_peaks(text: Text, lines: Iterable[Text], starts: Sequence[tuple[int, float]]) -> Iterator[Line]:
-    """Yields each line with the largest weight in it, from the start and the weight of each token."""
-    end = 0
-    for line in lines:
+    lines, end = [], 0
+    for line in text.wrap(console, width):
         start = text.plain.index(line.plain, end)
         end = start + len(line.plain)
         line.rstrip()
-        yield Line(line, max((weight for place, weight in starts if start <= place < end), default=0.0))
+        lines.append((line, max((weight for place, weight in starts if start <= place < end), default=0.0)))
+    return lines
 
 
-def _strongest(lines: Sequence[Line]) -> Iterator[Text]:
+def _strongest(lines: Sequence[tuple[Text, float]]) -> Iterator[Text]:
     """Yields the lines with the largest weights, in their order, with a mark where others were left out."""
-    strongest = sorted(sorted(range(len(lines)), key=lambda i: -lines[i].peak)[:MAX_LINES])
-    for before, i in zip([-1, *strongest[:-1]], strongest, strict=True):
+    strongest = sorted(sorted(range(len(lines)), key=lambda i: -lines[i][1])[:MAX_LINES])
+    for before, i in zip([-1, *strongest], [*strongest, len(lines)], strict=True):
         if i > before + 1:
             yield Text(UNREAD.strip(), style="dim")
-        yield lines[i].text
-    if strongest and strongest[-1] < len(lines) - 1:
-        yield Text(UNREAD.strip(), style="dim")
+        if i < len(lines):
+            yield lines[i][0]
 
 
 def style(shade: float) -> Style:

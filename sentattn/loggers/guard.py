@@ -25,9 +25,9 @@ class Guard(Logger):
     are not logged again.
 
     Args:
-        title: What the user calls it.
+        title: Its name in messages.
         make: Opens Lightning's logger. It is called by `start`.
-        directory: The run directory, which has the record of the run whatever becomes of the logger.
+        directory: The run directory.
         location: Where the user finds what was logged.
         resumed: Whether the run continues after an interruption.
         replays: Whether the earlier epochs of a resumed run are logged again, for a logger that starts from nothing.
@@ -57,9 +57,14 @@ class Guard(Logger):
     def start(self) -> None:
         """Opens the logger and prints where the user finds what it logs."""
         try:
-            self._logger = self._make()
-            self._continue(self._logger)
-            print(f"{self.title}: {self._describe_location(self._logger)}")
+            logger = self._logger = self._make()
+            path = self.directory / METRICS
+            lines = path.read_text(encoding="utf-8").splitlines() if self._resumed and path.is_file() else []
+            for row in map(json.loads, lines):
+                self._last_epoch = int(row["epoch"])
+                if self._replays:
+                    self._log(logger, {name: value for name, value in row.items() if "/" in name}, self._last_epoch)
+            print(f"{self.title}: {self._describe_location(logger)}")
         except Exception as error:
             self._switch_off(error)
 
@@ -107,23 +112,9 @@ class Guard(Logger):
         """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""
 
     def finish(self, summary: Mapping[str, Any], *, failed: bool = False) -> None:
-        """Logs the summary and closes the logger.
-
-        Args:
-            summary: `best_epoch` and values of that epoch or of the whole run, such as those of `summarize`.
-            failed: Whether the training did not come to its end.
-        """
+        """Logs the summary, such as that of `summarize`, and closes the logger."""
         self.attempt(lambda logger: self._finish(logger, summary, failed), None)
         self._logger = None
-
-    def _continue(self, logger: Logger) -> None:
-        """Learns from the run directory which epochs were logged, and replays them where that is needed."""
-        path = self.directory / METRICS
-        lines = path.read_text(encoding="utf-8").splitlines() if self._resumed and path.is_file() else []
-        for row in map(json.loads, lines):
-            self._last_epoch = int(row["epoch"])
-            if self._replays:
-                self._log(logger, {name: value for name, value in row.items() if "/" in name}, self._last_epoch)
 
     def _describe_location(self, logger: Any) -> str:
         return self._location
@@ -140,18 +131,19 @@ class Guard(Logger):
         logger.finalize("failed" if failed else "success")
 
     def _advice(self) -> str:
-        """Returns what the user can do about an error later, as a further sentence, or an empty string."""
+        """Returns what the user can do about an error later, or an empty string."""
         return ""
 
     def _close(self, logger: Any) -> None:
         """Releases what the logger holds after an error."""
 
     def _switch_off(self, error: Exception) -> None:
-        advice = f"the run continues without it, its own record is in {self.directory}.{self._advice()}"
-        print(f"{self.title}: {first_line(error)}; {advice}")
+        record = f"the run continues without it, its own record is in {self.directory}."
+        print(f"{self.title}: {first_line(error)}; {record}{self._advice()}")
         logger, self._logger = self._logger, None
-        with suppress(Exception):  # the first error has been printed
-            self._close(logger)
+        if logger is not None:
+            with suppress(Exception):  # the first error has been printed
+                self._close(logger)
 
 
 def first_line(error: Exception) -> str:

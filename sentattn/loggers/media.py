@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from pytorch_lightning import Callback
 
 from sentattn.inference import Classifier
-from sentattn.insight.examples import legible_rows, spread_rows
 from sentattn.insight.picture import picture
 from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb import WandbGuard
 
 if TYPE_CHECKING:
-    import wandb
-    from numpy import float32
     from numpy.typing import NDArray
     from pytorch_lightning import LightningModule, Trainer
 
-    from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
 
 LONGEST = 2000
 """Most characters of a text in a table."""
+LEGIBLE = 30
+"""Tokens of a text whose attention is legible at a glance."""
 
 
 def callbacks(logger: Guard | None, data: TextData) -> list[Callback]:
@@ -44,10 +44,6 @@ class AttentionMaps(Callback):
 
     It changes neither the model nor any random state, so a training is the same with and without it.
 
-    Args:
-        logger: Where they are logged, which says which texts.
-        data: The data with the validation rows.
-
     Attributes:
         texts: Text and caption by the picture's name.
     """
@@ -55,23 +51,18 @@ class AttentionMaps(Callback):
     def __init__(self, logger: WandbGuard, data: TextData) -> None:
         self.logger = logger
         self.data = data
-        self.texts = dict(self._validation_rows()) | dict(self._typed_texts())
-
-    def _validation_rows(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        split = self.data.split("val")
-        for row in legible_rows(split.labels, split.lengths, self.logger.examples):
-            yield f"row_{row}", (split.texts(row), f"validation row {row}: {self.data.labels[split.labels[row]]}")
-
-    def _typed_texts(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        texts = self.logger.texts
+        split = data.split("val")
+        self.texts = {
+            f"row_{row}": (split.texts(row), f"validation row {row}: {data.labels[split.labels[row]]}")
+            for row in legible_rows(split.labels, split.lengths, logger.examples)
+        }
         readable = []
-        for text, encoded in zip(texts, self.data.tokenizer.encode(texts), strict=True):
+        for text, encoded in zip(logger.texts, data.tokenizer.encode(logger.texts), strict=True):
             if len(encoded.ids):
                 readable.append(text)
             else:
                 print(f"W&B: logger.texts has {text!r}, which has no word or sign to read; it is left out.")
-        for number, text in enumerate(readable, start=1):
-            yield f"text_{number}", (text, f"text {number}")
+        self.texts |= {f"text_{n}": (text, f"text {n}") for n, text in enumerate(readable, start=1)}
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.sanity_checking:
@@ -79,19 +70,22 @@ class AttentionMaps(Callback):
             self.logger.log_media(lambda: self._draw(trainer, pl_module), epoch=epoch, during_epoch=True)
 
     def _draw(self, trainer: Trainer, pl_module: Any) -> dict[str, Any]:
+        import wandb
+        from PIL import Image
+
         assert not pl_module.training, "a validation runs in evaluation mode"
         data = self.data
         classifier = Classifier(model=pl_module.model, tokenizer=data.tokenizer, labels=data.labels, config={})
         with torch.no_grad(), trainer.precision_plugin.forward_context():
             predictions = classifier.predict([text for text, _ in self.texts.values()], pairs=True)
         return {
-            f"attention/{name}": image(picture([prediction]), caption)
+            f"attention/{name}": wandb.Image(Image.open(io.BytesIO(picture([prediction]))), caption=caption)
             for (name, (_, caption)), prediction in zip(self.texts.items(), predictions, strict=True)
         }
 
 
 def log_evaluation(
-    logger: Guard | None, data: TextData, probabilities: Mapping[str, NDArray[float32]], *, epoch: int
+    logger: Guard | None, data: TextData, probabilities: Mapping[str, NDArray[np.float32]], *, epoch: int
 ) -> None:
     """Logs the confusion matrix of each split and a table of validation rows, where the logger is W&B's.
 
@@ -103,60 +97,46 @@ def log_evaluation(
     """
     if not isinstance(logger, WandbGuard):
         return
-    rows = logger.table
+    rows, names = logger.table, list(data.labels)
 
     def make() -> dict[str, Any]:
-        media: dict[str, Any] = {
-            f"{name}/confusion_matrix": confusion_matrix(data.split(name), data.labels, values)
-            for name, values in probabilities.items()
-        }
+        import wandb
+
+        media: dict[str, Any] = {}
+        for name, values in probabilities.items():
+            labels, predicted = data.split(name).labels.tolist(), values.argmax(axis=1).tolist()
+            matrix = wandb.plot.confusion_matrix(y_true=labels, preds=predicted, class_names=names)
+            media[f"{name}/confusion_matrix"] = matrix
         if rows:
-            media["val/predictions"] = predictions(data.split("val"), data.labels, probabilities["val"], rows)
+            split = data.split("val")
+            media["val/predictions"] = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
+            for row in spread_rows(len(split), rows):
+                text, values = split.texts(row), probabilities["val"][row]
+                shortened = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
+                predicted, probability = names[int(values.argmax())], float(values.max())
+                media["val/predictions"].add_data(
+                    int(split.row[row]), shortened, names[split.labels[row]], predicted, probability
+                )
         return media
 
     logger.log_media(make, epoch=epoch)
 
 
-def image(png: bytes, caption: str) -> wandb.Image:
-    """Returns the picture of a PNG file with a caption below it."""
-    import wandb
-    from PIL import Image
-
-    return wandb.Image(Image.open(io.BytesIO(png)), caption=caption)
-
-
-def confusion_matrix(split: Split, labels: Sequence[str], probabilities: NDArray[float32]) -> Any:
-    """Returns a chart of how often each class was predicted for each class.
+def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: int) -> list[int]:
+    """Returns rows of each class in turn, those closest to `LEGIBLE` tokens first; ties in the order of the split.
 
     Args:
-        split: The rows.
-        labels: Names of the classes.
-        probabilities: What the model predicts for each row, (rows, C).
+        labels: Class of each row.
+        lengths: Tokens of each row.
+        count: Most rows.
     """
-    import wandb
+    closest = np.argsort(np.abs(lengths - LEGIBLE), kind="stable")
+    by_class = [closest[labels[closest] == label].tolist() for label in np.unique(labels)]
+    turns = chain.from_iterable(zip_longest(*by_class))
+    return [row for row in turns if row is not None][:count]
 
-    return wandb.plot.confusion_matrix(
-        y_true=split.labels.tolist(), preds=probabilities.argmax(axis=1).tolist(), class_names=list(labels)
-    )
 
-
-def predictions(split: Split, labels: Sequence[str], probabilities: NDArray[float32], count: int) -> wandb.Table:
-    """Returns a table of rows spread evenly over a split: their text, label and predicted class.
-
-    Args:
-        split: The rows.
-        labels: Names of the classes.
-        probabilities: What the model predicts for each row, (rows, C).
-        count: Most rows of the table.
-    """
-    import wandb
-
-    table = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
-    for row in spread_rows(len(split), count):
-        best = int(probabilities[row].argmax())
-        text = split.texts(row)
-        shortened = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
-        table.add_data(
-            int(split.row[row]), shortened, labels[split.labels[row]], labels[best], float(probabilities[row, best])
-        )
-    return table
+def spread_rows(rows: int, count: int) -> list[int]:
+    """Returns the indices of `count` rows, or of all if there are fewer, spread evenly over a split."""
+    count = min(rows, count)
+    return [rows * i // count for i in range(count)]

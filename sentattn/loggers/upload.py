@@ -21,19 +21,14 @@ from sentattn.errors import Fault, RunError
 ANSWER_SECONDS = 10.0
 STUDY = "study.db"
 """The folder of a study has this file instead of a run's settings."""
-
+JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
+"""Variables with which an upload would join W&B's process of this program, and print nothing."""
 _ADDRESS = re.compile(r"https?://\S+/runs/\S+")
 _PREFIX = re.compile(r"^(?:wandb:\s*)?(?:ERROR\s*)?(?:\[[^\]]*\]\s*)?")
 
 
 class LocalRun(NamedTuple):
-    """A run of which W&B keeps files in its directory.
-
-    Attributes:
-        directory: The run directory.
-        folder: W&B's newest folder in it, which has the whole run; those before an interruption are next to it.
-        host: The server that the run was trained for; None for that of the environment.
-    """
+    """A run directory, W&B's newest folder in it, which has the whole run, and the server, None for the default."""
 
     directory: Path
     folder: Path
@@ -46,82 +41,75 @@ def marker(folder: Path) -> Path:
 
 
 def has_key(host: str | None) -> bool:
-    """Returns whether an API key is configured for a server, without asking for one.
+    """Returns whether an API key is configured for a server, by default that of `WANDB_BASE_URL` or W&B's own.
 
-    `WANDB_API_KEY` is for the server of `WANDB_BASE_URL` or W&B's own: a run from somebody else may name another.
-
-    Args:
-        host: Address of W&B's server; None is `WANDB_BASE_URL` or W&B's own.
+    `WANDB_API_KEY` is for the default alone: a run from somebody else may name another server.
     """
     import wandb
 
-    is_configured = host is None or urlsplit(host).netloc == urlsplit(_address(None)).netloc
-    if is_configured and (os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key):
+    server = urlsplit(_address(host)).netloc
+    is_default = server == urlsplit(_address(None)).netloc
+    if is_default and (os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key):
         return True
     try:
-        logins = netrc.netrc(os.environ.get("NETRC"))
+        return netrc.netrc(os.environ.get("NETRC")).authenticators(server) is not None
     except (OSError, netrc.NetrcParseError):
         return False
-    return logins.authenticators(urlsplit(_address(host)).netloc) is not None
 
 
 def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
     """Returns the runs in folders of which W&B keeps files, each once."""
     paths = sorted(path.parent for folder in folders for name in (record.CONFIG, STUDY) for path in folder.rglob(name))
     unique = {path.resolve(): path for path in paths}.values()
-    return [LocalRun(path, folder, _host(path)) for path in unique if (folder := _newest_folder(path / "wandb"))]
+    found = []
+    for path in unique:
+        # Their names begin with the time at which the run was trained.
+        folders = [folder for folder in path.glob("wandb/*run-*-*") if folder.is_dir()]
+        if newest := max(folders, key=lambda folder: folder.name.removeprefix("offline-"), default=None):
+            found.append(LocalRun(path, newest, _host(path)))
+    return found
 
 
 def upload(run: LocalRun, *, minutes: float) -> str:
-    """Uploads what the server does not have of a run.
-
-    Args:
-        run: The run.
-        minutes: Longest time for it.
-
-    Returns:
-        The outcome in words, such as the run's address.
+    """Uploads what the server does not have of a run; returns the outcome in words, such as the run's address.
 
     Raises:
         RunError: With the reason as the message of a fault.
     """
     if not any(run.folder.glob("run-*.wandb")):
-        raise _not_uploaded("not_found", f"{run.folder} has no file of W&B's")
+        raise _error("not_found", f"{run.folder} has no file of W&B's")
     if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
         return "uploaded before"
     if not has_key(run.host):
         option = f" --host={run.host}" if run.host else ""
         reason = f"no key is configured for its server; `wandb login{option}` asks for one and stores it"
-        raise _not_uploaded("missing", reason)
-    environment = _environment(run)
+        raise _error("missing", reason)
+    environment = {name: value for name, value in os.environ.items() if name not in JOINED}
+    environment |= {"WANDB_BASE_URL": _address(run.host), "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
+    environment["WANDB_DIR"] = str(run.directory)  # for W&B's log, which otherwise goes to the working folder
     if error := find_connection_error(environment["WANDB_BASE_URL"]):  # W&B would try again for days
-        raise _not_uploaded("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")
+        raise _error("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")
     command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(run.folder)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 * minutes)
     except subprocess.TimeoutExpired:
-        raise _not_uploaded("network", f"it did not end within {minutes:g} minutes; minutes= allows more") from None
+        raise _error("network", f"it did not end within {minutes:g} minutes; minutes= allows more") from None
     output = f"{done.stdout}\n{done.stderr}"
-    if not _is_synced(run.folder):
-        raise _not_uploaded("failed", _reason(output))
+    if not _is_synced(run.folder):  # with the error that W&B printed, or else the last thing it printed
+        lines = [line for line in output.splitlines() if line.strip()]
+        errors = [line for line in lines if "ERROR" in line or "Error" in line] or lines[-1:]
+        raise _error("failed", _PREFIX.sub("", errors[0]).rstrip(".") if errors else "W&B did not say why")
     marker(run.folder).unlink(missing_ok=True)
     address = _ADDRESS.findall(output)
     return f"uploaded to {address[-1]}" if address else "uploaded"
 
 
-def _not_uploaded(kind: str, reason: str) -> RunError:
+def _error(kind: str, reason: str) -> RunError:
     return RunError(Fault("", kind, reason))
 
 
 def _is_synced(folder: Path) -> bool:
-    """Returns whether W&B has put its mark next to the file that it has uploaded."""
-    return any(folder.glob("run-*.wandb.synced"))
-
-
-def _newest_folder(folder: Path) -> Path | None:
-    """Returns W&B's folder of the last time that the run was trained; their names begin with the time."""
-    folders = [path for path in folder.glob("*run-*-*") if path.is_dir()]
-    return max(folders, key=lambda path: path.name.removeprefix("offline-"), default=None)
+    return any(folder.glob("run-*.wandb.synced"))  # W&B's mark next to the file that it has uploaded
 
 
 def _host(directory: Path) -> str | None:
@@ -142,15 +130,6 @@ def _address(host: str | None) -> str:
     return host or os.environ.get("WANDB_BASE_URL") or str(wandb.setup().settings.base_url)
 
 
-def _environment(run: LocalRun) -> dict[str, str]:
-    environment = dict(os.environ)
-    for name in ("WANDB_SILENT", "WANDB_SERVICE"):  # these would join W&B's process of this program, and print nothing
-        environment.pop(name, None)
-    environment |= {"WANDB_BASE_URL": _address(run.host), "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
-    environment["WANDB_DIR"] = str(run.directory)  # for W&B's log, which otherwise goes to the working folder
-    return environment
-
-
 @cache
 def find_connection_error(address: str) -> str:
     """Returns why a server does not answer at all, or an empty string; each server is asked once."""
@@ -161,10 +140,3 @@ def find_connection_error(address: str) -> str:
         return ""  # an answer
     except (OSError, ValueError) as error:
         return str(error)
-
-
-def _reason(output: str) -> str:
-    """Returns the error that W&B printed, or else the last thing it printed."""
-    lines = [line for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if "ERROR" in line or "Error" in line] or lines[-1:]
-    return _PREFIX.sub("", errors[0]).rstrip(".") if errors else "W&B did not say why"

@@ -30,15 +30,10 @@ class WandbGuard(Guard):
     id. Offline it writes a further file of that id, in which the earlier epochs are repeated, because a process that
     was killed leaves an unreadable one behind; the last file is the one that is uploaded.
 
+    The arguments are those of `wandb_logger`, and the following.
+
     Args:
-        directory: The run directory; W&B's files go to `wandb/` in it.
-        mode: `auto`, `online` or `offline`; the environment's `WANDB_MODE` overrides `auto`.
-        host: Address of W&B's server; None is `WANDB_BASE_URL` or W&B's own.
-        resumed: Whether the run continues after an interruption.
         axes: The metric that is the x-axis of each group of metrics, by the group's name.
-        examples: Validation rows whose attention is drawn after each epoch.
-        texts: Texts whose attention is drawn after each epoch.
-        table: Validation rows in the table of predictions.
         run: What `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
     """
 
@@ -65,12 +60,9 @@ class WandbGuard(Guard):
         self._init = {"dir": str(directory), "reinit": "create_new", "resume": "allow" if resumed else None, **run}
 
     def log_media(self, make: Callable[[], Mapping[str, Any]], *, epoch: int, during_epoch: bool = False) -> None:
-        """Logs pictures or tables.
+        """Logs pictures or tables of an epoch, counted from 1; an error in `make` switches off the logger alone.
 
-        Args:
-            make: Makes W&B's objects by name; an error in it switches off the logger alone.
-            epoch: The epoch that they show, from 1 on.
-            during_epoch: Whether they are part of the row of an epoch that has not ended.
+        With `during_epoch` they are part of the row of an epoch that has not ended.
         """
         step = {"step": epoch} if during_epoch else {}
         self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}, **step), None)
@@ -99,10 +91,11 @@ class WandbGuard(Guard):
         for group, axis in self._axes.items():
             run.define_metric(axis)
             run.define_metric(f"{group}/*", step_metric=axis)
-        if _is_online(run):
-            upload.marker(_folder(run)).touch()
         # A logger that opens the run itself puts `trainer/global_step` on every x-axis.
-        return WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
+        logger = WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
+        if _is_online(logger):
+            _marker(logger).touch()
+        return logger
 
     def _init_run(self, mode: Any) -> wandb.Run:
         import wandb
@@ -121,11 +114,10 @@ class WandbGuard(Guard):
     def _describe_location(self, logger: Any) -> str:
         if logger.experiment.disabled:
             return "disabled by WANDB_MODE"
-        if _is_online(logger.experiment):
+        if _is_online(logger):
             return str(logger.experiment.url)
-        directory = self.directory
-        shown = directory.relative_to(Path.cwd()) if directory.is_relative_to(Path.cwd()) else directory
-        return f"offline, in {shown / 'wandb'}; upload it later with: python -m sentattn.sync {shown}"
+        folder = Path(os.path.relpath(self.directory)) if self.directory.is_relative_to(Path.cwd()) else self.directory
+        return f"offline, in {folder / 'wandb'}; upload it later with: python -m sentattn.sync {folder}"
 
     def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
         logger.experiment.log({**row, "epoch": epoch}, step=epoch, commit=True)
@@ -137,45 +129,39 @@ class WandbGuard(Guard):
             run.finish(exit_code=int(failed))
         except TimeoutError:
             raise TimeoutError(f"the upload did not end within {FINISH_SECONDS:.0f} s") from None
-        upload.marker(_folder(run)).unlink(missing_ok=True)
+        _marker(logger).unlink(missing_ok=True)
 
     def _advice(self) -> str:
-        logger: Any = self._logger
-        if logger is None or not _is_online(logger.experiment):
+        if self._logger is None or not _is_online(self._logger):
             return ""
         return f" Upload the rest later with: python -m sentattn.sync {self.directory}"
 
     def _close(self, logger: Any) -> None:
-        if logger is not None:
-            logger.experiment.finish(exit_code=1)
+        logger.experiment.finish(exit_code=1)
 
 
 class TrialCallback(Callback):
-    """Logs the values that a trial of a sweep tries under their own names, and tags one that was pruned or failed.
-
-    Args:
-        values: What the trial tries, by key.
-    """
+    """Logs the values that a trial of a sweep tries by their keys, and tags one that was pruned or failed."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
+        self._values = dict(values)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        values = dict(self._values)
-        self._attempt(trainer, lambda run: run.config.update(values, allow_val_change=True))
+        if isinstance(trainer.logger, WandbGuard):
+            trainer.logger.attempt(lambda w: w.experiment.config.update(self._values, allow_val_change=True), None)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        tag = "pruned" if isinstance(exception, Pruned) else "failed"
-        self._attempt(trainer, lambda run: setattr(run, "tags", (*(run.tags or ()), tag)))
+        def tag(logger: Any) -> None:
+            logger.experiment.tags = (*(logger.experiment.tags or ()), outcome)
 
-    def _attempt(self, trainer: Trainer, action: Callable[[Any], None]) -> None:
+        outcome = "pruned" if isinstance(exception, Pruned) else "failed"
         if isinstance(trainer.logger, WandbGuard):
-            trainer.logger.attempt(lambda logger: action(logger.experiment), None)
+            trainer.logger.attempt(tag, None)
 
 
-def _is_online(run: wandb.Run) -> bool:
-    return not (run.offline or run.disabled)
+def _is_online(logger: Any) -> bool:
+    return not (logger.experiment.offline or logger.experiment.disabled)
 
 
-def _folder(run: wandb.Run) -> Path:
-    return Path(run.dir).parent
+def _marker(logger: Any) -> Path:
+    return upload.marker(Path(logger.experiment.dir).parent)

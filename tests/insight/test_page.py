@@ -151,7 +151,7 @@ def test_the_page_of_a_long_text_stays_small() -> None:
 def test_unknown_words_are_underlined_and_named() -> None:
     source = page([example("fine <b>zzz</b>", unknown=[4])])
     assert re.findall(r'<span class="unknown"[^>]*>([^<]*)</span>', source) == ["zzz"]
-    assert "1 of 9 tokens is not in the model&#x27;s vocabulary: zzz" in source
+    assert "1 of 9 tokens is not in the model&#39;s vocabulary: zzz" in source
     assert 'class="note"' not in page([example()])
 
 

@@ -111,9 +111,9 @@ def test_a_word_without_end_is_cut() -> None:
 
 
 def test_even_weights_stay_pale_and_the_largest_weight_gets_the_full_color() -> None:
-    assert laid_out(paired("a b c d", [[0.25] * 4] * 4)).scale.limit == 0.5
-    assert laid_out(paired("a b c d", [[0.7, 0.1, 0.1, 0.1]] * 4)).scale.limit == pytest.approx(0.7)
-    assert np.isclose(laid_out(paired("a", [[1.0]])).scale.limit, 1.0)
+    assert laid_out(paired("a b c d", [[0.25] * 4] * 4)).limit == 0.5
+    assert laid_out(paired("a b c d", [[0.7, 0.1, 0.1, 0.1]] * 4)).limit == pytest.approx(0.7)
+    assert np.isclose(laid_out(paired("a", [[1.0]])).limit, 1.0)
 
 
 def test_tokens_are_ranked_by_the_attention_of_all_queries_and_heads(monkeypatch: pytest.MonkeyPatch) -> None:

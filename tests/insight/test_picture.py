@@ -1,16 +1,20 @@
 import io
 import logging
+import os
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
-from example_predictions import SENTENCE, example, paired, peaked
+from example_predictions import SENTENCE, clipped, example, paired, peaked
 from matplotlib.figure import Figure
 from PIL import Image
 
+from sentattn.errors import UserError
 from sentattn.insight import canvas, picture
 from sentattn.insight.canvas import DPI
+from sentattn.insight.picture import PADDING, Column, columns, lines
 from sentattn.insight.prediction import Prediction
 
 
@@ -152,3 +156,99 @@ def test_pyplot_is_not_touched() -> None:
     before = "matplotlib.pyplot" in sys.modules
     picture.picture([example()])
     assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_columns_are_the_words_of_the_text_and_three_dots_for_what_was_not_read() -> None:
+    found = list(columns(clipped("One two THREE four", [0, 2, 3]), widest=9))
+    assert [(text, token) for text, _, token in found] == [("One", 0), ("...", None), ("THREE", 1), ("four", 2)]
+    assert found[2].width > found[3].width > 2 * PADDING
+
+
+def test_a_word_wider_than_a_line_is_cut() -> None:
+    (column,) = columns(example("x" * 10_000), widest=2)
+    assert column.text.startswith("xxxxxxx")
+    assert column.text.endswith("\u2026")
+    assert 1.8 < column.width <= 2
+
+
+def test_lines_hold_all_columns_in_order_and_no_more_than_fit() -> None:
+    wanted = [Column(str(i), width, i) for i, width in enumerate([3, 3, 3, 5, 1, 9, 2])]
+    found = list(lines(wanted, 9))
+    assert [column for line in found for column in line] == wanted
+    assert [[column.width for column in line] for line in found] == [[3, 3, 3], [5, 1], [9], [2]]
+
+
+UNWRITABLE = [("plot", "unwritable")]
+
+
+def keys(error: UserError) -> list[tuple[str, str]]:
+    return [(fault.key, fault.kind) for fault in error.faults]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.png", b"\x89PNG"), ("a.html", b"<!DOCTYPE html>"), ("a.PNG", b"\x89PNG")]
+)
+def test_the_ending_decides_and_nothing_else_is_left(tmp_path: Path, name: str, start: bytes) -> None:
+    picture.save([example()], tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a", "a.htm", "a.png.gz"])
+def test_another_ending_is_refused_with_the_legal_ones(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        picture.save([example()], tmp_path / name)
+    assert keys(caught.value) == [("plot", "unsupported")]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_close_ending_is_suggested(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Did you mean '\.html'"):
+        picture.save([example()], tmp_path / "a.htm")
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a\.png cannot be written: there is no folder .*nowhere") as caught:
+        picture.save([example()], tmp_path / "nowhere" / "a.png")
+    assert keys(caught.value) == UNWRITABLE
+
+
+def test_a_file_instead_of_the_folder_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError) as caught:
+        picture.save([example()], tmp_path / "file" / "a.html")
+    assert keys(caught.value) == UNWRITABLE
+
+
+def test_a_folder_of_the_same_name_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "a.html").mkdir()
+    with pytest.raises(UserError) as caught:
+        picture.save([example()], tmp_path / "a.html")
+    assert keys(caught.value) == UNWRITABLE
+    assert os.listdir(tmp_path) == ["a.html"]
+
+
+def test_an_unwritable_folder_is_reported_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    monkeypatch.setattr(picture, "picture", lambda _: pytest.fail("drawn for nothing"))
+    with pytest.raises(UserError) as caught:
+        picture.save([example()], tmp_path / "a.png")
+    assert keys(caught.value) == UNWRITABLE
+
+
+def test_a_failed_drawing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("old")
+
+    def fail(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(picture, "page", fail)
+    with pytest.raises(UserError) as caught:
+        picture.save([example()], path)
+    assert keys(caught.value) == UNWRITABLE
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.html"]

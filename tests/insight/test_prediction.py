@@ -1,11 +1,30 @@
 import json
+import unicodedata
 
 import pytest
-from example_predictions import example, paired
+from example_predictions import SENTENCE, WORD, clipped, example, paired
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sentattn.insight.prediction import Prediction
+from sentattn.insight.prediction import (
+    UNREAD,
+    Piece,
+    Prediction,
+    color_limit,
+    pair_summary,
+    pieces,
+    shades,
+    summary,
+    unknown_note,
+    visible,
+)
 
 KEYS = ["text", "label", "probabilities", "tokens", "spans", "unknown"]
+WEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=120).filter(lambda weights: sum(weights) > 0)
+WORDS = ["not", "good", "at", "all"]
+MAP = [[0.7, 0.1, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1], [0.0, 0.5, 0.25, 0.25], [0.3, 0.3, 0.3, 0.1]]
+EVEN = [[0.25] * 4] * 4
+PLAIN = st.text(st.characters(categories=["L", "N", "P", "S"]) | st.sampled_from(" \n\t"), max_size=60)
 
 
 def test_json_has_all_fields() -> None:
@@ -51,3 +70,120 @@ def test_pairs_are_a_key_of_the_json_only_where_there_are_any() -> None:
 def test_a_map_that_is_not_square_over_the_tokens_fails_an_assertion(maps: list[list[list[float]]]) -> None:
     with pytest.raises(AssertionError):
         paired("a b", *maps)
+
+
+def spans_of(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in WORD.finditer(text)]
+
+
+@given(PLAIN.filter(lambda text: "<" not in text))
+def test_pieces_put_together_are_the_text(text: str) -> None:
+    assert "".join(piece.text for piece in pieces(text, spans_of(text))) == text
+
+
+def test_each_token_is_one_piece_in_the_case_of_the_text() -> None:
+    found = list(pieces("So GOOD!", [(0, 2), (3, 7), (7, 8)]))
+    assert found == [Piece("So", 0), Piece(" "), Piece("GOOD", 1), Piece("!", 2)]
+
+
+def test_words_that_were_not_read_become_three_dots() -> None:
+    text = "one two three four"
+    assert [piece.text for piece in pieces(text, [(4, 7), (14, 18)])] == [UNREAD, "two", UNREAD, "four"]
+    assert [piece.text for piece in pieces(text, [(0, 3)])] == ["one", UNREAD]
+
+
+def test_signs_between_tokens_are_shown_not_left_out() -> None:
+    assert [piece.text for piece in pieces("a -- b", [(0, 1), (5, 6)])] == ["a", " -- ", "b"]
+
+
+@pytest.mark.parametrize(
+    ("between", "shown"),
+    [("<br />", "\n"), (" <br /><br />", "\n\n"), ("<BR>", "\n"), ("<br/><br/><br/><br/>", "\n\n"), ("\r\n", "\n")],
+)
+def test_line_breaks_of_all_kinds_become_line_breaks(between: str, shown: str) -> None:
+    text = f"a{between}b"
+    assert [piece.text for piece in pieces(text, [(0, 1), (len(text) - 1, len(text))])] == ["a", shown, "b"]
+
+
+@given(st.text())
+def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
+    shown = visible(text)
+    assert len(shown) == len(text)
+    assert not [sign for sign in shown if unicodedata.category(sign) in ("Cc", "Cs") and sign not in "\n\t"]
+    shown.encode()
+
+
+def test_control_signs_get_a_picture_and_turned_directions_a_mark() -> None:
+    assert visible("\x1b[31m\x07\x7f\x9b\u202e\ud800") == "\u241b[31m\u2407\u2421\ufffd\ufffd\ufffd"
+
+
+def test_other_scripts_and_joined_emoji_stay() -> None:
+    text = "na\u00efve \u4f60\u597d \U0001f469\u200d\U0001f680"
+    assert visible(text) == text
+
+
+@given(WEIGHTS)
+def test_more_weight_is_never_paler_and_shades_stay_within_0_and_1(weights: list[float]) -> None:
+    strength = shades(weights)
+    order = sorted(range(len(weights)), key=weights.__getitem__)
+    assert [strength[i] for i in order] == sorted(strength)
+    assert 0 <= min(strength) <= max(strength) <= 1
+
+
+def test_the_largest_weight_of_a_short_row_gets_the_full_color() -> None:
+    assert shades([0.6, 0.3, 0.1]) == pytest.approx([0.9, 0.45, 0.15])  # of three, twice an even share is 2/3
+    assert shades([0.5, 0.25, 0.125, 0.125]) == [1.0, 0.5, 0.25, 0.25]
+
+
+def test_an_even_row_is_pale_but_a_single_word_is_not() -> None:
+    assert shades([0.25] * 4) == [0.5] * 4
+    assert shades([1.0]) == [1.0]
+    assert color_limit([]) == 1.0
+
+
+def test_an_outlier_does_not_turn_the_rest_of_a_long_row_white() -> None:
+    rest = [0.5 * i / 4950 for i in range(100)]  # up to 0.01
+    strength = shades([0.5, *rest])
+    assert strength[0] == 1.0
+    assert strength[-50] > 0.2
+    assert color_limit([0.5, *rest]) == pytest.approx(2 / 101)
+
+
+def test_top_words_come_by_weight() -> None:
+    assert summary(["a", "b", "c", "d"], [0.1, 0.5, 0.1, 0.3], 2) == "b 0.500 \u00b7 d 0.300"
+
+
+def test_words_that_tie_with_the_first_left_out_are_left_out() -> None:
+    assert summary(["a", "b", "c", "d"], [0.2, 0.4, 0.2, 0.2], 3) == "b 0.400"
+    assert summary(["a", "b", "c", "d"], [0.0, 1.0, 0.0, 0.0], 3) == "b 1.000"
+
+
+def test_a_summary_says_that_words_tie() -> None:
+    assert summary(["a", "b", "c", "d"], [0.25, 0.25, 0.25 + 1e-12, 0.25]) == "4 words tie at 0.250"
+    assert summary(["a", "b"], [0.75, 0.25]) == "a 0.750 \u00b7 b 0.250"
+
+
+def test_top_pairs_are_of_different_tokens_and_come_by_weight() -> None:
+    before = [list(row) for row in MAP]
+    assert pair_summary(WORDS, [MAP], 2) == "good \u2192 not 0.600 \u00b7 at \u2192 good 0.500"
+    assert before == MAP
+
+
+def test_with_several_heads_each_pair_has_its_head() -> None:
+    assert pair_summary(WORDS, [EVEN, MAP], 1) == "good \u2192 not 0.600 (head 2)"
+
+
+def test_pairs_that_tie_with_the_first_left_out_are_left_out() -> None:
+    assert pair_summary(WORDS, [MAP], 3) == pair_summary(WORDS, [MAP], 2)
+    assert pair_summary(WORDS, [EVEN]) == "no pair of words stands out"
+    assert pair_summary(["good"], [[[1.0]]]) == "no pair of words stands out"
+
+
+def test_unknown_tokens_are_counted_and_named_once() -> None:
+    assert unknown_note(example()) == ""
+    note = unknown_note(example(SENTENCE, unknown=[0, 8]))
+    assert note == "2 of 10 tokens are not in the model's vocabulary: Slow, GREAT"
+    assert unknown_note(example("a a b", unknown=[0, 1])).endswith("2 of 3 tokens are not in the model's vocabulary: a")
+    many = unknown_note(example(" ".join(f"w{i}" for i in range(30)), unknown=range(30)))
+    assert many.endswith("w8, w9 and 20 more")
+    assert "\x1b" not in unknown_note(clipped("a", [0])) + unknown_note(example("_\x1b_", unknown=[0]))

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
-from sentattn.insight.examples import LEGIBLE, legible_rows, spread_rows
 from sentattn.loggers import media
+from sentattn.loggers.media import LEGIBLE, legible_rows, spread_rows
 from sentattn.run import Run
 from sentattn.training.fit import fit
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sentattn.config.types import as_typed
-from sentattn.insight.tokens import visible
+from sentattn.insight.prediction import visible
 from sentattn.sweep.search_space import Dimension
 
 if TYPE_CHECKING:

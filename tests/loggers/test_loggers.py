@@ -13,7 +13,7 @@ from tiny import tiny
 
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
-from sentattn.loggers import build_logger, constructors, require_package
+from sentattn.loggers import build_logger, require_package
 from sentattn.loggers.guard import Guard
 from sentattn.training.fit import fit
 
@@ -108,7 +108,7 @@ def test_tensorboard_has_the_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(constructors, "find_spec", lambda package: None)
+    monkeypatch.setattr("sentattn.loggers.find_spec", lambda package: None)
     node: dict[str, Any] = compose([f"logger={name}"])["logger"]
     with pytest.raises(SettingError) as caught:
         require_package(node)
