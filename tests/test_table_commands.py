@@ -114,10 +114,13 @@ def numbered(rows: int) -> list[tuple[int, str]]:
     ("arguments", "message"),
     [
         (["data=table"], "data=table has no rows: type data.train=FILE"),
-        (["data.test=revews.csv"], "data.test=revews.csv: there is no such file. Did you mean 'reviews.csv'?"),
+        (
+            ["data.test=revews.csv"],
+            "data.test=revews.csv: there is no such file or folder. Did you mean 'reviews.csv'?",
+        ),
         (
             ["data.test=reviews.csv", "data.label=Nr"],
-            "the label '0' is none of the classes of the model: schlecht, gut, sehr gut.",
+            "the classes of the model (schlecht, gut, sehr gut), got '0'.",
         ),
         (["data.test=reviews.csv", "data.text=Berwertung"], "Did you mean 'Bewertung'?"),
     ],

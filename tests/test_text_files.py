@@ -122,7 +122,9 @@ def test_a_missing_column_is_named_with_its_remedy(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_reported_with_the_closest(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
-    with pytest.raises(DataError, match=r"^input=.*none\.txt: there is no such file\. Did you mean 'mine\.txt'\?"):
+    with pytest.raises(
+        DataError, match=r"^input=.*none\.txt: there is no such file or folder\. Did you mean 'mine\.txt'\?"
+    ):
         texts(tmp_path / "none.txt")
 
 

@@ -1,4 +1,4 @@
-"""Files as streams: plain, compressed or inside an archive. Nothing is unpacked on the disk."""
+"""Files as streams: plain, gzip, or inside a tar or zip archive. Nothing is unpacked on the disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal, TypeAlias, cast
 
@@ -20,7 +20,6 @@ Container: TypeAlias = Literal["plain", "gzip", "tar", "zip"]
 
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError)
 ZIP, GZIP = (b"PK\x03\x04", b"PK\x05\x06"), b"\x1f\x8b"
-PATH = "data.path"
 
 
 def neighbour(path: Path) -> str:
@@ -28,12 +27,27 @@ def neighbour(path: Path) -> str:
     return suggestion(path.name, os.listdir(path.parent)) if path.parent.is_dir() else ""
 
 
+def existing(path: Path, key: str, hint: str = "") -> Path:
+    """Returns the path of a file or folder, `~` expanded.
+
+    Raises:
+        DataError: If it does not exist; the message names the closest neighbour.
+    """
+    path = path.expanduser()
+    if not path.exists():
+        shown = f"{key}={path}" if key else str(path)
+        message = f"{shown}: there is no such file or folder.{neighbour(path)} {hint}".rstrip()
+        raise DataError(Fault(key, "not_found", message))
+    return path
+
+
 @contextmanager
-def reading(path: Path, hint: str) -> Iterator[None]:
+def reading(path: Path, key: str, hint: str = "") -> Iterator[None]:
     """Turns any exception raised for a damaged or missing file into one message.
 
     Args:
         path: The file.
+        key: The setting that names it.
         hint: The end of the message: what is legal and where to get it.
 
     Raises:
@@ -41,17 +55,16 @@ def reading(path: Path, hint: str) -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:  # of the terminal
+        raise
     except DAMAGE as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            message = f"{path} cannot be read ({error.strerror}). {hint}"
-            raise DataError(Fault(PATH, "unreadable", message)) from error
-        reason = (str(error) or "it ends too early").splitlines()[0].rstrip(".:")
-        message = f"{path} cannot be read to its end ({reason}); it is damaged or the download is incomplete. {hint}"
-        raise DataError(Fault(PATH, "damaged", message)) from error
+        kind = "unreadable" if getattr(error, "errno", None) else "damaged"
+        reason = (getattr(error, "strerror", None) or str(error) or "it ends too early").splitlines()[0].rstrip(".:")
+        raise DataError(Fault(key, kind, f"{path} cannot be read to its end ({reason}). {hint}".rstrip())) from error
 
 
 def container(path: Path) -> Container:
-    """Returns what a file is by its content, whatever its name."""
+    """Returns what a file is by its content, whichever name it has."""
     with path.open("rb") as file:
         magic = file.read(4)
     if magic.startswith(ZIP):
@@ -62,38 +75,52 @@ def container(path: Path) -> Container:
 
 
 @contextmanager
-def open_member(path: Path, member: str, hint: str) -> Iterator[io.BufferedReader]:
+def open_file(path: Path, member: str, key: str, hint: str = "") -> Iterator[io.BufferedReader]:
     """Opens a file, or a member of an archive, decompressed.
 
     Args:
         path: The file or archive.
         member: The member's name, in a tar archive without its folders; "" for a file that is no archive.
+        key: The setting that names the file.
         hint: The end of messages.
 
     Raises:
         DataError: If it is damaged, or the archive does not hold the member.
     """
-    with reading(path, hint), _open(path, member, hint) as file:
-        yield file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
+    with reading(path, key, hint):
+        match container(path):
+            case "zip":
+                with zipfile.ZipFile(path) as archive, _open_zipped(archive, member) as file:
+                    yield io.BufferedReader(cast(io.RawIOBase, file))
+            case "tar":
+                files = tar_files(path, key, hint)
+                stream = next((file for name, file in files if PurePosixPath(name).name == member), None)
+                if stream is None:
+                    raise DataError(Fault(key, "missing", f"{path} holds no {member}. {hint}"))
+                yield cast(io.BufferedReader, stream)
+                for _ in files:
+                    pass  # the rest is read, because damage shows at the end
+            case "gzip":
+                with gzip.open(path) as unpacked:
+                    yield io.BufferedReader(cast(io.RawIOBase, unpacked))
+            case "plain":
+                with path.open("rb") as plain:
+                    yield plain
 
 
-def _open(path: Path, member: str, hint: str) -> AbstractContextManager[IO[bytes]]:
-    match container(path):
-        case "zip":
-            return _open_zip(path, member)
-        case "tar":
-            return _open_tar(path, member, hint)
-        case "gzip":
-            return cast("AbstractContextManager[IO[bytes]]", gzip.open(path))
-        case "plain":
-            return path.open("rb")
+def _open_zipped(archive: zipfile.ZipFile, member: str) -> IO[bytes]:
+    try:
+        return archive.open(member)
+    except RuntimeError as error:  # encrypted, or compressed by a method that `zipfile` does not know
+        raise zipfile.BadZipFile(str(error)) from error
 
 
-def tar_files(path: Path, hint: str) -> Iterator[tuple[str, IO[bytes]]]:
+def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]]:
     """Yields names and contents of the files of a tar archive, one after another, and reads it to its end.
 
     Args:
         path: The archive, with any compression that `tarfile` reads.
+        key: The setting that names it.
         hint: The end of messages.
 
     Raises:
@@ -101,42 +128,12 @@ def tar_files(path: Path, hint: str) -> Iterator[tuple[str, IO[bytes]]]:
     """
     with tarfile.open(path) as archive:
         for member in archive:
-            _require_safe(path, member, hint)
+            name = PurePosixPath(member.name)
+            if name.is_absolute() or ".." in name.parts or not (member.isfile() or member.isdir()):
+                message = f"{path} is refused: its member {member.name!r} is no plain file inside the archive. {hint}"
+                raise DataError(Fault(key, "unsafe", message))
             file = archive.extractfile(member)
             if file is not None:
                 yield member.name, file
         while archive.fileobj is not None and archive.fileobj.read(1 << 20):
             pass  # only the end of a compressed file shows that it is complete
-
-
-@contextmanager
-def _open_tar(path: Path, member: str, hint: str) -> Iterator[IO[bytes]]:
-    files = tar_files(path, hint)
-    file = next((file for name, file in files if PurePosixPath(name).name == member), None)
-    if file is None:
-        raise DataError(Fault(PATH, "missing", f"{path} holds no {member}. {hint}"))
-    yield file
-    for _ in files:
-        pass
-
-
-@contextmanager
-def _open_zip(path: Path, member: str) -> Iterator[IO[bytes]]:
-    with zipfile.ZipFile(path) as archive:
-        try:
-            file = archive.open(member)
-        except RuntimeError as error:  # encrypted, or compressed by a method that `zipfile` does not know
-            message = f"{member} in {path} cannot be read ({error}); unpack it and give the file itself."
-            raise DataError(Fault(PATH, "unsupported", message)) from error
-        with file:
-            yield file
-
-
-def _require_safe(path: Path, member: tarfile.TarInfo, hint: str) -> None:
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts:
-        message = f"{path} is refused: its member {member.name!r} points outside the archive. {hint}"
-        raise DataError(Fault(PATH, "unsafe", message))
-    if not (member.isfile() or member.isdir()):
-        message = f"{path} is refused: its member {member.name!r} is a link or a device, no file. {hint}"
-        raise DataError(Fault(PATH, "unsafe", message))

@@ -12,15 +12,15 @@ Addresses and checksums are those of public code that has downloaded the files:
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn.data.cache import Progress, locked, sha256
-from sentattn.errors import DataError, Fault, suggestion
+from sentattn.data.archives import neighbour
+from sentattn.data.cache import Progress, locked, sha256, usable
+from sentattn.errors import DataError, Fault
 
 if TYPE_CHECKING:
     from requests import RequestException, Response
@@ -70,55 +70,46 @@ def fetch(
     from requests import RequestException
 
     file, is_folder = folder / "downloads" / name, mirror is not None and "://" not in mirror
+    key = "data.vectors" if name.startswith("glove.") else "data.path"
+    by_hand = (
+        f"Fetch {URLS.get(name, STANFORD + name)} by hand and type {key}=FILE, or name a mirror with "
+        "data.mirror=ADDRESS_OR_FOLDER."
+    )
     pooch.get_logger().setLevel(logging.WARNING)
     store = pooch.create(
         path=file.parent,
-        base_url=STANFORD if mirror is None else _mirror(name, mirror),
+        base_url=STANFORD if mirror is None else _base_url(name, mirror, by_hand),
         registry=REGISTRY,
         urls=URLS if mirror is None else {},
         retry_if_failed=0 if is_folder else RETRIES,
     )
-    source, key = store.get_url(name), _key(name)
-    try:
+    source = store.get_url(name)
+    with usable(file.parent):
         if file.is_file() and sha256(file) == REGISTRY[name]:
             return file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(file, progress):
-            return Path(store.fetch(name, downloader=_link if is_folder else _Download(name, progress)))
-    except (_PermanentError, RequestException) as error:
-        cause: Any = error if isinstance(error, RequestException) else error.__cause__
-        message = f"{name} cannot be downloaded from {source}: {_reason(cause)}. {_by_hand(name)}"
-        raise DataError(Fault(key, "network", message)) from error
-    except ValueError as error:  # pooch raises it for a checksum
-        advice = f"If you trust it, type {key}={source if is_folder else 'FILE, a local copy of it'}."
-        message = f"{source} is not the official {name}: its SHA-256 is not {REGISTRY[name]}. {advice}"
-        raise DataError(Fault(key, "damaged", message)) from error
-    except OSError as error:
-        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
-        message = (
-            f"{error.filename or file.parent} cannot be used for {name} ({reason}): name another cache folder with "
-            f"data.cache_dir=FOLDER, or type {key}=FILE for a local copy."
-        )
-        raise DataError(Fault("data.cache_dir", "unwritable", message)) from error
+        try:
+            with locked(file, progress):
+                return Path(store.fetch(name, downloader=_link if is_folder else _Download(name, progress)))
+        except (_PermanentError, RequestException) as error:
+            cause: Any = error if isinstance(error, RequestException) else error.__cause__
+            message = f"{name} cannot be downloaded from {source}: {_reason(cause)}. {by_hand}"
+            raise DataError(Fault(key, "network", message)) from error
+        except ValueError as error:  # pooch raises it for a checksum
+            advice = f"If you trust it, type {key}={source if is_folder else 'FILE, a local copy of it'}."
+            message = f"{source} is not the official {name}: its SHA-256 is not {REGISTRY[name]}. {advice}"
+            raise DataError(Fault(key, "damaged", message)) from error
 
 
-def _mirror(name: str, mirror: str) -> str:
-    """Returns the beginning of the addresses of a mirror.
-
-    Raises:
-        DataError: If it is neither an address nor a folder that has the file.
-    """
-    folder = Path(mirror).expanduser()
+def _base_url(name: str, mirror: str, by_hand: str) -> str:
+    """Returns the beginning of the addresses of a mirror."""
     if SERVER.match(mirror):
         return f"{mirror.rstrip('/')}/"
-    if "://" in mirror or not folder.is_dir():
-        kind = "type" if "://" in mirror else "not_found"
-        message = f"data.mirror={mirror} is neither a folder nor an address that begins with http:// or https://."
-        raise DataError(Fault("data.mirror", kind, message))
-    if not (folder / name).is_file():
-        message = f"data.mirror={mirror} has no {name}.{suggestion(name, os.listdir(folder))} {_by_hand(name)}"
-        raise DataError(Fault("data.mirror", "not_found", message))
-    return f"{folder.absolute()}/"
+    folder = Path(mirror).expanduser().absolute()
+    if "://" in mirror or not (folder / name).is_file():
+        legal = f"an address that begins with http:// or https://, or a folder that holds {name}"
+        message = f"data.mirror={mirror} must be {legal}.{neighbour(folder / name)} {by_hand}"
+        raise DataError(Fault("data.mirror", "type" if "://" in mirror else "not_found", message))
+    return f"{folder}/"
 
 
 def _link(url: str, output_file: str, pooch: object) -> None:
@@ -140,8 +131,8 @@ class _Download:
         self._done = self.total = 0
 
     def __call__(self, url: str, output_file: str, pooch: object) -> None:
-        import requests
         from pooch import HTTPDownloader
+        from requests import ReadTimeout, RequestException
 
         self._done = 0
         download = HTTPDownloader(
@@ -153,14 +144,12 @@ class _Download:
         )
         try:
             download(url, output_file, pooch)
-        except requests.HTTPError as error:
-            if error.response is not None and error.response.status_code in RETRIED_STATUS:
-                raise
-            raise _PermanentError from error
-        except requests.ReadTimeout:
-            raise
-        except requests.RequestException as error:
-            if self._has_answered:
+        except RequestException as error:
+            if error.response is not None:
+                may_pass = error.response.status_code in RETRIED_STATUS
+            else:
+                may_pass = self._has_answered or isinstance(error, ReadTimeout)
+            if may_pass:
                 raise
             raise _PermanentError from error
 
@@ -194,13 +183,3 @@ def _reason(error: RequestException) -> str:
         requests.ConnectionError: "there is no connection",
     }
     return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), str(error))
-
-
-def _key(name: str) -> str:
-    """Returns the setting that takes the path of a local copy."""
-    return "data.vectors" if name.startswith("glove.") else "data.path"
-
-
-def _by_hand(name: str) -> str:
-    url = URLS.get(name, STANFORD + name)
-    return f"Fetch {url} by hand and type {_key(name)}=FILE, or name a mirror with data.mirror=ADDRESS_OR_FOLDER."

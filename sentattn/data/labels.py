@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from statistics import mean
 from typing import Any, NamedTuple
 
 from sentattn.config.types import as_typed
@@ -25,7 +24,7 @@ MAX_SHOWN = 20
 
 
 class LabelCount(NamedTuple):
-    """A label in a column: how many rows have it, and where the first of them is."""
+    """How many rows have a label, and where the first of them is."""
 
     rows: int
     where: str
@@ -90,59 +89,45 @@ def steps(names: Sequence[str]) -> dict[str, int]:
 def class_faults(classes: Sequence[Any]) -> list[Fault]:
     """Returns what is wrong with `data.classes`: a name twice, an empty one, or only one."""
     names = [label_name(value) or "" for value in classes]
-    shown, faults = f"data.classes={as_typed(classes)}", []
+    prefix = f"data.classes={as_typed(classes)}"
+    faults = []
     if "" in names:
-        faults.append(Fault("data.classes", "missing", f"{shown} holds an empty name; leave it out."))
+        faults.append(Fault("data.classes", "missing", f"{prefix} holds an empty name; leave it out."))
     if repeated := sorted({name for name in names if names.count(name) > 1 and name}):
-        faults.append(Fault("data.classes", "conflict", f"{shown} names {', '.join(repeated)} more than once."))
+        faults.append(Fault("data.classes", "conflict", f"{prefix} names {', '.join(repeated)} more than once."))
     if len(names) == 1:
-        faults.append(Fault("data.classes", "range", f"{shown} names one class; at least two are needed."))
+        faults.append(Fault("data.classes", "range", f"{prefix} names one class; at least two are needed."))
     return faults
 
 
 def unknown_label(name: str, classes: Sequence[str], owner: str, where: str) -> DataError:
     """Returns the error for a label that is none of the classes of `owner`, such as `data.train`."""
-    more = f" and {len(classes) - MAX_SHOWN} more" if len(classes) > MAX_SHOWN else ""
-    legal = f"{', '.join(classes[:MAX_SHOWN])}{more}"
-    message = f"the label {_cut(name)!r} is none of the classes of {owner}: {legal}.{suggestion(name, classes)}"
-    return DataError(Fault("data.label", "unknown", f"{where}: {message}"))
+    legal = ", ".join(classes[:MAX_SHOWN]) + ", ..." * (len(classes) > MAX_SHOWN)
+    message = f"{where}: the label must be one of the classes of {owner} ({legal}), got {_cut(name)!r}."
+    return DataError(Fault("data.label", "unknown", f"{message}{suggestion(name, classes)}"))
 
 
 def require_labels(counts: Mapping[str, LabelCount], column: str, where: str) -> None:
     """Refuses a column that holds something other than labels, or one label only.
 
     Args:
-        counts: The labels of the column, the first `MAX_COUNTED` and one of them.
+        counts: The labels of the column, at most `MAX_COUNTED` + 1.
         column: Its name.
         where: The file.
 
     Raises:
-        DataError: With what the column looks like; key `data.label`.
+        DataError: With the number of different values and examples; key `data.label`.
     """
-    rows = sum(one.rows for one in counts.values())
-    if len(counts) == 1:
-        label = _cut(next(iter(counts)))
-        message = f"all {rows:,} rows have the label {label!r} in {column!r}; at least two classes are needed."
-        raise DataError(Fault("data.label", "range", f"{where}: {message}"))
-    if len(counts) > MAX_CLASSES or (len(counts) > FEW_CLASSES and rows < 2 * len(counts)):
-        first = "the first " if len(counts) > MAX_COUNTED else ""
-        examples = ", ".join(repr(_cut(name)) for name in list(counts)[:3])
-        message = (
-            f"{column!r} has {len(counts):,} different values in {first}{rows:,} rows, such as {examples}; "
-            f"{_impression(counts, rows)}. Name the column of labels with data.label=COLUMN, "
-            "or the labels with data.classes=[...]."
-        )
-        raise DataError(Fault("data.label", "type", f"{where}: {message}"))
-
-
-def _impression(counts: Mapping[str, LabelCount], rows: int) -> str:
-    if are_numbers(counts):
-        if any("." in name for name in counts):
-            return "that looks like measurements, and this is classification, not regression"
-        return "that looks like a number or a counter, not like classes"
-    if mean(map(len, counts)) > LONG:
-        return "that looks like texts, not like labels"
-    return "that looks like names of single rows" if rows < 2 * len(counts) else "that is too many for classes"
+    rows = sum(count.rows for count in counts.values())
+    if 1 < len(counts) <= MAX_CLASSES and (len(counts) <= FEW_CLASSES or rows >= 2 * len(counts)):
+        return
+    examples = ", ".join(repr(_cut(name)) for name in list(counts)[:3])
+    message = (
+        f"{where}: {column!r} must hold 2 to {MAX_CLASSES} labels, most of them in more than one row, got "
+        f"{len(counts):,} different values in {rows:,} rows, such as {examples}. Name the column of labels "
+        "with data.label=COLUMN, or the labels with data.classes=[...]."
+    )
+    raise DataError(Fault("data.label", "range" if len(counts) == 1 else "type", message))
 
 
 def _cut(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import zlib
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,9 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from sentattn.data.archives import neighbour
+from sentattn.data.archives import existing, reading
 from sentattn.data.labels import class_faults
-from sentattn.data.text_tables import Record, read_delimited, read_json_lines, require_columns
+from sentattn.data.text_tables import Record, damaged, read_delimited, read_json_lines, require_columns
 from sentattn.errors import DataError, Fault
 
 Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str] | None, str, bool], Iterator[Record]]
@@ -29,7 +29,6 @@ TEXT: dict[str, Reader] = {
 GZIP, PARQUET = ".gz", ".parquet"
 ENDINGS = (*TEXT, PARQUET)
 """Endings of tables; all but parquet may be compressed, with `.gz` appended."""
-SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 ROWS, BUFFER_BYTES = 1000, 1 << 20
 """Rows, and bytes of a column, that are read from parquet at once."""
 TARGET = "sentattn.data.datasets.table.Table"
@@ -53,16 +52,12 @@ def records(
     """
     require_table(path)
     ending, is_compressed = _ending(path)
-    try:
+    with reading(path, ""):
         if ending == PARQUET:
             yield from read_parquet(path, columns, hint, keep_others)
             return
         with path.open("rb") as file, gzip.open(file) if is_compressed else nullcontext(file) as stream:
             yield from TEXT[ending](cast(IO[bytes], stream), str(path), columns, hint, keep_others)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
-        kind = "unreadable" if getattr(error, "errno", None) else "damaged"
-        raise DataError(Fault("", kind, f"{path} cannot be read to its end ({reason}).")) from error
 
 
 def read_parquet(
@@ -85,9 +80,7 @@ def read_parquet(
             for number, row in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), start=1):
                 yield Record(f"row {number}", {column: row[column] for column in wanted})
     except (ArrowException, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        message = f"{path} cannot be read as parquet ({reason}); was it written to its end?"
-        raise DataError(Fault("", "damaged", message)) from error
+        raise damaged(f"{path} cannot be read as parquet ({str(error).splitlines()[0].rstrip('.')}).") from error
 
 
 def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> None:
@@ -101,17 +94,13 @@ def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> Non
     Raises:
         DataError: With the closest name, or with the legal endings; kind `not_found` or `unsupported`.
     """
-    shown = f"{key}={path}" if key else str(path)
+    existing(path, key)
     ending, is_compressed = _ending(path)
-    if not path.exists():
-        raise DataError(Fault(key, "not_found", f"{shown}: there is no such file.{neighbour(path)}"))
-    if path.is_dir():
-        raise DataError(Fault(key, "not_found", f"{shown} is a folder; name one file in it."))
-    if ending in SPREADSHEETS:
-        raise DataError(Fault(key, "unsupported", f"{shown} is a spreadsheet; save it as CSV (UTF-8) and give that."))
-    if path.suffix not in also and (ending not in ENDINGS or (is_compressed and ending == PARQUET)):
+    is_table = ending in ENDINGS and not (is_compressed and ending == PARQUET)
+    if path.is_dir() or not (is_table or path.suffix in also):
         legal = f"{', '.join((*also, *ENDINGS))}, and {GZIP} after {', '.join(TEXT)}"
-        raise DataError(Fault(key, "unsupported", f"{shown} has an unknown ending; legal are {legal}."))
+        message = f"{path} must be one file with an ending of these: {legal}. Save a spreadsheet as CSV (UTF-8)."
+        raise DataError(Fault(key, "unsupported", message))
 
 
 def _ending(path: Path) -> tuple[str, bool]:
@@ -128,16 +117,9 @@ def text_of(record: Record, column: str, path: Path) -> str:
     """
     value = record.values[column]
     if value is not None and not isinstance(value, str):
-        message = f"{column!r} holds {type_name(value)}, no text; is it the column of texts?"
+        message = f"{column!r} must be the column of texts, got {reprlib.repr(value)}."
         raise DataError(Fault("data.text", "type", f"{path}, {record.where}: {message}"))
     return value or ""
-
-
-def type_name(value: Any) -> str:
-    """Returns in words what a value is that should be something else."""
-    names = {bool: "a truth value", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    shown = f" ({value!r})" if isinstance(value, bool | int | float) else ""
-    return f"{names.get(type(value), f'a value of type {type(value).__name__}')}{shown}"
 
 
 def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
@@ -145,9 +127,8 @@ def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
     faults = class_faults(data.get("classes") or ())
     text, val, val_size = data.get("text", "text"), data.get("val"), data.get("val_size")
     if text == data.get("label", "label"):
-        faults.append(
-            Fault("data.text", "conflict", f"data.text and data.label both name the column {text!r}; they must differ.")
-        )
+        message = f"data.text and data.label both name the column {text!r}; they must differ."
+        faults.append(Fault("data.text", "conflict", message))
     if val is not None and val_size is not None:
         message = f"data.val_size={val_size} has no effect with data.val={val}; leave one of them out."
         faults.append(Fault("data.val_size", "no_effect", message))

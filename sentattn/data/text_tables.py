@@ -1,14 +1,13 @@
-"""Tables that are text: CSV, TSV and JSON lines as streams of records."""
+"""Tables that are text, as streams of records: CSV, TSV, JSON lines, and the arrays of a JSON object."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import IO, Any, NamedTuple
 
 from sentattn.errors import DataError, Fault, suggestion
@@ -18,10 +17,11 @@ MAX_CHARACTERS = 1 << 24
 DELIMITERS = (",", ";", "\t", "|")
 MAX_HEADER_LINES = 20
 """Most lines that a header with line breaks in its names may have."""
-MAX_NAME = 50
-"""A header with a longer name is rather a row."""
-NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 SHOWN_NAMES, SHOWN_CHARACTERS = 20, 40
+QUOTES = (
+    "a text with a delimiter, a line break or a quote in it must be in quotes, and each quote in it written twice, as "
+    'in "He said ""good""".'
+)
 
 
 class Record(NamedTuple):
@@ -34,6 +34,11 @@ class Record(NamedTuple):
 
     where: str
     values: dict[str, Any]
+
+
+def damaged(message: str) -> DataError:
+    """Returns the error for a damaged file; its key is filled in by who knows the setting."""
+    return DataError(Fault("", "damaged", message))
 
 
 def read_delimited(
@@ -72,95 +77,42 @@ def read_delimited(
     if columns is None:
         rows = chain([(number, header)], rows)
         header = columns = [str(index) for index in range(len(header))]
-    else:
-        require_columns(header, columns, name, _missing_header(header, columns, delimiter) or hint)
-    indices = {column: header.index(column) for column in columns}
-    names = dict(zip(_unique(header), range(len(header)), strict=True)) if keep_others else indices
+    require_columns(header, columns, name, hint)
+    places = {column: header.index(column) for column in columns}
+    wanted = {column: place for place, column in enumerate(_unique(header))} if keep_others else places
     for number, fields in rows:
-        _require_width(fields, header, indices, f"{name}, line {number}", delimiter)
+        # Extra fields that are empty do not matter, nor do missing ones that are not wanted.
+        if any(fields[len(header) :]) or len(fields) <= max(places.values()):
+            raise damaged(f"{name}, line {number}: {len(fields)} fields instead of {len(header)}; {QUOTES}")
         fields += [""] * (len(header) - len(fields))
-        yield Record(f"line {number}", {column: fields[index] for column, index in names.items()})
+        yield Record(f"line {number}", {column: fields[place] for column, place in wanted.items()})
 
 
 def _unique(names: Sequence[str]) -> list[str]:
     """Returns the names, with a number after later ones of the same name."""
     unique: list[str] = []
     for name in names:
-        numbered = chain([name] if name not in unique else [], (f"{name} ({number})" for number in count(2)))
-        unique.append(next(other for other in numbered if other == name or other not in {*unique, *names}))
+        candidate, number = name, 1
+        while candidate in unique or (number > 1 and candidate in names):
+            number += 1
+            candidate = f"{name} ({number})"
+        unique.append(candidate)
     return unique
 
 
 def _rows(lines: Iterable[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows that are not empty, each with the line on which it begins."""
-    row_lines = _RowLines(lines)
-    reader = csv.reader(row_lines, delimiter=delimiter, strict=True)
-    well_formed = _well_formed_row(delimiter)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
-        number = row_lines.begin()
+        number = reader.line_num + 1
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            # What is unread at the end of the text or of `MAX_CHARACTERS` is an open quote.
-            reason = (
-                "a quote is opened in this row and never closed."
-                if row_lines.is_exhausted or row_lines.characters > MAX_CHARACTERS
-                else 'text follows a closing quote; write each quote inside a field twice, as in "He said ""good""".'
-            )
-            raise DataError(Fault("", "damaged", f"{name}, line {number}: {reason}")) from error
+            raise damaged(f"{name}, line {number}: {error} in the row that begins here; {QUOTES}") from error
         if fields is None:
             return
-        if well_formed and any('"' in field for field in fields) and not well_formed.fullmatch(row_lines.text()):
-            message = (
-                f"{name}, line {number}: a quote is in a field that is not itself in quotes; "
-                'write the field in quotes and each quote in it twice, as in "He said ""good""".'
-            )
-            raise DataError(Fault("", "damaged", message))
         if any(fields):
             yield number, fields
-
-
-class _RowLines:
-    """Lines for `csv.reader`, which does not say where a row begins: those of the current row are kept."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = iter(lines)
-        self._number = 0
-        self._row: list[str] = []
-        self.characters = 0
-        self.is_exhausted = False
-
-    def __iter__(self) -> _RowLines:
-        return self
-
-    def __next__(self) -> str:
-        try:
-            line = next(self._lines)
-        except StopIteration:
-            self.is_exhausted = True
-            raise
-        self._number += 1
-        self.characters += len(line)
-        self._row.append(line)
-        return line
-
-    def begin(self) -> int:
-        """Begins a row, and returns the number of its first line."""
-        self._row.clear()
-        self.characters = 0
-        return self._number + 1
-
-    def text(self) -> str:
-        return "".join(self._row)
-
-
-def _well_formed_row(delimiter: str) -> re.Pattern[str] | None:
-    """Matches a row whose quotes are around fields and doubled in them; None for TSV, where quotes are plain."""
-    if delimiter == "\t":
-        return None
-    sign = re.escape(delimiter)
-    field = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{sign}\r\n]*+)'
-    return re.compile(rf"{field}(?:{sign}{field})*+[\r\n]*")
 
 
 def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str) -> str:
@@ -173,26 +125,6 @@ def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str) -> 
             headers[sign] = []
     fitting = [sign for sign, header in headers.items() if set(columns) <= set(header)]
     return fitting[0] if fitting else max(headers, key=lambda sign: len(headers[sign]))
-
-
-def _missing_header(header: Sequence[str], columns: Sequence[str], delimiter: str) -> str:
-    """Returns advice where the first row looks like data."""
-    if any(NUMBER.fullmatch(name.strip()) or len(name) > MAX_NAME for name in header):
-        return f"That looks like a row of data: write a first line that names the columns, {delimiter.join(columns)!r}."
-    return ""
-
-
-def _require_width(
-    fields: Sequence[str], header: Sequence[str], indices: dict[str, int], where: str, delimiter: str
-) -> None:
-    """Refuses a row that does not fit the header, save for extra fields that are empty and missing ones not wanted."""
-    if any(fields[len(header) :]) or len(fields) <= max(indices.values()):
-        sign = "tab" if delimiter == "\t" else repr(delimiter)
-        message = (
-            f"{where}: {len(fields)} field{'s' * (len(fields) != 1)} where there are {len(header)} columns; "
-            f"a text with a {sign} or a line break in it must be in quotes."
-        )
-        raise DataError(Fault("", "damaged", message))
 
 
 def read_json_lines(
@@ -214,37 +146,81 @@ def read_json_lines(
         if line.isspace():
             continue
         where = f"{name}, line {number}"
-        values = _json_object(line, where)
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            values = None
+        if not isinstance(values, dict):
+            message = f"{where} is no JSON object but {_cut(line.strip())}; each line must hold one whole object."
+            raise damaged(message)
         if columns is not None:
             if not values.keys() >= set(columns):
                 require_columns(list(values), columns, where, hint)
             values = values if keep_others else {column: values[column] for column in columns}
         for column, value in values.items():
-            require_unicode(value, f"{where}: {column!r}")
+            _require_unicode(value, f"{where}: {column!r}")
         yield Record(f"line {number}", values)
 
 
-def _json_object(line: str, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        start = line.strip()
-        cut = f"{start[:SHOWN_CHARACTERS]}..." if len(start) > SHOWN_CHARACTERS else start
-        message = f"{where} is no JSON, {cut!r}; each line must hold one whole object, {{...}}."
-        raise DataError(Fault("", "damaged", message)) from error
-    if not isinstance(value, dict):
-        raise DataError(Fault("", "damaged", f"{where} holds no JSON object; each line must hold one, {{...}}."))
-    return value
-
-
-def require_unicode(value: Any, where: str) -> None:
+def _require_unicode(value: Any, where: str) -> None:
     """Refuses half a character: JSON can escape one half of a surrogate pair without the other."""
     try:
         if isinstance(value, str):
             value.encode()
     except UnicodeEncodeError as error:
-        message = f"{where} holds half a character (position {error.start + 1})."
-        raise DataError(Fault("", "damaged", message)) from error
+        raise damaged(f"{where} holds half a character (position {error.start + 1}).") from error
+
+
+class _BoundedStream:
+    """Raises an error where no item ends for too long: `ijson` would hold a text of any length in memory."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.since_item = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self.since_item += len(data)
+        if self.since_item > MAX_CHARACTERS:
+            raise ValueError(f"more than {MAX_CHARACTERS:,} bytes without an end")
+        return data
+
+
+def read_json_arrays(stream: io.BufferedReader, name: str) -> Iterator[tuple[str, Any]]:
+    """Yields the items of all arrays of a JSON object, each with the key of its array, in the order of the file.
+
+    Neither the file nor an array has to fit into memory. An item that is itself an array or an object is yielded as
+    an empty one.
+
+    Raises:
+        DataError: If it is no whole JSON object in UTF-8; the message names the last item.
+    """
+    import ijson
+
+    bounded = _BoundedStream(stream)
+    depth, key, number, is_array = 0, "", 0, False
+    if stream.peek(3).startswith(b"\xef\xbb\xbf"):
+        stream.read(3)
+    try:
+        for event, value in ijson.basic_parse(bounded, use_float=True):
+            bounded.since_item = 0
+            if depth == 2 and is_array and event != "end_array":
+                number += 1
+                _require_unicode(value, f"{name}, item {number:,} of {key!r}")
+                empty: dict[str, Any] = {"start_map": {}, "start_array": []}
+                yield key, empty.get(event, value)
+            elif depth == 1 and event == "map_key":
+                key, number = value, 0
+            elif depth == 1:
+                is_array = event == "start_array"
+            depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
+    except (ijson.JSONError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise damaged(
+            f"{name} is no whole JSON object in UTF-8 ({reason}, after item {number:,} of {key!r})."
+        ) from error
 
 
 def text_lines(stream: IO[bytes], name: str) -> Iterator[str]:
@@ -264,24 +240,15 @@ def text_lines(stream: IO[bytes], name: str) -> Iterator[str]:
             try:
                 line.encode()
             except UnicodeEncodeError as error:
-                raise DataError(Fault("", "damaged", _not_utf8(where, line, error.start))) from error
+                byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
+                advice = "save the file as UTF-8 (in a spreadsheet: CSV UTF-8)"
+                raise damaged(f"{where}: {byte} is not UTF-8; {advice}.") from error
             if len(line) == MAX_CHARACTERS and not line.endswith(("\n", "\r")):
-                message = f"{where} is longer than {MAX_CHARACTERS:,} characters; is it a table of texts?"
-                raise DataError(Fault("", "damaged", message))
+                raise damaged(f"{where} is longer than {MAX_CHARACTERS:,} characters; is it a table of texts?")
             yield line
     finally:
         if not stream.closed:
             text.detach()
-
-
-def _not_utf8(where: str, line: str, position: int) -> str:
-    if line.startswith(("\udcff\udcfe", "\udcfe\udcff")):
-        return f"{where}: the file is UTF-16; save it as UTF-8 (in a spreadsheet: CSV UTF-8)."
-    byte = ord(line[position]) - 0xDC00
-    return (
-        f"{where}: byte 0x{byte:02x} after {line[:position][-20:]!r} is not UTF-8; "
-        "save the file as UTF-8 (in a spreadsheet: CSV UTF-8)."
-    )
 
 
 def require_columns(names: Sequence[str], wanted: Sequence[str], where: str, hint: str = "") -> None:
@@ -296,19 +263,15 @@ def require_columns(names: Sequence[str], wanted: Sequence[str], where: str, hin
     Raises:
         DataError: With the columns of the table and the closest; kind `missing` or `conflict`.
     """
-    if missing := [column for column in wanted if column not in names]:
-        close = "".join(dict.fromkeys(suggestion(column, names) for column in missing))
-        columns = f"column{'s' * (len(missing) > 1)} {' and '.join(map(repr, missing))}"
-        message = f"{where} has no {columns}; it has {_shown(names)}.{close} {hint}".rstrip()
-        raise DataError(Fault("", "missing", message))
+    listed = ", ".join(map(_cut, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
     for column in wanted:
+        if column not in names:
+            message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
+            raise DataError(Fault("", "missing", message))
         if names.count(column) > 1:
-            message = f"{where} has {names.count(column)} columns {column!r}; each needs a name of its own."
+            message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."
             raise DataError(Fault("", "conflict", message))
 
 
-def _shown(names: Sequence[str]) -> str:
-    """Returns the names of columns as a list in words, long ones cut."""
-    listed = [repr(n if len(n) <= SHOWN_CHARACTERS else f"{n[:SHOWN_CHARACTERS]}...") for n in names[:SHOWN_NAMES]]
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return f"{', '.join(listed)}{more}" if listed else "no columns"
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}...")

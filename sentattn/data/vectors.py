@@ -76,7 +76,18 @@ def read_vectors(
         return None
     # `torchtext` splits lines at spaces, so a token with a space cannot have a vector.
     wanted = {form for word in words for form in (word, word.lower()) if form.split() == [form]}
-    table = _open_or_read(vectors, wanted, cache, mirror, progress)
+    file = None if vectors in NAMES else VectorFile.named(vectors)
+    identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
+    target = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}"
+    table = _cached(target)
+    if table is None:
+        if file is None:
+            archive = fetch(NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
+            file = VectorFile.named(str(archive / f"{vectors}.txt"))
+        with usable(cache), locked(target, progress):
+            table = _cached(target)  # another process may have read the file meanwhile
+            if table is None:
+                table = _read(file, wanted, target, progress)
     rows_WE = table.get_vecs_by_tokens(list(words), lower_case_backup=True)
     is_found = [word in table.stoi or word.lower() in table.stoi for word in words]
     return WordVectors(
@@ -86,30 +97,11 @@ def read_vectors(
     )
 
 
-def _open_or_read(vectors: str, wanted: set[str], cache: Path, mirror: str | None, progress: Progress) -> Vectors:
-    """Returns the vectors of the wanted words from the cache, or else from the file."""
-    local = None if vectors in NAMES else VectorFile.named(vectors)
-    identity = [FORMAT, local.identity if local else vectors, sorted(wanted)]
-    name = f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}"
-    if (cached := _cached(name, cache)) is not None:
-        return cached
-    file = local or _download(vectors, cache, mirror, progress)
-    with usable(cache), locked(cache / name, progress):
-        cached = _cached(name, cache)  # another process may have read the file meanwhile
-        return cached if cached is not None else _read(file, wanted, cache / name, progress)
-
-
-def _download(name: str, cache: Path, mirror: str | None, progress: Progress) -> VectorFile:
-    archive = fetch(NAMES[name][0], folder=cache, mirror=mirror, progress=progress)
-    return VectorFile.named(str(archive / f"{name}.txt"))
-
-
 def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) -> Vectors:
     """Reads the wanted words of a file and caches their vectors; the caller holds the lock."""
     with workspace(target) as folder:
-        small_file = folder / target.name
         missing = set(wanted)
-        with small_file.open("wb") as text:
+        with (folder / target.name).open("wb") as text:
             for word, numbers in file.lines(wanted, progress):
                 if word in missing:
                     text.write(b" ".join([word.encode(), *numbers]) + b"\n")
@@ -120,26 +112,26 @@ def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) 
                 "another case (data.lowercase)?"
             )
             raise DataError(Fault("data.vectors", "missing", message))
-        vectors = _torchtext(str(small_file), folder)
-        os.replace(f"{small_file}{CACHED}", f"{target}{CACHED}")
+        vectors = _torchtext(folder / target.name)
+        os.replace(folder / f"{target.name}{CACHED}", f"{target}{CACHED}")
     return vectors
 
 
-def _cached(name: str, cache: Path) -> Vectors | None:
+def _cached(target: Path) -> Vectors | None:
     try:
-        return _torchtext(name, cache)
+        return _torchtext(target)
     except Exception:  # the file is missing, or damaged in any way
         return None
 
 
-def _torchtext(name: str, cache: Path) -> Vectors:
-    """Lets `torchtext` read a file and cache it in a folder; a cached file is found by its name."""
+def _torchtext(file: Path) -> Vectors:
+    """Lets `torchtext` read a file, or what it has cached of it in the same folder."""
     from torchtext.vocab import Vectors
 
     context = ssl._create_default_https_context
     try:
         with redirect_stderr(io.StringIO()):  # the progress bar of `torchtext`
-            return Vectors(name, cache=str(cache))
+            return Vectors(str(file), cache=str(file.parent))
     finally:
         # `Vectors` disables the verification of TLS certificates for the whole process (PEP 476 names this hook).
         ssl._create_default_https_context = context

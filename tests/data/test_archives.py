@@ -11,13 +11,14 @@ import pytest
 from refusals import fault_of
 from yelp_forms import write_file, write_tar, write_zip
 
-from sentattn.data.archives import container, open_member, reading, tar_files
+from sentattn.data.archives import container, existing, open_file, reading, tar_files
 
 HINT = "Give another."
+KEY = "data.path"
 
 
 def content(path: Path, member: str = "") -> bytes:
-    with open_member(path, member, HINT) as stream:
+    with open_file(path, member, KEY, HINT) as stream:
         assert stream.peek(1)
         return stream.read()
 
@@ -49,7 +50,14 @@ def test_damage_after_a_member_is_reported_as_well(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_opened_is_reported_with_the_reason(tmp_path: Path) -> None:
     fault = fault_of(lambda: content(tmp_path / "none"))
     assert fault.kind == "unreadable"
-    assert "none cannot be read (No such file or directory). Give another." in fault.message
+    assert "none cannot be read to its end (No such file or directory). Give another." in fault.message
+
+
+def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
+    write_file(tmp_path, "reviews.csv", b"")
+    fault = fault_of(lambda: existing(tmp_path / "review.csv", KEY, HINT))
+    assert (fault.key, fault.kind) == (KEY, "not_found")
+    assert "Did you mean 'reviews.csv'? Give another." in fault.message
 
 
 def test_a_missing_member_is_reported(tmp_path: Path) -> None:
@@ -60,11 +68,11 @@ def test_a_missing_member_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../one.txt", "/one.txt"])
 def test_members_that_point_outside_the_archive_are_refused(tmp_path: Path, name: str) -> None:
-    assert fault_of(lambda: list(tar_files(write_tar(tmp_path, {name: b"1"}), HINT))).kind == "unsafe"
+    assert fault_of(lambda: list(tar_files(write_tar(tmp_path, {name: b"1"}), KEY, HINT))).kind == "unsafe"
 
 
 def test_other_exceptions_are_not_taken_for_damage(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), reading(tmp_path, HINT):
+    with pytest.raises(KeyError), reading(tmp_path, KEY, HINT):
         raise KeyError
 
 
@@ -74,4 +82,4 @@ def test_folders_are_skipped(tmp_path: Path) -> None:
     write_file(tmp_path, "inner/one.txt", b"1")
     with tarfile.open(path, "w") as archive:
         archive.add(tmp_path / "inner", "inner")
-    assert [(name, file.read()) for name, file in tar_files(path, HINT)] == [("inner/one.txt", b"1")]
+    assert [(name, file.read()) for name, file in tar_files(path, KEY, HINT)] == [("inner/one.txt", b"1")]

@@ -117,8 +117,8 @@ def test_a_mirror_may_be_a_folder_whose_files_are_not_copied(
 @pytest.mark.parametrize(
     ("mirror", "key", "kind", "fragment"),
     [
-        ("{tmp}/none", "data.mirror", "not_found", "neither a folder nor an address"),
-        ("{tmp}/empty", "data.mirror", "not_found", f"has no {NAME}. Fetch http://"),
+        ("{tmp}/none", "data.mirror", "not_found", "or a folder that holds reviews.tar.gz. Fetch http://"),
+        ("{tmp}/empty", "data.mirror", "not_found", f"or a folder that holds {NAME}. Fetch http://"),
         ("{tmp}/alike", "data.mirror", "not_found", "Did you mean 'review.tar.gz'?"),
         ("{tmp}/other", "data.path", "damaged", "If you trust it, type data.path={tmp}/other/" + NAME),
         ("ftp://here", "data.mirror", "type", "ftp://here"),
@@ -151,7 +151,6 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     fault = refusal(tmp_path)
     assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
-    assert "(the disk is full)" in fault.message
     assert stored(tmp_path) == set()
 
 

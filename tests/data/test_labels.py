@@ -95,10 +95,11 @@ def test_faults_of_typed_classes(classes: list[Any], faults: list[tuple[str, str
 
 
 def test_an_unknown_label_is_reported_with_the_legal_ones() -> None:
-    message = "line 3: the label 'god' is none of the classes of data.train: bad, good. Did you mean 'good'?"
-    assert str(unknown_label("god", ["bad", "good"], "data.train", "line 3")) == message
+    (fault,) = unknown_label("god", ["bad", "good"], "data.train", "line 3").faults
+    assert (fault.key, fault.kind) == ("data.label", "unknown")
+    assert fault.message.endswith("data.train (bad, good), got 'god'. Did you mean 'good'?")
     long = str(unknown_label("x" * 99, [f"c{i}" for i in range(25)], "data.train", "line 3"))
-    assert long.endswith("c18, c19 and 5 more.")
+    assert "c19, ...)" in long
     assert "x" * 41 not in long
 
 
@@ -138,30 +139,21 @@ def test_columns_of_labels_are_let_through_up_to_the_bound(
     require_labels(counts, "stars", "reviews.csv")
     fault = fault_of(lambda: require_labels(beyond, "stars", "reviews.csv"))
     assert (fault.key, fault.kind) == ("data.label", "type")
-    assert f"has {len(beyond):,} different values" in fault.message
+    assert f"got {len(beyond):,} different values" in fault.message
 
 
 @pytest.mark.parametrize(
-    ("counts", "fragment"),
+    ("counts", "kind", "fragment"),
     [
-        (column(["good"], rows=7), "all 7 rows have the label 'good' in 'stars'; at least two classes are needed"),
-        (
-            column([f"user {i}" for i in range(21)]),
-            "'stars' has 21 different values in 21 rows, such as 'user 0', ",
-        ),
-        (column([f"user {i}" for i in range(21)]), "looks like names of single rows"),
-        (column([f"{i}" for i in range(9000)], rows=3), "9,000 different values in 27,000 rows, such as '0', '1', '2'"),
-        (column([f"{i}" for i in range(9000)], rows=3), "looks like a number or a counter"),
-        (column([f"{i}.5" for i in range(30)]), "looks like measurements"),
-        (column([f"I was there {i} times and it was always great." for i in range(30)]), "looks like texts"),
-        (column([f"topic {i}" for i in range(1001)], rows=50), "too many for classes. Name the column of labels with"),
-        (column([f"{i}" for i in range(100_001)]), "100,001 different values in the first 100,001 rows"),
+        (column(["good"], rows=7), "range", "got 1 different values in 7 rows, such as 'good'."),
+        (column([f"user {i}" for i in range(21)]), "type", "21 different values in 21 rows, such as 'user 0', "),
+        (column([f"{i}" for i in range(9000)], rows=3), "type", "9,000 different values in 27,000 rows"),
     ],
 )
-def test_columns_of_something_else_are_refused_with_what_they_look_like(
-    counts: dict[str, LabelCount], fragment: str
+def test_columns_of_something_else_are_refused_with_examples(
+    counts: dict[str, LabelCount], kind: str, fragment: str
 ) -> None:
     fault = fault_of(lambda: require_labels(counts, "stars", "reviews.csv"))
-    assert fault.key == "data.label"
+    assert (fault.key, fault.kind) == ("data.label", kind)
     assert fault.message.startswith("reviews.csv: ")
     assert fragment in fault.message

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
+from refusals import fault_of
 
 from sentattn.data.tables import ENDINGS, check, records
 from sentattn.errors import DataError
@@ -48,26 +49,24 @@ def test_every_ending_gives_the_same_rows(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "kind", "fragment"),
     [
-        ("reviws.csv", r"reviws\.csv: there is no such file\. Did you mean 'reviews\.csv'\?"),
-        ("nowhere/reviews.csv", r"reviews\.csv: there is no such file\.$"),
-        ("book.xlsx", r"book\.xlsx is a spreadsheet; save it as CSV \(UTF-8\) and give that\."),
-        (
-            "notes.txt",
-            r"notes\.txt has an unknown ending; legal are \.csv, \.tsv, .*, \.parquet, and \.gz after \.csv, \.tsv",
-        ),
-        ("table.parquet.gz", "unknown ending"),
-        ("folder.csv", r"folder\.csv is a folder; name one file in it\."),
+        ("reviws.csv", "not_found", "there is no such file or folder. Did you mean 'reviews.csv'?"),
+        ("nowhere/reviews.csv", "not_found", "there is no such file or folder."),
+        ("book.xlsx", "unsupported", "Save a spreadsheet as CSV (UTF-8)."),
+        ("notes.txt", "unsupported", ".csv, .tsv, .jsonl, .ndjson, .json, .parquet, and .gz after .csv, "),
+        ("table.parquet.gz", "unsupported", ""),
+        ("folder.csv", "unsupported", "must be one file"),
     ],
 )
-def test_what_is_no_table(tmp_path: Path, name: str, message: str) -> None:
+def test_what_is_no_table(tmp_path: Path, name: str, kind: str, fragment: str) -> None:
     write(tmp_path / "reviews.csv")
     (tmp_path / "folder.csv").mkdir()
     for other in ("book.xlsx", "notes.txt", "table.parquet.gz"):
         (tmp_path / other).touch()
-    with pytest.raises(DataError, match=message):
-        list(records(tmp_path / name, ["review"]))
+    fault = fault_of(lambda: list(records(tmp_path / name, ["review"])))
+    assert fault.kind == kind
+    assert fragment in fault.message
 
 
 @pytest.mark.parametrize("harm", [lambda content: content[:-20], lambda content: b"no gzip"])
@@ -124,9 +123,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"review": ["a"] * 100}), path)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(
-        DataError, match=r"table\.parquet cannot be read as parquet \(.*\); was it written to its end\?"
-    ):
+    with pytest.raises(DataError, match=r"table\.parquet cannot be read as parquet \("):
         list(records(path, ["review"]))
 
 

@@ -58,11 +58,11 @@ def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
     assert words(zipped(tmp_path / "glove.6B.50d.zip", both)) == ["the", "cat"]
     several = zipped(tmp_path / "glove.6B.zip", both)
     assert words(several / "glove.6B.100d.txt") == ["dog"]
-    with pytest.raises(DataError, match=r"name one, such as data\.vectors=.*glove\.6B\.50d\.txt"):
+    with pytest.raises(DataError, match=r"such as data\.vectors=.*glove\.6B\.50d\.txt"):
         words(several)
-    with pytest.raises(DataError, match=r"has no glove\.6B\.10d\.txt\. Did you mean 'glove\.6B\.\d+d\.txt'\?"):
+    with pytest.raises(DataError, match=r"Did you mean 'glove\.6B\.\d+d\.txt'\?"):
         words(several / "glove.6B.10d.txt")
-    with pytest.raises(DataError, match="contains no file"):
+    with pytest.raises(DataError, match="It contains no file"):
         words(zipped(tmp_path / "none.zip", {}))
 
 
@@ -86,7 +86,7 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
         words(packed)
     whole = zipped(tmp_path / "v.zip", {"v.txt": text}).read_bytes()
     (tmp_path / "cut.zip").write_bytes(whole[:-200])
-    with pytest.raises(DataError, match=r"cut\.zip cannot be read to its end .*; it may be damaged"):
+    with pytest.raises(DataError, match=r"cut\.zip cannot be read to its end "):
         words(tmp_path / "cut.zip")
     (tmp_path / "changed.zip").write_bytes(whole[:5000] + bytes(50) + whole[5050:])
     with pytest.raises(DataError, match=r"changed\.zip cannot be read to its end"):

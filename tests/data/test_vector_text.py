@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import fault_of
 
 from sentattn.data.vector_file import LONGEST_LINE, Line, Shape, read_lines, read_shape
 from sentattn.errors import DataError
@@ -63,31 +64,30 @@ def test_words_may_hold_spaces_and_look_like_numbers() -> None:
 
 @pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    "line",
     [
-        (b"dog 1 2", "it has 2 numbers instead of 3"),
-        (b"dog", "it has 0 numbers instead of 3"),
-        (b"dog 1  2", "it has 2 numbers instead of 3"),
-        (b"dog 1 2 3 4", "it has 4 numbers instead of 3"),
-        (b"dog 1 2x 3", "'2x' is not a finite number"),
-        (b"dog 1 2 nan", "'nan' is not a finite number"),
-        (b"dog -inf 2 3", "'-inf' is not a finite number"),
-        (b"dog 1 2_0 3", "'2_0' is not a finite number"),
-        (b"dog 1 1.2.3 3", r"'1\.2\.3' is not a finite number"),
-        (b"dog 1 1e39 3", "'1e39' is not a finite number"),
-        (b"d\xf6g 1 2 3", r"the word b'd\\xf6g' is not UTF-8"),
+        b"dog 1 2",
+        b"dog",
+        b"dog 1  2",
+        b"dog 1 2 3 4",
+        b"dog 1 2x 3",
+        b"dog 1 2 nan",
+        b"dog -inf 2 3",
+        b"dog 1 2_0 3",
+        b"dog 1 1.2.3 3",
+        b"dog 1 1e39 3",
+        b"d\xf6g 1 2 3",
     ],
 )
-def test_an_invalid_line_is_named(start: bytes, line: bytes, reason: str) -> None:
-    number = start.count(b"\n") + 1
-    with pytest.raises(DataError, match=rf"^v\.txt, line {number}: {reason}\.$"):
-        read(start + line + b"\n", "dog")
+def test_an_invalid_line_is_named(start: bytes, line: bytes) -> None:
+    fault = fault_of(lambda: read(start + line + b"\n", "dog"))
+    assert (fault.key, fault.kind) == ("data.vectors", "damaged")
+    assert fault.message.startswith(f"v.txt, line {start.count(10) + 1}: ")
 
 
-@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 1 2 3 4", b"dog 1 2x 3", b"dog 1 1e39 3", b"d\xf6g 1 2 3"])
-def test_lines_of_other_words_are_checked_too(line: bytes) -> None:
-    with pytest.raises(DataError, match=r"v\.txt, line 4: "):
-        read(GLOVE + line + b"\n", "the")
+@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 1 2 3 4", b"d\xf6g 1 2 3"])
+def test_lines_of_other_words_have_as_many_fields(line: bytes) -> None:
+    assert fault_of(lambda: read(GLOVE + line + b"\n", "the")).message.startswith("v.txt, line 4: ")
 
 
 @settings(max_examples=300)
@@ -102,8 +102,7 @@ def test_what_is_a_number_of_float32(field: str) -> None:
     if legal:
         assert read(text, "dog") == [Line("dog", [b"1", field.encode(), b"3"])]
     else:
-        with pytest.raises(DataError, match=r"line 4: .* is not a finite number"):
-            read(text, "the")
+        assert fault_of(lambda: read(text, "dog")).message.startswith("v.txt, line 4: ")
 
 
 @pytest.mark.parametrize(

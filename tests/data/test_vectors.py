@@ -150,7 +150,7 @@ def test_named_vectors_come_out_of_their_archive_and_once(tmp_path: Path, monkey
 def test_a_faulty_file_leaves_nothing(file: Path, tmp_path: Path, damage: str) -> None:
     file.write_text(TEXT + damage)
     with pytest.raises(DataError, match=r"v\.txt, line 7: "):
-        read(file, "the", cache=tmp_path / "cache")
+        read(file, "the", "bad", cache=tmp_path / "cache")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 

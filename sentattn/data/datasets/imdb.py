@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.archives import neighbour, reading, tar_files
+from sentattn.data.archives import existing, reading, tar_files
 from sentattn.data.cache import Progress, cache_folder, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.download import fetch
 from sentattn.errors import DataError, Fault
 
+KEY = "data.path"
 ARCHIVE = "aclImdb_v1.tar.gz"
 WHERE = (
     f"data.path=FILE takes the Large Movie Review Dataset v1.0 ({ARCHIVE} from "
     "https://ai.stanford.edu/~amaas/data/sentiment/) or a folder with its content; leave it out to have it downloaded."
 )
 # Reviews are <number>_<stars>.txt; train/unsup holds unlabelled ones, which are no third class.
-REVIEW = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/(\d+)_(\d+)\.txt")
-URLS = re.compile(r"(?:.*/)?(train|test)/urls_(neg|pos)\.txt")
+FILE = re.compile(r"(?:.*/)?(train|test)/(?:(neg|pos)/(\d+)_(\d+)|urls_(neg|pos))\.txt")
 FILM = re.compile(rb"/title/(tt\d+)/")
 CLASSES = ("neg", "pos")
 
@@ -43,21 +42,15 @@ class ImdbSource(Source):
     splits = ("train", "test")
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path).expanduser()
-        if not self._path.exists():
-            message = f"data.path={path}: there is no such file or folder.{neighbour(self._path)} {WHERE}"
-            raise DataError(Fault("data.path", "not_found", message))
+        self._path = existing(Path(path), KEY, WHERE)
         self._rows: dict[str, list[Row]] = {}
 
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the archive, or a hash over names, sizes and times of a folder's files."""
-        try:
+        with reading(self._path, KEY, WHERE):
             if not self._path.is_dir():
                 return sha256(self._path)
-            listing = [(name, entry.stat()) for name, entry in _files(self._path)]
-        except OSError as error:
-            message = f"data.path={self._path} cannot be read: {error.strerror}."
-            raise DataError(Fault("data.path", "unreadable", message)) from error
+            listing = [(name, file.stat()) for name, file in _files(self._path)]
         lines = "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in sorted(listing))
         return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
@@ -71,78 +64,56 @@ class ImdbSource(Source):
         """Reads both splits: an archive can only be read from its start to its end."""
         reviews: dict[tuple[str, str], dict[tuple[int, int], str]] = {}
         films: dict[tuple[str, str], list[str]] = {}
-        for name, content in _members(self._path) if not self._path.is_dir() else _contents(self._path):
-            if match := REVIEW.fullmatch(name):
-                split, kind, number, stars = match.groups()
-                reviews.setdefault((split, kind), {})[int(number), int(stars)] = self._decode(name, content)
-            elif match := URLS.fullmatch(name):
-                films[match[1], match[2]] = [_film(line) for line in content.splitlines()]
+        for name, content in self._contents():
+            if (match := FILE.fullmatch(name)) and match[5]:
+                found = (FILM.search(line) for line in content.splitlines())
+                films[match[1], match[5]] = [film[1].decode() if film else "" for film in found]
+            elif match:
+                review = int(match[3]), int(match[4])
+                reviews.setdefault((match[1], match[2]), {})[review] = self._decode(name, content)
         for split in self.splits:
             for kind in CLASSES:
                 if (split, kind) not in reviews:
-                    message = (
-                        f"{self._path} holds no review in {split}/{kind}; it must hold train and test, each with "
-                        f"neg and pos. {WHERE}"
-                    )
-                    raise DataError(Fault("data.path", "missing", message))
+                    parts = "it must hold train and test, each with neg and pos"
+                    message = f"{self._path} holds no review in {split}/{kind}; {parts}. {WHERE}"
+                    raise DataError(Fault(KEY, "missing", message))
         return {
             split: [
-                Row(text, label, group=_film_of(films.get((split, kind), []), number))
+                # The address of review N's film is in line N of the list, counted from 0.
+                Row(text, label, group="".join(films.get((split, kind), [])[number : number + 1]))
                 for label, kind in enumerate(CLASSES)
                 for (number, _), text in sorted(reviews[split, kind].items())
             ]
             for split in self.splits
         }
 
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        """Yields name and content of the files that hold reviews or film addresses."""
+        with reading(self._path, KEY, WHERE):
+            if self._path.is_dir():
+                for name, path in _files(self._path):
+                    yield name, path.read_bytes()
+            else:
+                for name, file in tar_files(self._path, KEY, WHERE):
+                    if FILE.fullmatch(name):
+                        yield name, file.read()
+
     def _decode(self, name: str, content: bytes) -> str:
         try:
             return content.decode()
         except UnicodeDecodeError as error:
             message = f"{name} in {self._path} is not UTF-8 (byte {error.start}); the data is damaged or was changed."
-            raise DataError(Fault("data.path", "damaged", f"{message} {WHERE}")) from error
+            raise DataError(Fault(KEY, "damaged", f"{message} {WHERE}")) from error
 
 
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields name and content of the files of an archive that hold reviews or film addresses."""
-    with reading(path, WHERE):
-        for name, file in tar_files(path, WHERE):
-            if _wanted(name):
-                yield name, file.read()
-
-
-def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for name, entry in _files(folder):
-        try:
-            yield name, Path(entry.path).read_bytes()
-        except OSError as error:
-            raise DataError(
-                Fault("data.path", "unreadable", f"{entry.path} cannot be read: {error.strerror}.")
-            ) from error
-
-
-def _files(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yields the files that hold reviews or film addresses, with their names as in the archive."""
     root = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
     for inner in ("train", "train/neg", "train/pos", "test", "test/neg", "test/pos"):
         if (root / inner).is_dir():
-            with os.scandir(root / inner) as entries:
-                for entry in entries:
-                    if _wanted(f"{inner}/{entry.name}") and entry.is_file():
-                        yield f"{inner}/{entry.name}", entry
-
-
-def _wanted(name: str) -> bool:
-    return bool(REVIEW.fullmatch(name) or URLS.fullmatch(name))
-
-
-def _film(line: bytes) -> str:
-    match = FILM.search(line)
-    return match[1].decode() if match else ""
-
-
-def _film_of(films: list[str], number: int) -> str:
-    """Returns the film of review `number`: its address is in that line, counted from 0."""
-    return films[number] if number < len(films) else ""
+            for file in (root / inner).iterdir():
+                if FILE.fullmatch(f"{inner}/{file.name}"):
+                    yield f"{inner}/{file.name}", file
 
 
 class Imdb(TextData):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sentattn.config.types import Count, Fraction, Whole, checked
+from sentattn.data.archives import reading
 from sentattn.data.cache import Progress, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
@@ -22,7 +24,7 @@ from sentattn.data.labels import (
     steps,
     unknown_label,
 )
-from sentattn.data.tables import COLUMNS_HINT, missing_file, records, require_table, setting_faults, text_of, type_name
+from sentattn.data.tables import COLUMNS_HINT, missing_file, records, require_table, setting_faults, text_of
 from sentattn.data.text_tables import Record
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
@@ -33,7 +35,7 @@ TENTH = 0.1
 class TableSource(Source):
     """Labelled texts in tables, a file a split.
 
-    The classes are those of the training rows; without training rows they must be given. A row without a text has the
+    The classes are those of the training rows; without training rows they must be passed. A row without a text has the
     text "", which nothing is learned from; a row without a label is refused.
 
     Args:
@@ -59,7 +61,7 @@ class TableSource(Source):
         ordered: bool | None = None,
         progress: Progress = lambda stage, done, total: None,
     ) -> None:
-        assert "train" in files or classes is not None, "classes come from the training rows or are given"
+        assert "train" in files or classes is not None, "classes come from the training rows or are passed"
         self._files = {split: path.expanduser() for split, path in files.items()}
         for split, path in self._files.items():
             require_table(path, f"data.{split}")
@@ -75,11 +77,8 @@ class TableSource(Source):
         """Returns a hash over the content of all files and over the settings that say how it is read."""
         content = {}
         for split, path in self._files.items():
-            try:
+            with reading(path, f"data.{split}"):
                 content[split] = (path.suffix, sha256(path))
-            except OSError as error:
-                message = f"{path} cannot be read: {error.strerror}."
-                raise DataError(Fault(f"data.{split}", "unreadable", message)) from error
         parts = [content, self._text, self._label, self._classes, self._is_ordered]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -110,8 +109,13 @@ class TableSource(Source):
             if classes is None:
                 require_labels(counts, self._label, str(path))
                 classes = sort_names(counts)
-            else:
-                _require_same(counts, classes, path)
+            for name, (_, where) in counts.items():
+                if name not in classes:
+                    raise unknown_label(name, classes, "data.classes", f"{path}, {where}")
+            if missing := [name for name in classes if name not in counts]:
+                close = suggestion(missing[0], counts)
+                message = f"data.classes names {', '.join(map(repr, missing))}, which no row of {path} has.{close}"
+                raise DataError(Fault("data.classes", "unknown", message))
         assert classes is not None
         self.labels = classes
         typed = self._classes is not None
@@ -131,8 +135,8 @@ class TableSource(Source):
             counts[name] = LabelCount(rows + 1, where)
             if len(counts) > MAX_COUNTED:
                 break
-        if without := counts.get(""):
-            raise self._unlabelled(path, without.where, without.rows)
+        if unlabelled := counts.get(""):
+            raise self._unlabelled(path, unlabelled.where, unlabelled.rows)
         return counts
 
     def _records(self, path: Path) -> Iterator[Record]:
@@ -148,24 +152,14 @@ class TableSource(Source):
         try:
             return label_name(value) or ""
         except TypeError as error:
-            message = f"the label in {self._label!r} is {type_name(value)}; it must be a word or a number."
+            message = f"the label in {self._label!r} must be a word or a number, got {reprlib.repr(value)}."
             raise DataError(Fault("data.label", "type", f"{path}, {record.where}: {message}")) from error
 
     def _unlabelled(self, path: Path, where: str, rows: int = 1) -> DataError:
-        others = f" (rows without one: {rows:,})" if rows > 1 else ""
-        message = f"there is no label in {self._label!r}{others}; write it in, or take the row out."
+        message = (
+            f"there is no label in {self._label!r} (rows without one: {rows:,}); write it in, or take the row out."
+        )
         return DataError(Fault("data.label", "missing", f"{path}, {where}: {message}"))
-
-
-def _require_same(counts: Mapping[str, LabelCount], classes: Sequence[str], path: Path) -> None:
-    """Refuses labels that are not in `data.classes`, and classes that no row has."""
-    for name, (_, where) in counts.items():
-        if name not in classes:
-            raise unknown_label(name, classes, "data.classes", f"{path}, {where}")
-    if missing := [name for name in classes if name not in counts]:
-        close = suggestion(missing[0], counts)
-        message = f"data.classes names {', '.join(map(repr, missing))}, which no row of {path} has.{close}"
-        raise DataError(Fault("data.classes", "unknown", message))
 
 
 class Table(TextData):
@@ -208,8 +202,9 @@ class Table(TextData):
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        typed = {"text": text, "label": label, "classes": classes, "val": val, "val_size": val_size}
-        if faults := setting_faults(typed):
+        if faults := setting_faults(
+            {"text": text, "label": label, "classes": classes, "val": val, "val_size": val_size}
+        ):
             raise SettingError(*faults)
         self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
         self.text = text
@@ -232,8 +227,7 @@ class Table(TextData):
         files = {split: Path(file) for split, file in self.files.items()}
         if self._evaluated:
             split, labels, ordered = self._evaluated
-            own = {split: files[split]}
-            return TableSource(own, text=self.text, label=self.label, classes=labels, ordered=ordered)
+            return TableSource({split: files[split]}, text=self.text, label=self.label, classes=labels, ordered=ordered)
         if "train" not in files:
             raise DataError(missing_file({"name": self.name}))
         return TableSource(files, text=self.text, label=self.label, classes=self.class_names, progress=progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import reprlib
 import zipfile
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,19 +15,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.archives import container, neighbour, open_member, reading
+from sentattn.data.archives import container, existing, open_file, reading
 from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.download import fetch
-from sentattn.data.json_arrays import array_items
-from sentattn.data.tables import read_parquet, type_name
-from sentattn.data.text_tables import read_delimited, read_json_lines
+from sentattn.data.tables import read_parquet
+from sentattn.data.text_tables import read_delimited, read_json_arrays, read_json_lines
 from sentattn.errors import DataError, Fault
 
 Form: TypeAlias = Literal["lines", "arrays", "csv", "parquet"]
 """JSON lines, one JSON object of arrays, CSV without a header, or parquet."""
+Review: TypeAlias = tuple[str, Any, Any]
+"""Where a review is, its text and its rating, both as in the file."""
 
+KEY = "data.path"
 ARCHIVE = "yelp_review_full_csv.tgz"
 WHERE = (
     "data.path takes the Yelp Open Dataset's JSON lines (yelp_academic_dataset_review.json, or .gz), the GluonNLP "
@@ -81,14 +84,14 @@ class YelpSource(Source):
     ordered = True
 
     def __init__(self, path: str | Path) -> None:
-        self._files = find_files(Path(path).expanduser())
+        self._files = _find_files(existing(Path(path), KEY, WHERE))
         self.splits = tuple(self._files)
 
     def fingerprint(self) -> str:
         """Returns a hash over size and time of each file, its beginning and its end: 5 GB take too long to read."""
         digest = hashlib.sha256()
         for file in chain.from_iterable(self._files.values()):
-            with reading(file.path, WHERE), file.path.open("rb") as stream:
+            with reading(file.path, KEY, WHERE), file.path.open("rb") as stream:
                 stat = os.fstat(stream.fileno())
                 digest.update(f"{file.member} {stat.st_size} {stat.st_mtime_ns}\n".encode())
                 digest.update(stream.read(SAMPLE_BYTES))
@@ -104,19 +107,19 @@ class YelpSource(Source):
                 file and line.
         """
         for file in self._files[split]:
-            with open_member(file.path, file.member, WHERE) as stream:
-                yield from READERS[_form(stream.peek(), file.name)](stream, file)
+            with open_file(file.path, file.member, KEY, WHERE) as stream:
+                form = _form(stream.peek(), file.name)
+                for where, text, rating in READERS[form](stream, file):
+                    if text is not None and not isinstance(text, str):
+                        raise _error(
+                            "type", f"{file.name}, {where}: the text must be a text, got {reprlib.repr(text)}."
+                        )
+                    yield Row(text or "", _label(rating, form, f"{file.name}, {where}"))
 
 
-def find_files(path: Path) -> dict[str, list[File]]:
-    """Returns the files of each split: `train`, and `test` where there are own test rows.
-
-    Raises:
-        DataError: If there is no such file, or none that holds reviews.
-    """
-    if not path.exists():
-        raise _error("not_found", f"data.path={path}: there is no such file or folder.{neighbour(path)} {WHERE}")
-    with reading(path, WHERE):
+def _find_files(path: Path) -> dict[str, list[File]]:
+    """Returns the files of each split: `train`, and `test` where the data has test rows."""
+    with reading(path, KEY, WHERE):
         if path.is_dir():
             return _in_folder(path)
         match container(path):
@@ -131,44 +134,40 @@ def find_files(path: Path) -> dict[str, list[File]]:
 
 def _in_folder(folder: Path) -> dict[str, list[File]]:
     """Finds `train` and `test` as CSV or parquet, here or one folder deeper, or else a file of JSON lines."""
-    candidates: dict[tuple[Path, str], dict[str, list[File]]] = {}
+    tables: dict[tuple[Path, str], dict[str, list[File]]] = {}
     for root in (folder, *sorted(inner for inner in folder.iterdir() if inner.is_dir())):
         for file in sorted(root.iterdir()):
             if match := TABLE.fullmatch(file.name):
-                candidates.setdefault((root, match[3]), {}).setdefault(match[1], []).append(File(file))
-    if len(candidates) > 1:
-        found = ", ".join(f"{ending} in {root}" for root, ending in candidates)
-        message = f"data.path={folder} holds reviews more than once ({found}); give one folder that holds one."
-        raise _error("conflict", message)
-    if not candidates:
+                tables.setdefault((root, match[3]), {}).setdefault(match[1], []).append(File(file))
+    if not tables:
         return {"train": [File(folder / _only_json(sorted(os.listdir(folder)), folder))]}
-    (((root, ending), splits),) = candidates.items()
-    for split in ("train", "test"):
-        if split not in splits:
-            other = next(iter(splits.values()))[0]
-            message = (
-                f"{root} holds no {split}.{ending} next to {other.path.name}; to draw test rows from a single file "
-                f"type data.path={other.path}."
-            )
-            raise _error("missing", message)
+    splits = next(iter(tables.values()))
+    if len(tables) > 1 or len(splits) < 2:
+        listed = ", ".join(
+            f"{'/'.join(sorted(splits))} as {ending} in {root}" for (root, ending), splits in tables.items()
+        )
+        message = (
+            f"data.path={folder} must hold train and test once, got {listed}. To draw test rows from a single file "
+            f"type data.path={next(iter(splits.values()))[0].path}."
+        )
+        raise _error("conflict" if len(tables) > 1 else "missing", message)
     return {split: splits[split] for split in ("train", "test")}
 
 
 def _only_json(names: Sequence[str], place: Path) -> str:
     """Returns the one file with reviews; the Open Dataset has four others next to it."""
-    found = [name for name in names if JSON.fullmatch(PurePosixPath(name).name)]
-    reviews = [name for name in found if "review" in PurePosixPath(name).name] if len(found) > 1 else found
-    if len(reviews) != 1:
-        listed = f"it holds {', '.join(names[:SHOWN])}{', ...' * (len(names) > SHOWN)}" if names else "it is empty"
-        kind, number = ("conflict", "more than one") if reviews else ("missing", "no")
-        raise _error(kind, f"{place} holds {number} JSON with reviews; {listed}. {WHERE}")
-    return reviews[0]
+    candidates = [name for name in names if JSON.fullmatch(PurePosixPath(name).name)]
+    if len(candidates) > 1:
+        candidates = [name for name in candidates if "review" in PurePosixPath(name).name]
+    if len(candidates) != 1:
+        listed = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+        kind = "conflict" if candidates else "missing"
+        raise _error(kind, f"{place} must hold one JSON with reviews, got {listed or 'no file'}. {WHERE}")
+    return candidates[0]
 
 
 def _form(head: bytes, name: str) -> Form:
     """Returns the form of a file by its beginning."""
-    if not head:
-        raise _error("missing", f"{name} is empty. {WHERE}")
     start = SKIPPED.sub(b"", head)
     for form, beginning in BEGINNINGS.items():
         if beginning.match(start):
@@ -177,44 +176,55 @@ def _form(head: bytes, name: str) -> Form:
     raise _error("unsupported", f"{name} holds no reviews in a known form; it begins with {shown!r}. {WHERE}")
 
 
-def _read_lines(stream: BufferedReader, file: File) -> Iterator[Row]:
+def _label(value: Any, form: Form, where: str) -> int:
+    classes = OF_LABELS if form == "parquet" else OF_STARS
+    label = classes.get(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
+    if label is None:
+        legal = "a label from 0 to 4" if form == "parquet" else "1, 2, 3, 4 or 5 stars"
+        advice = "Take the row out, or let data=table with data.label=COLUMN make a class of each value."
+        raise _error("range", f"{where}: the rating must be {legal}, got {reprlib.repr(value)}. {advice}")
+    return label
+
+
+def _read_lines(stream: BufferedReader, file: File) -> Iterator[Review]:
     for where, values in read_json_lines(stream, file.name, ("stars", "text"), WHERE):
-        yield _row(values["text"], values["stars"], OF_STARS, f"{file.name}, {where}")
+        yield where, values["text"], values["stars"]
 
 
-def _read_csv(stream: BufferedReader, file: File) -> Iterator[Row]:
+def _read_csv(stream: BufferedReader, file: File) -> Iterator[Review]:
     for where, values in read_delimited(stream, file.name, None):
         if len(values) != 2:
-            found = f"{len(values)} column{'s' * (len(values) != 1)}"
-            raise _error("damaged", f"{file.name}, {where}: {found} instead of two, stars and text. {WHERE}")
+            message = f"{file.name}, {where}: {len(values)} columns instead of two, stars and text. {WHERE}"
+            raise _error("damaged", message)
         stars, text = values.values()
-        yield _row(_unescaped(text), stars, OF_STARS, f"{file.name}, {where}")
+        yield where, _unescaped(text), stars
 
 
-def _read_parquet(_: BufferedReader, file: File) -> Iterator[Row]:
+def _read_parquet(_: BufferedReader, file: File) -> Iterator[Review]:
     if file.member or container(file.path) != "plain":
         raise _error("unsupported", f"{file.name} is parquet inside an archive; unpack it.")
     for where, values in read_parquet(file.path, ("label", "text"), WHERE):
-        yield _row(_unescaped(values["text"]), values["label"], OF_LABELS, f"{file.name}, {where}")
+        text = values["text"]
+        yield where, _unescaped(text) if isinstance(text, str) else text, values["label"]
 
 
-def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Row]:
+def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Review]:
     """Reads the file twice, because all texts may precede the first label."""
-    labels, texts = array("b"), 0
-    for key, item in array_items(stream, file.name):
+    stars, texts = array("b"), 0
+    for key, item in read_json_arrays(stream, file.name):
         if key == "labels":
-            labels.append(_label(item, OF_STARS, f"{file.name}, label {len(labels) + 1:,}"))
+            stars.append(STARS[_label(item, "arrays", f"{file.name}, label {len(stars) + 1:,}")])
         texts += key == "texts"
-    if texts != len(labels) or not texts:
-        message = f"{file.name} holds {texts:,} texts and {len(labels):,} labels instead of a label for each text."
+    if texts != len(stars) or not texts:
+        message = f"{file.name} holds {texts:,} texts and {len(stars):,} labels instead of a label for each text."
         raise _error("damaged", f"{message} {WHERE}")
-    with open_member(file.path, file.member, WHERE) as again:
-        items = (item for key, item in array_items(again, file.name) if key == "texts")
-        for number, (text, label) in enumerate(zip(items, labels, strict=True), start=1):
-            yield Row(_text(text, f"{file.name}, text {number:,}"), label)
+    with open_file(file.path, file.member, KEY, WHERE) as again:
+        items = (item for key, item in read_json_arrays(again, file.name) if key == "texts")
+        for number, (text, rating) in enumerate(zip(items, stars, strict=True), start=1):
+            yield f"text {number:,}", text, rating
 
 
-READERS: Mapping[Form, Callable[[BufferedReader, File], Iterator[Row]]] = {
+READERS: Mapping[Form, Callable[[BufferedReader, File], Iterator[Review]]] = {
     "lines": _read_lines,
     "arrays": _read_arrays,
     "csv": _read_csv,
@@ -222,36 +232,13 @@ READERS: Mapping[Form, Callable[[BufferedReader, File], Iterator[Row]]] = {
 }
 
 
-def _unescaped(text: Any) -> Any:
+def _unescaped(text: str) -> str:
     r"""Returns a text of `yelp_review_full` as it was written: there a line break is `\n` and a quote may be `\"`."""
-    return text.replace("\\n", "\n").replace('\\"', '"') if isinstance(text, str) else text
-
-
-def _row(text: Any, rating: Any, classes: Mapping[Any, int], where: str) -> Row:
-    return Row(_text(text, where), _label(rating, classes, where))
-
-
-def _text(value: Any, where: str) -> str:
-    """Returns a text, "" where there is none."""
-    if value is not None and not isinstance(value, str):
-        raise _error("type", f"{where}: the text is {type_name(value)}; take the row out.")
-    return value or ""
-
-
-def _label(value: Any, classes: Mapping[Any, int], where: str) -> int:
-    label = classes.get(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
-    if label is None:
-        legal = "1, 2, 3, 4 or 5 stars" if classes is OF_STARS else "a label from 0 to 4"
-        message = (
-            f"{where}: {value!r} is not {legal}; take the row out, or let data=table with data.label=COLUMN make a "
-            "class of each value."
-        )
-        raise _error("range", message)
-    return label
+    return text.replace("\\n", "\n").replace('\\"', '"')
 
 
 def _error(kind: str, message: str) -> DataError:
-    return DataError(Fault("data.path", kind, message))
+    return DataError(Fault(KEY, kind, message))
 
 
 class Yelp(TextData):

@@ -109,7 +109,7 @@ def test_a_truncated_archive_is_refused_by_name(imdb_archive: Path, harm: Callab
 @pytest.mark.parametrize("name", ["../train/pos/9_9.txt", "/etc/train/pos/9_9.txt", "aclImdb/../../x.txt"])
 def test_members_that_leave_the_archive_are_refused(imdb_archive: Path, name: str) -> None:
     add(imdb_archive, name)
-    with pytest.raises(DataError, match="points outside the archive") as caught:
+    with pytest.raises(DataError, match="is no plain file inside the archive") as caught:
         all_rows(imdb_archive)
     assert name in str(caught.value)
 
@@ -117,7 +117,7 @@ def test_members_that_leave_the_archive_are_refused(imdb_archive: Path, name: st
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
 def test_links_and_devices_are_refused(imdb_archive: Path, kind: bytes) -> None:
     add(imdb_archive, "aclImdb/train/pos/9_9.txt", b"", type=kind, linkname="/etc/passwd")
-    with pytest.raises(DataError, match=r"train/pos/9_9\.txt' is a link or a device"):
+    with pytest.raises(DataError, match=r"train/pos/9_9\.txt' is no plain file"):
         all_rows(imdb_archive)
 
 

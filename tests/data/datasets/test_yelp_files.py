@@ -62,9 +62,9 @@ def test_fingerprint_follows_the_content(written: Path) -> None:
 
 
 def test_an_archive_without_the_reviews_is_refused(tmp_path: Path) -> None:
-    assert "holds no JSON with reviews; it holds readme.txt" in refusal(write_zip(tmp_path, {"readme.txt": b"hello"}))
+    assert "must hold one JSON with reviews, got readme.txt" in refusal(write_zip(tmp_path, {"readme.txt": b"hello"}))
     two = {"review_a.json": json_lines(REVIEWS), "review_b.json": json_lines(REVIEWS)}
-    assert "holds more than one JSON with reviews" in refusal(write_zip(tmp_path, two))
+    assert "must hold one JSON with reviews, got review_a.json, review_b.json" in refusal(write_zip(tmp_path, two))
     assert "holds no test.csv" in refusal(write_tar(tmp_path, {"a/train.csv": table(REVIEWS)}))
     assert "holds no train.csv" in refusal(write_tar(tmp_path, {"review.json": json_lines(REVIEWS)}))
 
@@ -76,7 +76,7 @@ def test_an_archive_with_links_is_refused(tmp_path: Path, kind: bytes) -> None:
         link = tarfile.TarInfo("train.csv")
         link.type, link.linkname = kind, "/etc/passwd"
         archive.addfile(link)
-    assert "'train.csv' is a link or a device" in refusal(path)
+    assert "'train.csv' is no plain file" in refusal(path)
 
 
 HARM: dict[str, Callable[[bytes], bytes]] = {
@@ -96,8 +96,10 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, form: str, harm: s
 
 def test_what_holds_no_reviews_is_refused(tmp_path: Path) -> None:
     assert "it begins with 'stars,text" in refusal(write_file(tmp_path, "a.csv", b"stars,text\n5,good\n"))
-    assert "b.json is empty" in refusal(write_file(tmp_path, "b.json", b""))
-    assert "b.gz is empty" in refusal(write_file(tmp_path, "b.gz", gzip.compress(b"")))
+    assert "b.json holds no reviews in a known form; it begins with ''" in refusal(write_file(tmp_path, "b.json", b""))
+    assert "b.gz holds no reviews in a known form; it begins with ''" in refusal(
+        write_file(tmp_path, "b.gz", gzip.compress(b""))
+    )
     assert "it begins with '[{" in refusal(
         write_file(tmp_path, "c.json", json.dumps([{"stars": 4, "text": "good"}]).encode())
     )
@@ -105,14 +107,14 @@ def test_what_holds_no_reviews_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_must_hold_reviews_once_and_whole(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "empty holds no JSON with reviews; it is empty" in refusal(tmp_path / "empty")
+    assert "empty must hold one JSON with reviews, got no file" in refusal(tmp_path / "empty")
     yelp_forms.write_csv_folder(tmp_path / "twice", REVIEWS)
     yelp_forms.write_parquet_folder(tmp_path / "twice" / "more", REVIEWS)
     write_file(tmp_path / "twice", "train.parquet", b"PAR1")
-    assert "holds reviews more than once (parquet in " in refusal(tmp_path / "twice")
+    assert "must hold train and test once, got " in refusal(tmp_path / "twice")
     write_file(tmp_path, "half/train.csv", table(REVIEWS))
     message = refusal(tmp_path / "half")
-    assert "holds no test.csv next to train.csv" in message
+    assert "must hold train and test once, got train as csv in " in message
     assert f"data.path={tmp_path / 'half' / 'train.csv'}" in message
 
 
@@ -128,5 +130,4 @@ def test_an_encrypted_or_unknown_zip_is_reported(tmp_path: Path) -> None:
         directory = archive.start_dir
     content[8:10] = content[directory + 10 : directory + 12] = (9).to_bytes(2, "little")  # Deflate64, as of Windows
     path.write_bytes(content)
-    assert "a.json in " in refusal(path)
-    assert "unpack it" in refusal(path)
+    assert str(path) in refusal(path)
