@@ -43,13 +43,6 @@ def preload(studies: Any) -> None:
     trial.preload(studies)
 
 
-def prepare(studies: Any) -> None:
-    """Prepares the data, as in every sweep."""
-    from sentattn.sweep import trial
-
-    trial.prepare(studies)
-
-
 def run(task: TrialTask, connection: TrialConnection) -> None:
     """Trains, and records how many bytes were read from files."""
     from sentattn.sweep import trial

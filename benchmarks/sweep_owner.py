@@ -33,15 +33,11 @@ def preload(studies: Any) -> None:
     """Imports nothing."""
 
 
-def prepare(studies: Any) -> None:
-    """Prepares nothing."""
-
-
 def run(task: TrialTask, connection: TrialConnection) -> None:
     """Sleeps, and sends a value that a sampler can learn from."""
     settings = dict(word.split("=", 1) for word in task.arguments)
     time.sleep(0.001)
-    connection.finish([1 - abs(float(settings["loss.penalty"]) - 0.3)])
+    connection.send(TrialOutcome("complete", [1 - abs(float(settings["loss.penalty"]) - 0.3)]))
 
 
 class Clock:

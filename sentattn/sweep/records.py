@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import ge
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -17,7 +17,6 @@ from sentattn.sweep.search_space import Dimension, Value, from_json
 
 TRIALS = "trials"
 """Folder of the run directories of the trials, in the folder of the study."""
-
 State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running", "outside"]
 STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
@@ -37,9 +36,8 @@ class TrialOutcome:
     """How a trial ended.
 
     Attributes:
-        state: As in the study.
         values: Of the objectives, where it is complete.
-        error: Why it failed; empty otherwise.
+        error: Why it failed.
         log_lines: The last lines of its log, where it failed.
         retry: Whether another attempt may succeed.
     """
@@ -70,8 +68,6 @@ class Record:
         error: Why it failed, and the last lines of its log.
         retry_of: The trial that it tries again.
         attempt: Counts from 0; an attempt that was interrupted does not count.
-        started: When it started.
-        ended: When it ended.
     """
 
     number: int
@@ -97,13 +93,8 @@ def read(folder: Path, url: str | None = None) -> list[Record]:
 
 def records(study: optuna.Study) -> list[Record]:
     """Returns the trials of a study in the order in which they started, without those that have not."""
-    space = space_of(study)
+    space = from_json(study.user_attrs[SPACE])
     return [record(one, space) for one in study.get_trials(deepcopy=False) if one.state is not TrialState.WAITING]
-
-
-def space_of(study: optuna.Study) -> dict[str, Dimension]:
-    """Returns the space that a study was last run with."""
-    return from_json(study.user_attrs[SPACE])
 
 
 def attributes(trial: FrozenTrial) -> dict[str, Any]:
@@ -136,18 +127,21 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     )
 
 
-def best(found: Sequence[Record], modes: Sequence[str]) -> list[Record]:
+def best(trials: Sequence[Record], modes: Sequence[str]) -> list[Record]:
     """Returns the best complete trial, the first of equals; with several objectives the Pareto front."""
+    front = pareto({one.number: one.objectives for one in trials if one.state == "complete" and one.objectives}, modes)
+    return [one for one in trials if one.number in (front if len(modes) > 1 else front[:1])]
+
+
+def pareto(objectives: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
+    """Returns the numbers of the trials than which no other is better, with equals."""
     signs = [1.0 if mode == "max" else -1.0 for mode in modes]
-    scored = [
-        (tuple(sign * value for sign, value in zip(signs, one.objectives, strict=True)), one)
-        for one in found
-        if one.state == "complete" and one.objectives and not any(map(math.isnan, one.objectives))
+    scores = {
+        number: [sign * value for sign, value in zip(signs, values, strict=True)]
+        for number, values in objectives.items()
+    }
+    return [
+        number
+        for number, score in scores.items()
+        if not any(other != score and all(map(ge, other, score)) for other in scores.values())
     ]
-    if len(signs) == 1:
-        return [max(scored, key=lambda pair: (pair[0], -pair[1].number))[1]] if scored else []
-    return [one for score, one in scored if not any(_dominates(other, score) for other, _ in scored)]
-
-
-def _dominates(score: Sequence[float], other: Sequence[float]) -> bool:
-    return tuple(score) != tuple(other) and all(a >= b for a, b in zip(score, other, strict=True))

@@ -9,11 +9,12 @@ and reported, but neither counted nor shown to the sampler, until the space cont
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,20 +29,17 @@ from sentattn.config.request import read_request
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.sweep import storage as storages
-from sentattn.sweep.records import ERROR, OUTSIDE, SPACE, Record, attributes, record, space_of
-from sentattn.sweep.search_space import Dimension, Value, to_json
+from sentattn.sweep.records import ERROR, OUTSIDE, SPACE, attributes, record
+from sentattn.sweep.search_space import Dimension, Value, from_json, to_json
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
-OVERRIDES = "overrides"
-OBJECTIVES, SEED, REPEATS, SCHEDULER = "objectives", "seed", "repeats", "scheduler"
+OVERRIDES, OBJECTIVES, SEED, REPEATS, SCHEDULER = "overrides", "objectives", "seed", "repeats", "scheduler"
 PLACE = "place"
 """System attributes of a study of 2026, which were kept apart: how far its sampler was."""
 ALIVE_SECONDS = 60.0
 """How old the last sign of another machine's scheduler may be."""
-FIXED = "fixed_params"
-"""System attribute in which Optuna keeps the parameters of a trial that waits."""
 UNKNOWN = object()
 
 
@@ -52,11 +50,12 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
         SettingError: If the study there is about something else.
         RunError: If a scheduler of another machine works on it.
     """
-    name = storages.current(storage, _sweep(plan))
+    sweep = plan.study if plan.storage else None  # a file holds one sweep, and its folder may be renamed
+    name = storages.current(storage, sweep)
     study = optuna.load_study(study_name=name, storage=storage) if name else _created(plan, storage)
     if plan.storage:
         _require_no_scheduler(plan, study)
-    storages.delete_others(storage, _sweep(plan), study.study_name)
+    storages.delete_others(storage, sweep, study.study_name)
     _require_same(plan, study)
     for key, value in study.user_attrs.get(PLACE, {}).items():
         storage.set_study_system_attr(storage.get_study_id_from_name(study.study_name), key, value)
@@ -64,6 +63,7 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
         study.tell(trial.number, state=TrialState.FAIL)  # without an error: it was interrupted
     if _ranges(study.user_attrs[SPACE]) != _ranges(to_json(plan.space)):
         study = _migrate(study, storage, plan)
+        storages.delete_others(storage, sweep, study.study_name)
     return study
 
 
@@ -97,8 +97,7 @@ def this_scheduler() -> dict[str, Any]:
 
 def _require_no_scheduler(plan: Plan, study: optuna.Study) -> None:
     """Refuses a study in a shared database that another scheduler has worked on a moment ago."""
-    other = study.user_attrs.get(SCHEDULER)
-    here = this_scheduler()
+    other, here = study.user_attrs.get(SCHEDULER), this_scheduler()
     is_dead = other and other["host"] == here["host"] and not Path(f"/proc/{other['pid']}").exists()
     if other and other["pid"] != here["pid"] and not is_dead and here["seen"] - other["seen"] < ALIVE_SECONDS:
         message = (
@@ -113,50 +112,39 @@ def _require_same(plan: Plan, study: optuna.Study) -> None:
     """Refuses to resume where a trial would mean something else than the earlier ones."""
     old, new = study.user_attrs, _identity(plan)
     searched = {*plan.space, *(one["key"] for one in old[SPACE])}
-    differences = [
-        f"{key}={old[key]}, not {new[key]}"
-        for key in (OBJECTIVES, REPEATS, *(() if "seed" in searched else (SEED,)))
-        if old[key] != new[key]
-    ]
-    old_words, new_words = (_fixed_arguments(words, searched) for words in (old[OVERRIDES], plan.overrides))
-    if old_words != new_words:
-        gone, added = (" ".join(sorted(words)) or "nothing" for words in (old_words - new_words, new_words - old_words))
+    keys = [OBJECTIVES, REPEATS, *([] if SEED in searched else [SEED])]
+    differences = [f"{key}={old[key]}, not {new[key]}" for key in keys if old[key] != new[key]]
+    before, now = (_fixed_arguments(attrs[OVERRIDES], searched) for attrs in (old, new))
+    if before != now:
+        gone, added = (" ".join(sorted(words)) or "nothing" for words in (before - now, now - before))
         differences.append(f"{gone}, not {added}")
     if differences:
-        hint = "its trials could not be compared; type study=NAME for another study"
-        messages = [f"study={plan.study} was begun with {one}: {hint}." for one in differences]
-        raise SettingError(*(Fault("study", "conflict", message) for message in messages))
+        message = (
+            f"study={plan.study} was begun with {'; '.join(differences)}: its trials could not be compared; "
+            "type study=NAME for another study."
+        )
+        raise SettingError(Fault("study", "conflict", message))
 
 
 def _fixed_arguments(overrides: Sequence[str], searched: set[str]) -> set[str]:
-    """The arguments that all trials have, as far as they affect the result."""
+    """Returns the arguments that all trials have, as far as they affect the result."""
+    ignored = searched | WITHOUT_EFFECT_ON_RESULT | {CONFIG_DIR}
+    keys = {word: word.partition("=")[0] for word in overrides}
     return {
         word
-        for word in overrides
-        if (key := word.partition("=")[0]) not in searched | WITHOUT_EFFECT_ON_RESULT
-        and key.partition(".")[0] not in WITHOUT_EFFECT_ON_RESULT
-        and key != CONFIG_DIR
+        for word, key in keys.items()
+        if key not in ignored and key.partition(".")[0] not in WITHOUT_EFFECT_ON_RESULT
     }
-
-
-def _sweep(plan: Plan) -> str | None:
-    """Returns the name by which a sweep finds its studies; None in a file of its own, whose folder may be renamed."""
-    return plan.study if plan.storage else None
 
 
 def _migrate(study: optuna.Study, storage: RDBStorage, plan: Plan) -> optuna.Study:
     """Adds a study's trials to a new study with a plan's space, which becomes the current one at the end.
 
-    Args:
-        study: The study as it is.
-        storage: Where both are stored.
-        plan: The sweep as it is now.
-
     Returns:
         The new study, which has the sweep's name with a number.
     """
     names = storages.studies(storage, None)
-    name = next(new for number in range(2, len(names) + 3) if (new := f"{plan.study} ({number})") not in names)
+    name = next(name for number in itertools.count(2) if (name := f"{plan.study} ({number})") not in names)
     changed = optuna.create_study(study_name=name, storage=storage, directions=study.directions)
     attrs = {**study.user_attrs, SPACE: to_json(plan.space), OVERRIDES: list(plan.overrides)}
     number = int(attrs.pop(storages.CURRENT, 1))
@@ -165,75 +153,58 @@ def _migrate(study: optuna.Study, storage: RDBStorage, plan: Plan) -> optuna.Stu
     # A folder of classes, which can run code, counts only where it was typed.
     folders = [word for word in plan.overrides if word.startswith(CONFIG_DIR)]
     old_overrides = [word for word in study.user_attrs[OVERRIDES] if not word.startswith(CONFIG_DIR)]
-    change = _Change(space_of(study), plan.space, [*folders, *old_overrides], plan.overrides)
-    changed.add_trials([_migrated(trial, change) for trial in study.get_trials(deepcopy=False)])
+    before, now = (partial(_fixed_value, words) for words in ((*folders, *old_overrides), plan.overrides))
+    old_space = from_json(study.user_attrs[SPACE])
+    migrated = (_migrated(one, old_space, plan.space, before, now) for one in study.get_trials(deepcopy=False))
+    changed.add_trials(list(migrated))
     changed.set_user_attr(storages.CURRENT, number + 1)
-    storages.delete_others(storage, _sweep(plan), name)
     return changed
 
 
-@dataclass(frozen=True)
-class _Change:
-    """The change of a space and of the arguments that all trials have."""
-
-    old: Mapping[str, Dimension]
-    new: Mapping[str, Dimension]
-    old_overrides: Sequence[str]
-    new_overrides: Sequence[str]
-
-    def values(self, known: Mapping[str, Value]) -> dict[str, Value] | None:
-        """Returns a trial's values in the new space; None if it is outside."""
-        values: dict[str, Value] = {}
-        for key, dimension in self.new.items():
-            if not dimension.is_active(values):
-                if key in known and known[key] != _fixed_value(self.new_overrides, key):
-                    return None
-                continue
-            value: Any = known.get(key, UNKNOWN)
-            if value is UNKNOWN and (key not in self.old or not self.old[key].is_active(known)):
-                value = _fixed_value(self.old_overrides, key)
-            if value is UNKNOWN or not dimension.contains(value):
-                return None
-            values[key] = value
-        gone = [key for key in known if key not in self.new]
-        return None if any(known[key] != _fixed_value(self.new_overrides, key) for key in gone) else values
-
-
-def _migrated(trial: FrozenTrial, change: _Change) -> FrozenTrial:
-    attrs = attributes(trial)
-    if trial.state is TrialState.WAITING:
-        fixed = {key: change.old[key].value(value) for key, value in trial.system_attrs.get(FIXED, {}).items()}
-        drawn = {key: change.new[key].drawn(value) for key, value in (change.values(fixed) or {}).items()}
-        return create_trial(state=TrialState.WAITING, system_attrs={FIXED: drawn}, user_attrs=attrs)
-    known = record(trial, change.old)
-    values = change.values(known.values)
+def _migrated(
+    trial: FrozenTrial,
+    old: Mapping[str, Dimension],
+    new: Mapping[str, Dimension],
+    before: Callable[[str], Any],
+    now: Callable[[str], Any],
+) -> FrozenTrial:
+    """Returns a trial in a new space; `before` and `now` return the values of settings that are no ranges."""
+    attrs, known = attributes(trial), record(trial, old)
+    values: dict[str, Value] | None = {}
+    for key, dimension in new.items():
+        if values is not None and dimension.is_active(values):
+            value: Any = known.values.get(key, UNKNOWN)
+            if value is UNKNOWN and (key not in old or not old[key].is_active(known.values)):
+                value = before(key)
+            values = {**values, key: value} if value is not UNKNOWN and dimension.contains(value) else None
+    if values is not None and any(known.values[key] != now(key) for key in known.values if key not in values):
+        values = None
     outside = attrs.pop(OUTSIDE, None)
     state = TrialState[outside["state"]] if outside else trial.state
-    if values is None and state is TrialState.FAIL:
+    if state is TrialState.WAITING:  # its predecessor is tried again
+        state, attrs = TrialState.FAIL, {ERROR: "it had not started when the space was changed"}
+    elif values is None and state is TrialState.FAIL:
         attrs.setdefault(ERROR, "it was interrupted, and the space was changed since")
     elif values is None:
-        attrs[OUTSIDE] = outside or _outside(trial, known)
         state = TrialState.FAIL
-    drawn = {key: change.new[key].drawn(value) for key, value in (values or {}).items()}
+        attrs[OUTSIDE] = outside or {
+            "state": trial.state.name,
+            "values": dict(known.values),
+            "objectives": trial.values,
+            "steps": {str(step): value for step, value in trial.intermediate_values.items()},
+        }
+    drawn = {key: new[key].drawn(value) for key, value in (values or {}).items()}
     migrated = create_trial(
         state=state,
         values=list(known.objectives) if state is TrialState.COMPLETE and known.objectives else None,
         params=drawn,
-        distributions={key: change.new[key].distribution for key in drawn},
+        distributions={key: new[key].distribution for key in drawn},
         user_attrs=attrs,  # but none of the sampler's own attributes: they are about the space as it was
         intermediate_values=dict(known.steps),
     )
-    migrated.datetime_start, migrated.datetime_complete = trial.datetime_start, trial.datetime_complete
+    if trial.datetime_start is not None:
+        migrated.datetime_start, migrated.datetime_complete = trial.datetime_start, trial.datetime_complete
     return migrated
-
-
-def _outside(trial: FrozenTrial, known: Record) -> dict[str, Any]:
-    return {
-        "state": trial.state.name,
-        "values": dict(known.values),
-        "objectives": trial.values,
-        "steps": {str(step): value for step, value in trial.intermediate_values.items()},
-    }
 
 
 def _fixed_value(overrides: Sequence[str], key: str) -> Any:

@@ -7,9 +7,10 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import optuna
 from filelock import FileLock, Timeout
@@ -30,9 +31,6 @@ CURRENT = "current"
 class StudyLock:
     """Holds a study's folder for this process; the system releases it when the process dies.
 
-    Args:
-        folder: The study's folder.
-
     Raises:
         RunError: If another process holds it, with its ID.
     """
@@ -49,8 +47,7 @@ class StudyLock:
                 f"`python -m sentattn.sweep stop {folder.name}` stops it."
             )
             raise RunError(Fault("study", "busy", message)) from error
-        content = {"pid": os.getpid(), "host": socket.gethostname(), "started": _started(os.getpid())}
-        write_atomically(self._file, json.dumps(content) + "\n")
+        write_atomically(self._file, json.dumps(_identity(os.getpid())) + "\n")
 
     def release(self) -> None:
         """Releases the folder."""
@@ -66,16 +63,15 @@ def owner(folder: Path) -> int | None:
         os.kill(pid, 0)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    is_same = content.get("host") == socket.gethostname() and content.get("started") == _started(pid)
-    return pid if is_same else None  # the number may have been given to another process since
+    return pid if content == _identity(pid) else None
 
 
-def _started(pid: int) -> str | None:
-    """When a process started, in ticks since the system did; None on other systems than Linux."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return None
+def _identity(pid: int) -> dict[str, Any]:
+    """Returns what tells a process from others: on Linux also when it started, since numbers are used again."""
+    started = None
+    with suppress(OSError):
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return {"pid": pid, "host": socket.gethostname(), "started": started}
 
 
 def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) -> RDBStorage:
@@ -98,7 +94,7 @@ def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) 
         try:
             return make(url, engine_kwargs={"pool_pre_ping": True})
         except (ArgumentError, ImportError) as error:
-            message = f"storage={shown(url)} cannot be opened: {_reason(error)}."
+            message = f"storage={_place(folder, url)} cannot be opened: {_reason(error)}."
             raise SettingError(Fault("storage", "type", message)) from None  # SQLAlchemy's may hold the password
     file = folder / DATABASE
     if not reader:
@@ -114,38 +110,24 @@ def _connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def shown(url: str) -> str:
-    """Returns a URL without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return "URL"
-
-
-def studies(storage: RDBStorage, name: str | None) -> dict[str, int]:
-    """Returns the studies of a sweep by name, with the number of each; those that are not complete have 0.
-
-    Args:
-        storage: Where they are.
-        name: Of the sweep; None for all studies of the storage.
-    """
-    own = (name, f"{name} (")
+def studies(storage: RDBStorage, sweep: str | None) -> dict[str, int]:
+    """Returns the studies of a sweep, or of the whole storage, by name, with the number of each; 0 if incomplete."""
     return {
         one.study_name: int(one.user_attrs.get(CURRENT, 0))
         for one in storage.get_all_studies()
-        if name is None or one.study_name == own[0] or one.study_name.startswith(own[1])
+        if sweep is None or f"{one.study_name} (".startswith(f"{sweep} (")
     }
 
 
-def current(storage: RDBStorage, name: str | None) -> str | None:
+def current(storage: RDBStorage, sweep: str | None) -> str | None:
     """Returns the name of the current study of a sweep; None if there is none yet."""
-    complete = {study: number for study, number in studies(storage, name).items() if number}
+    complete = {study: number for study, number in studies(storage, sweep).items() if number}
     return max(complete, key=complete.__getitem__, default=None)
 
 
-def delete_others(storage: RDBStorage, name: str | None, kept: str | None) -> None:
+def delete_others(storage: RDBStorage, sweep: str | None, kept: str) -> None:
     """Deletes all studies of a sweep but one: what a change of the space left, or had begun when it was killed."""
-    for study in studies(storage, name):
+    for study in studies(storage, sweep):
         if study != kept:
             optuna.delete_study(study_name=study, storage=storage)
 
@@ -156,22 +138,15 @@ def load(folder: Path, url: str | None = None) -> optuna.Study:
     Raises:
         RunError: If there is none.
     """
-    if url is None and not (folder / DATABASE).is_file():
-        hint = f"`python -m sentattn.sweep study={folder.name} ...` begins one; another storage needs storage=URL"
-        raise RunError(Fault("study", "not_found", f"{folder} holds no study; {hint}."))
-    try:
-        storage = open_storage(folder, url, reader=True)
-        name = current(storage, folder.name if url else None)
-    except (SQLAlchemyError, StorageInternalError):  # its tables do not exist yet
-        name = None
+    name = None
+    if url is not None or (folder / DATABASE).is_file():
+        with suppress(SQLAlchemyError, StorageInternalError):  # its tables do not exist yet
+            storage = open_storage(folder, url, reader=True)
+            name = current(storage, folder.name if url else None)
     if name is None:
-        raise RunError(Fault("study", "not_found", f"{place(folder, url)} holds no study yet."))
+        hint = f"`python -m sentattn.sweep study={folder.name} ...` begins one; another storage needs storage=URL"
+        raise RunError(Fault("study", "not_found", f"{_place(folder, url)} holds no study; {hint}."))
     return optuna.load_study(study_name=name, storage=storage)
-
-
-def place(folder: Path, url: str | None) -> str:
-    """Returns where a study is stored, without a password."""
-    return shown(url) if url else str(folder / DATABASE)
 
 
 @contextmanager
@@ -185,10 +160,18 @@ def writing(folder: Path, url: str | None) -> Iterator[None]:
         yield
     except (SQLAlchemyError, StorageInternalError, OSError) as error:
         message = (
-            f"{place(folder, url)} cannot be written: {_reason(error)}. Nothing that was reported is lost; free space "
+            f"{_place(folder, url)} cannot be written: {_reason(error)}. Nothing that was reported is lost; free space "
             "or restore the connection, and the same command resumes."
         )
         raise RunError(Fault("storage", "unwritable", message)) from None
+
+
+def _place(folder: Path, url: str | None) -> str:
+    """Returns where a study is stored, without a password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True) if url else str(folder / DATABASE)
+    except ArgumentError:
+        return "URL"
 
 
 def _reason(error: BaseException) -> str:

@@ -10,9 +10,9 @@ import math
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -29,6 +29,7 @@ from sentattn.sweep.records import (
     TrialOutcome,
     attributes,
     best,
+    pareto,
     records,
 )
 from sentattn.sweep.resume import ALIVE_SECONDS, SCHEDULER, open_study, this_scheduler
@@ -47,15 +48,8 @@ NOTE_SECONDS = 5.0
 """Between two notes of the time on disk."""
 
 
-@dataclass(frozen=True)
-class NextTrial:
-    """A trial to be run.
-
-    Attributes:
-        number: Its number and that of its directory.
-        values: What it tries, by key.
-        arguments: Its command line for `python -m sentattn.train`.
-    """
+class NextTrial(NamedTuple):
+    """A trial to be run: its number, what it tries by key, and its command line for `python -m sentattn.train`."""
 
     number: int
     values: Mapping[str, Value]
@@ -63,12 +57,7 @@ class NextTrial:
 
 
 class SweepStudy:
-    """A study that this process works on.
-
-    Args:
-        plan: The sweep.
-        folder: Its folder.
-        lock: Holds the folder.
+    """A study that this process works on, whose folder it holds by a lock.
 
     Attributes:
         best_values: Objectives of the best trials by number, the best first; those that keep their checkpoints.
@@ -102,15 +91,10 @@ class SweepStudy:
     def open(cls, plan: Plan, folder: Path) -> SweepStudy:
         """Begins a study or resumes it; its space may have been changed since.
 
-        Args:
-            plan: The sweep; none with several studies.
-            folder: The study's folder.
-
         Raises:
             RunError: If another process works on it, or it cannot be written.
             SettingError: If the study there is about something else.
         """
-        assert not plan.members, "each study of several is opened by itself"
         with storages.writing(folder, plan.storage):
             lock = storages.StudyLock(folder)
             try:
@@ -119,21 +103,21 @@ class SweepStudy:
                 lock.release()
                 raise
 
-    def close(self) -> None:
-        """Writes the time and releases the folder."""
-        try:
-            with storages.writing(self.folder, self.plan.storage):
-                self._study.set_user_attr(SECONDS, self.seconds())
-                if self.plan.storage:
-                    self._study.set_user_attr(SCHEDULER, None)
-        finally:
-            self._lock.release()
-
     def __enter__(self) -> SweepStudy:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def close(self) -> None:
+        """Writes the time and releases the folder."""
+        try:
+            with self._writing():
+                self._study.set_user_attr(SECONDS, self.seconds())
+                if self.plan.storage:
+                    self._study.set_user_attr(SCHEDULER, None)
+        finally:
+            self._lock.release()
 
     def ask(self) -> NextTrial | None:
         """Returns the next trial; None if there is none now, since those that run may fill the budget.
@@ -142,27 +126,24 @@ class SweepStudy:
         """
         if self.ended() or not self._has_budget():
             return None
-        with storages.writing(self.folder, self.plan.storage):
+        with self._writing():
             if self._retries:
-                self._enqueue(self._retries.pop(0))
+                before = self._study.get_trials(deepcopy=False)[self._retries.pop(0)]
+                attempt = attributes(before).get(ATTEMPT, 0) + (ERROR in attributes(before))
+                self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: before.number, ATTEMPT: attempt})
             else:
                 self._tried += 1
             trial = self._study.ask()
             values = suggest(trial, self.plan.space)
             self._running[trial.number] = trial
+            (self.folder / TRIALS / str(trial.number)).mkdir(parents=True, exist_ok=True)
         return NextTrial(trial.number, values, self.plan.trial_arguments(values))
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Records what a trial has reached; returns whether it is to be pruned.
-
-        Args:
-            number: The trial.
-            step: The epoch, counted from 1; where a trial is a mean over repeats, the repeat.
-            value: The first objective there.
-        """
+        """Records the first objective after an epoch, or a repeat, from 1; returns whether to prune the trial."""
         if not math.isfinite(value) or len(self.plan.objectives) > 1:
             return False
-        with storages.writing(self.folder, self.plan.storage):
+        with self._writing():
             self._running[number].report(float(value), step)
             return bool(self._running[number].should_prune())
 
@@ -171,26 +152,25 @@ class SweepStudy:
 
         A complete trial without finite objectives has failed. A failed one that may succeed is tried again.
         """
-        state, values, error, retryable = outcome.state, outcome.values, outcome.report, outcome.retry
-        if state == "complete" and not (values and all(map(math.isfinite, values))):
-            state, error, retryable = "failed", "it ended without a finite value of its objective", False
-        with storages.writing(self.folder, self.plan.storage):
+        if outcome.state == "complete" and not (outcome.values and all(map(math.isfinite, outcome.values))):
+            outcome = TrialOutcome("failed", error="it ended without a finite value of its objective")
+        complete = {number: outcome.values} if outcome.state == "complete" and outcome.values else {}
+        with self._writing():
             trial = self._running[number]
-            if state == "failed":
-                trial.set_user_attr(ERROR, error or "it failed without a message")
-                trial.set_user_attr(RETRYABLE, retryable)
-            told = self._study.tell(trial, list(values) if values and state == "complete" else None, STATES[state])
+            if outcome.state == "failed":
+                trial.set_user_attr(ERROR, outcome.report or "it failed without a message")
+                trial.set_user_attr(RETRYABLE, outcome.retry)
+            ended = self._study.tell(trial, complete.get(number), STATES[outcome.state])
             del self._running[number]
-            if self._is_due(told):
+            if self._is_due(ended):
                 self._retries.append(number)
-        self.failures = self.failures + 1 if state == "failed" else 0
-        self._finished += state != "failed"
-        complete = {number: values} if values and state == "complete" else {}
+        self.failures = self.failures + 1 if outcome.state == "failed" else 0
+        self._finished += outcome.state != "failed"
         self._keep_best({**self.best_values, **complete}, [*self.best_values, number])
 
     def interrupt(self, number: int) -> None:
         """Ends a running trial together with the sweep: it is tried again, and this attempt does not count."""
-        with storages.writing(self.folder, self.plan.storage):
+        with self._writing():
             self._study.tell(self._running.pop(number), state=TrialState.FAIL)
             self._retries.append(number)
 
@@ -198,7 +178,7 @@ class SweepStudy:
         """Writes the time now and then; returns the seconds after which that is due again, or None."""
         if time.monotonic() - self._noted >= NOTE_SECONDS:
             self._noted = time.monotonic()
-            with storages.writing(self.folder, self.plan.storage):
+            with self._writing():
                 self._study.set_user_attr(SECONDS, self.seconds())
                 if self.plan.storage:
                     self._study.set_user_attr(SCHEDULER, this_scheduler())
@@ -225,7 +205,7 @@ class SweepStudy:
         budget = self.plan.budget
         if budget.trials is not None and self._finished >= budget.trials:
             return "1 trial is finished" if self._finished == 1 else f"{self._finished} trials are finished"
-        if self._points is not None and self._tried >= self._points and not self._retries and not self._running:
+        if not self._is_point_left() and not self._running:
             return f"all {self._points} points of the space were tried"
         if budget.hours is not None and self.seconds() >= budget.hours * 3600:
             return f"the budget of {budget.hours:g} hours is used up"
@@ -241,10 +221,15 @@ class SweepStudy:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
         return best(self.records(), [one.mode for one in self.plan.objectives])
 
+    def _writing(self) -> AbstractContextManager[None]:
+        return storages.writing(self.folder, self.plan.storage)
+
     def _has_budget(self) -> bool:
         trials = self.plan.budget.trials
-        is_point_left = bool(self._retries) or self._points is None or self._tried < self._points
-        return is_point_left and (trials is None or self._finished + len(self._running) < trials)
+        return self._is_point_left() and (trials is None or self._finished + len(self._running) < trials)
+
+    def _is_point_left(self) -> bool:
+        return bool(self._retries) or self._points is None or self._tried < self._points
 
     def _is_due(self, trial: FrozenTrial) -> bool:
         """Whether a trial is to be tried again, if it has not been: after an interruption, or up to `retries` times."""
@@ -253,22 +238,15 @@ class SweepStudy:
             return False
         return ERROR not in attrs or (bool(attrs.get(RETRYABLE)) and attrs.get(ATTEMPT, 0) < self.plan.retries)
 
-    def _enqueue(self, number: int) -> None:
-        before = self._study.get_trials(deepcopy=False)[number]
-        attrs = attributes(before)
-        attempt = attrs.get(ATTEMPT, 0) + (ERROR in attrs)
-        self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: number, ATTEMPT: attempt})
-
     def _keep_best(self, candidates: Mapping[int, Sequence[float]], numbers: Sequence[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        one, *others = self.plan.objectives
-        found = [Record(n, "complete", {}, tuple(v), {}, "", None, 0, None, None) for n, v in candidates.items()]
-        front = best(found, [objective.mode for objective in self.plan.objectives]) if others else found
-        sign = -1.0 if one.mode == "max" else 1.0
-        ordered = sorted(front, key=lambda record: (sign * (record.objectives or (0.0,))[0], record.number))
-        self.best_values = {record.number: record.objectives or () for record in ordered[: max(1, self.plan.keep)]}
-        kept = [*self.best_values][: self.plan.keep]
-        for number in numbers:
-            for folder in (self.folder / TRIALS / str(number), *(self.folder / TRIALS / str(number)).glob("seed-*")):
-                for name in LARGE if number not in kept else ():
+        modes = [one.mode for one in self.plan.objectives]
+        front = pareto(candidates, modes) if len(modes) > 1 else candidates
+        sign = -1.0 if modes[0] == "max" else 1.0
+        ordered = sorted(front, key=lambda number: (sign * candidates[number][0], number))
+        self.best_values = {number: candidates[number] for number in ordered[: max(1, self.plan.keep)]}
+        for number in {*numbers}.difference(ordered[: self.plan.keep]):
+            trial = self.folder / TRIALS / str(number)
+            for folder in (trial, *trial.glob("seed-*")):
+                for name in LARGE:
                     shutil.rmtree(folder / name, ignore_errors=True)

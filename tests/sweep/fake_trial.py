@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.errors import DataError, Fault
-from sentattn.sweep.engines import TrialConnection, TrialTask
+from sentattn.sweep.engines import FirstBatch, Report, TrialConnection, TrialTask
+from sentattn.sweep.records import TrialOutcome
 
 STATE = {"touched": 0}
 """What a trial must not find changed by another."""
 
 
 def preload(studies: Any) -> None:
-    """Nothing is slow here."""
-
-
-def prepare(studies: Any) -> None:
     if studies == "refuse":
         raise DataError(Fault("data.path", "not_found", "There is no data."))
     if studies == "die":
@@ -37,16 +34,16 @@ def run(task: TrialTask, connection: TrialConnection) -> None:
     (directory / "pid").write_text(str(os.getpid()))
     act = given.get("act", "")
     print("acting", act, flush=True)
-    connection.first_batch(3)
+    connection.send(FirstBatch(3))
     value = float(given.get("x", 0))
     for epoch in range(1, int(given.get("epochs", 1)) + 1):
         time.sleep(float(given.get("sleep", 0)))
-        if connection.report(epoch, value, {"val/accuracy": value}):
-            connection.finish(None)
+        if connection.send(Report(epoch, value, {"val/accuracy": value})):
+            connection.send(TrialOutcome("pruned"))
             return
     _act(act, directory, connection)
     (directory / "done").touch()
-    connection.finish([value])
+    connection.send(TrialOutcome("complete", [value]))
 
 
 def _act(act: str, directory: Path, connection: TrialConnection) -> None:
@@ -62,7 +59,7 @@ def _act(act: str, directory: Path, connection: TrialConnection) -> None:
             os.write(1, b"\xff torn")
             os._exit(3)
         case "refuse":
-            connection.fail("x must be 2.", retry=False)
+            connection.send(TrialOutcome("failed", error="x must be 2."))
             os._exit(0)
         case "hang":
             time.sleep(600)

@@ -12,6 +12,7 @@ from sentattn.sweep.engines.local import LocalEngine
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
+from sentattn.sweep.study import NextTrial
 
 FAKE = "fake_trial"
 
@@ -42,8 +43,9 @@ class Listed:
             return None
         number = len(self.given)
         self.given[number] = self.trials.pop(0) if self.trials else ["x=0"]
+        (self.folder / "trials" / str(number)).mkdir(parents=True, exist_ok=True)
         values = {word.partition("=")[0]: word.partition("=")[2] for word in self.given[number]}
-        return SimpleNamespace(number=number, values=values, arguments=self.given[number])
+        return NextTrial(number, values, self.given[number])
 
     def report(self, number: int, step: int, value: float) -> bool:
         self.reports.append((number, step, value))

@@ -181,7 +181,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "trials").write_text("a file")
     with pytest.raises(RunError) as caught:
         sweep(tmp_path, plan(2))
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("output_dir", "unwritable")
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("storage", "unwritable")
 
 
 def test_the_budget_can_be_raised(tmp_path: Path) -> None:

@@ -31,6 +31,14 @@ def no_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "cores", lambda: 8)
 
 
+def refused(request: SlotRequest) -> tuple[str, str]:
+    """Key and kind of the error that a request ends with."""
+    with pytest.raises(SettingError) as caught:
+        find(request)
+    [fault] = caught.value.faults
+    return fault.key, fault.kind
+
+
 def test_a_slot_for_each_gpu(gpus: Path) -> None:
     found = find(SlotRequest())
     assert [slot.gpus for slot in found] == [("0",), ("1",), ("2",), ("3",)]
@@ -82,44 +90,33 @@ def test_the_variable_says_which_gpus_may_be_used(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sentence"),
+    ("wanted", "key", "kind"),
     [
-        (SlotRequest(gpus_per_trial=8), "gpus_per_trial=8: there are 4 GPUs here; type gpus_per_trial=4 or less."),
-        (
-            SlotRequest(gpus_per_trial=2, slots=3),
-            "slots=3 with gpus_per_trial=2: there are 4 GPUs here; type slots=2 or less.",
-        ),
-        (
-            SlotRequest(gpus_per_trial=2, slots_per_gpu=2),
-            "slots_per_gpu=2 and gpus_per_trial=2 cannot stand together: trials share a GPU, or a trial takes several.",
-        ),
+        (SlotRequest(gpus_per_trial=8), "gpus_per_trial", "resources"),
+        (SlotRequest(gpus_per_trial=2, slots=3), "gpus_per_trial", "resources"),
+        (SlotRequest(gpus_per_trial=2, slots_per_gpu=2), "slots_per_gpu", "conflict"),
     ],
 )
-def test_gpus_that_do_not_exist(gpus: Path, wanted: SlotRequest, sentence: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        find(wanted)
-    assert caught.value.messages == (sentence,)
+def test_gpus_that_do_not_exist(gpus: Path, wanted: SlotRequest, key: str, kind: str) -> None:
+    assert refused(wanted) == (key, kind)
 
 
 def test_a_variable_that_names_a_gpu_that_is_not_there(gpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,7")
-    with pytest.raises(SettingError, match="names GPU 7, which is not there: nvidia-smi finds 0, 1, 2, 3"):
-        find(SlotRequest())
+    assert refused(SlotRequest()) == ("CUDA_VISIBLE_DEVICES", "not_found")
 
 
 @pytest.mark.usefixtures("no_gpus")
 @pytest.mark.parametrize(
-    ("wanted", "sentence"),
+    ("wanted", "key"),
     [
-        (SlotRequest(accelerator="gpu"), "trainer.accelerator=gpu: no GPU is found here (nvidia-smi lists none)"),
-        (SlotRequest(slots_per_gpu=4), "slots_per_gpu=4 needs GPUs, and there are none for trainer.accelerator=auto"),
-        (SlotRequest(accelerator="cpu", gpus_per_trial=2), "gpus_per_trial=2 needs GPUs, and there are none"),
+        (SlotRequest(accelerator="gpu"), "trainer.accelerator"),
+        (SlotRequest(slots_per_gpu=4), "slots_per_gpu"),
+        (SlotRequest(accelerator="cpu", gpus_per_trial=2), "gpus_per_trial"),
     ],
 )
-def test_a_machine_without_gpus(wanted: SlotRequest, sentence: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        find(wanted)
-    assert str(caught.value).startswith(sentence)
+def test_a_machine_without_gpus(wanted: SlotRequest, key: str) -> None:
+    assert refused(wanted) == (key, "resources")
 
 
 def test_a_broken_nvidia_smi_finds_none(gpus: Path) -> None:

@@ -5,29 +5,19 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any, Protocol, TypeAlias
 
 from sentattn.errors import Interruption
 from sentattn.sweep.callbacks import RunningTrial
+from sentattn.sweep.records import TrialOutcome
 
 
 @dataclass(frozen=True)
 class TrialTask:
-    """What a trial has to do.
-
-    Attributes:
-        arguments: Its command line for `python -m sentattn.train`.
-        values: What it tries, by key.
-        repeats: Trainings, with consecutive seeds.
-        directory: Its run directory.
-        study: Name of the study.
-        metrics: Of the objectives.
-        threads: For computations on the CPU.
-        devices: GPUs that train together.
-    """
+    """What the process of a trial gets: parts of the trial and of its plan, and the number of devices of its slot."""
 
     arguments: Sequence[str]
     values: Mapping[str, Any]
@@ -55,21 +45,15 @@ class TrialTask:
 
 
 @dataclass(frozen=True)
-class Started:
-    """The process of a trial has started; sent by the engine."""
-
-
-@dataclass(frozen=True)
 class FirstBatch:
-    """Training has begun.
+    """Training has begun, with so many epochs at most.
 
     Attributes:
-        epochs: The maximum number of epochs.
         moment: When, by `time.monotonic`, which all processes of a machine share.
     """
 
     epochs: int | None
-    moment: float
+    moment: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -87,60 +71,17 @@ class Report:
     metrics: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Finished:
-    """The last message of a trial that did not fail.
-
-    Attributes:
-        values: Of the objectives; None for a pruned trial.
-    """
-
-    values: Sequence[float] | None
+Message: TypeAlias = FirstBatch | Report | TrialOutcome
 
 
-@dataclass(frozen=True)
-class Failed:
-    """The last message of a trial that failed with an error of ours.
-
-    Attributes:
-        error: Its messages.
-        retry: Whether another attempt may succeed.
-    """
-
-    error: str
-    retry: bool
-
-
-@dataclass(frozen=True)
-class Exited:
-    """The process of a trial has ended; sent by the engine, after all other messages of the trial.
-
-    Attributes:
-        code: Its exit code, or minus the signal that ended it.
-        reason: Why there was no process, if there was none.
-    """
-
-    code: int
-    reason: str = ""
-
-
-Message: TypeAlias = Started | FirstBatch | Report | Finished | Failed | Exited
-
-
-class Engine(Protocol):
+class Engine(AbstractContextManager["Engine"], Protocol):
     """Runs trials in processes of their own. As a context manager it ends all of them on exit."""
 
-    def __enter__(self) -> Engine: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
     def start(self, trial: RunningTrial) -> None:
-        """Starts a trial, at once or when the engine is ready; sends `Started` then."""
+        """Starts a trial, at once or when the engine is ready; sets its `has_process` and `since` then."""
 
     def messages(self, timeout: float | None, wakeup: int) -> Iterable[tuple[RunningTrial, Message]]:
-        """Waits for messages of trials.
+        """Waits for messages of trials; the outcome of each comes last, after its process has ended.
 
         Args:
             timeout: Seconds; None waits for ever.
@@ -158,36 +99,17 @@ class Engine(Protocol):
 
 
 class TrialConnection:
-    """The trial's end of its connection to the scheduler.
-
-    Args:
-        connection: A duplex connection.
-
-    Raises:
-        Interruption: From every method, if the scheduler has ended: nothing would record the trial.
-    """
+    """The trial's end of its connection to the scheduler."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def first_batch(self, epochs: int | None) -> None:
-        """Sends that training has begun."""
-        self.relay(FirstBatch(epochs, time.monotonic()))
+    def send(self, message: Message) -> bool:
+        """Sends a message; after a report it waits for the reply and returns whether the trial is to end here.
 
-    def report(self, step: int, value: float | None, metrics: Mapping[str, float]) -> bool:
-        """Sends the metrics of a step and returns whether the trial is to end here."""
-        return self.relay(Report(step, value, dict(metrics)))
-
-    def finish(self, values: Sequence[float] | None) -> None:
-        """Sends the values of the objectives; None for a pruned trial."""
-        self.relay(Finished(values))
-
-    def fail(self, error: str, *, retry: bool) -> None:
-        """Sends why the trial failed, and whether another attempt may succeed."""
-        self.relay(Failed(error, retry))
-
-    def relay(self, message: Message) -> bool:
-        """Sends a message; after a report it waits for the reply and returns whether the trial is to end here."""
+        Raises:
+            Interruption: If the scheduler has ended: nothing would record the trial.
+        """
         try:
             self._connection.send(message)
             return isinstance(message, Report) and bool(self._connection.recv())

@@ -6,58 +6,60 @@ ends the server, and when the server dies it ends the trials.
 
 from __future__ import annotations
 
-import importlib
+import json
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType
 from typing import Any
 
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.engines import Exited, Message, Started, TrialConnection, TrialTask
-from sentattn.sweep.engines.processes import (
-    PoolSettings,
-    become_trial,
-    kill_group,
-    server_environment,
-    without_main_module,
-)
+from sentattn.sweep.engines import Message, TrialTask, preload
+from sentattn.sweep.records import TrialOutcome
 
-PRELOAD = "sentattn.sweep.engines.preload"
+SERVER_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",  # threads that libraries start when they are imported do not survive a fork
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # finds GPUs without initializing CUDA, which does not survive a fork
+}
 SERVER_DIED = 255
 """Exit code that `multiprocessing` gives to the processes of a server that has died."""
 DEATHS = 3
 """How many servers in a row may die before one is ready."""
 PAUSE = 0.2
 """Seconds before another server is started, in which the system removes the one that has died."""
+LOG_LINES, LOG_TAIL = 5, 1 << 13
+"""Lines of a trial's log that are kept of a failure, and bytes that are read for them."""
 
 
 @dataclass
 class _Process:
-    """A running trial with its process and its connection; None once that is closed."""
+    """The process of a running trial, the connection to it, and the last message if it was an outcome."""
 
     trial: RunningTrial
     process: ForkServerProcess
-    connection: Connection | None
+    connection: Connection
+    outcome: TrialOutcome | None = None
 
 
 class LocalEngine:
     """Runs trials in processes forked from a warm server.
 
     Args:
-        module: The module that trials run, by its name: it has `preload(studies)`, `prepare(studies)` and
-            `run(task, connection)`.
-        studies: For each study the arguments that all its trials share: what `prepare` prepares.
+        module: The module that trials run, by its name: it has `preload(studies)`, which imports and prepares what they
+            share, and `run(task, connection)`.
+        studies: For each study the arguments that all its trials share.
         log: File for the output of the server and of the preparation.
     """
 
@@ -68,9 +70,9 @@ class LocalEngine:
         self._context = multiprocessing.get_context("forkserver")
         self._running: dict[str, _Process] = {}
         self._queued: list[RunningTrial] = []
-        self._outbox: list[tuple[RunningTrial, Message]] = []
-        self._preparation: Connection | None = None
-        self._preparing: ForkServerProcess | None = None
+        self._not_started: list[tuple[RunningTrial, Message]] = []
+        self._answer: Connection | None = None  # of the preparation, while it runs
+        self._preparation: ForkServerProcess | None = None
         self._starting = threading.Thread()
         self._deaths = 0
 
@@ -78,61 +80,57 @@ class LocalEngine:
         self._prepare()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for one in self._running.values():
             _end(one)
-        if self._preparing is not None and self._preparing.pid is not None:
-            kill_group(self._preparing.pid)
-            self._preparing.join()
+        if self._preparation is not None and self._preparation.pid is not None:
+            kill_group(self._preparation.pid)
+            self._preparation.join()
 
     def start(self, trial: RunningTrial) -> None:
         """Starts a trial, or queues it until the pool is ready."""
-        if self._preparation is not None:
+        if self._answer is not None:
             self._queued.append(trial)
             return
         ours, theirs = self._context.Pipe()
         environment = {**os.environ, **trial.slot.environment()}
-        own = (self._module, TrialTask.of(trial), str(trial.log), environment, theirs)
-        process = self._context.Process(target=_run, args=own)
+        arguments = (self._module, TrialTask.of(trial), str(trial.log), environment, theirs)
+        process = self._context.Process(target=preload.run, args=arguments)
         try:
             with without_main_module():
                 process.start()
         except (OSError, EOFError) as error:  # no memory, too many processes, or the server has died
             ours.close()
             reason = f"no process could be started: {getattr(error, 'strerror', None) or 'the pool has died'}"
-            self._outbox.append((trial, Exited(1, reason)))
+            self._not_started.append((trial, TrialOutcome("failed", error=reason, retry=True)))
             self._prepare()
             return
         finally:
             theirs.close()
         self._running[trial.key] = _Process(trial, process, ours)
-        self._outbox.append((trial, Started()))
+        trial.has_process, trial.since = True, time.monotonic()
 
     def messages(self, timeout: float | None, wakeup: int) -> Iterator[tuple[RunningTrial, Message]]:
         """Yields messages of trials; see `Engine.messages`."""
-        connections = {one.connection: one for one in self._running.values() if one.connection is not None}
+        connections = {one.connection: one for one in self._running.values() if not one.connection.closed}
         sentinels = {one.process.sentinel: one for one in self._running.values()}
-        waited: list[Any] = [wakeup, *connections, *sentinels, *filter(None, [self._preparation])]
-        ready = wait(waited, 0 if self._outbox else timeout)
-        if self._preparation in ready:
-            self._finish_preparation()
-        outbox, self._outbox = self._outbox, []
-        yield from outbox
+        waited: list[Any] = [wakeup, *connections, *sentinels, *filter(None, [self._answer])]
+        ready = wait(waited, 0 if self._not_started else timeout)
+        not_started, self._not_started = self._not_started, []
+        yield from not_started
         for source in ready:
-            if source in connections:
-                yield from _received(connections[source])
-        for source in ready:
-            if source in sentinels:
+            if source is self._answer:
+                self._finish_preparation()
+            elif source in sentinels:
                 yield from self._exited(sentinels[source])
+            elif source in connections:
+                yield from _received(connections[source])
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:
         """Answers a report; a trial that has died meanwhile needs no answer."""
-        one = self._running.get(trial.key)
-        if one is not None and one.connection is not None:
+        if trial.key in self._running:
             with suppress(OSError):
-                one.connection.send(prune)
+                self._running[trial.key].connection.send(prune)
 
     def kill(self, trial: RunningTrial) -> None:
         """Ends a trial and all processes that it has started."""
@@ -144,9 +142,11 @@ class LocalEngine:
         yield from _received(one)
         del self._running[one.trial.key]
         code = _end(one)
-        if code == SERVER_DIED and self._preparation is None:
+        if code == SERVER_DIED and self._answer is None:
             self._prepare()
-        yield one.trial, Exited(code, "the process that had started it has died" if code == SERVER_DIED else "")
+        error = one.trial.killed or _description(code)
+        died = TrialOutcome("failed", error=error, log_lines=_last_lines(one.trial.log), retry=True)
+        yield one.trial, one.outcome or died
 
     def _prepare(self) -> None:
         """Starts the server, and in it a process that prepares the data; it answers when all is ready.
@@ -154,14 +154,13 @@ class LocalEngine:
         Starting the first process waits until the server has imported everything. A thread does so, so that signals
         and the screen do not wait.
         """
-        settings = PoolSettings(os.getpid(), self._module, self._studies, str(self._log))
-        forkserver.set_forkserver_preload([PRELOAD])
-        with server_environment(settings), without_main_module():
+        forkserver.set_forkserver_preload([preload.__name__])
+        with server_environment(os.getpid(), self._module, self._studies, str(self._log)), without_main_module():
             forkserver.ensure_running()
-        self._preparation, answer = self._context.Pipe(duplex=False)
-        own = (self._module, self._studies, str(self._log), dict(os.environ), answer)
-        self._preparing = self._context.Process(target=_prepare, args=own)
-        self._starting = threading.Thread(target=_start, args=(self._preparing, answer), daemon=True)
+        self._answer, theirs = self._context.Pipe(duplex=False)
+        arguments = (self._module, self._studies, str(self._log), dict(os.environ), theirs)
+        self._preparation = self._context.Process(target=preload.prepare, args=arguments)
+        self._starting = threading.Thread(target=_start, args=(self._preparation, theirs), daemon=True)
         self._starting.start()
 
     def _finish_preparation(self) -> None:
@@ -171,43 +170,40 @@ class LocalEngine:
             UserError: If the data is unusable.
             RunError: If the libraries cannot be imported, or servers die one after another.
         """
+        assert self._answer is not None
         assert self._preparation is not None
-        assert self._preparing is not None
         try:
-            error: tuple[type[UserError], Sequence[Fault]] | str | None = self._preparation.recv()
+            error: tuple[type[UserError], Sequence[Fault]] | str = self._answer.recv()
         except EOFError:
             self._deaths += 1
             if self._deaths < DEATHS:
                 self._prepare()
                 return
-            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            error = lines[-1] if lines else "it printed nothing"
+            error = "".join(_last_lines(self._log)[-1:]) or "it printed nothing"
         if isinstance(error, tuple):
             kind, faults = error
             raise kind(*faults)
-        if error is not None:
-            message = f"No trial can be started, see {self._log}: {error}"
-            raise RunError(Fault("engine", "failed", message))
+        if error:
+            raise RunError(Fault("engine", "failed", f"No trial can be started, see {self._log}: {error}"))
         self._starting.join()  # the answer may come before the thread knows that the process has started
-        self._preparing.join()
-        self._preparation, self._preparing, self._deaths = None, None, 0
+        self._preparation.join()
+        self._answer, self._preparation, self._deaths = None, None, 0
         queued, self._queued = self._queued, []
         for trial in queued:
             self.start(trial)
 
 
 def _received(one: _Process) -> Iterator[tuple[RunningTrial, Message]]:
-    """Yields the messages that a trial has sent so far."""
-    while one.connection is not None:
-        try:
-            if not one.connection.poll():
-                return
-            message = one.connection.recv()
-        except Exception:  # it has closed the connection, or died within a message
-            one.connection.close()
-            one.connection = None
-            return
-        yield one.trial, message
+    """Yields the messages that a trial has sent so far, but for its outcome."""
+    try:
+        while not one.connection.closed and one.connection.poll():
+            message: Message = one.connection.recv()
+            if isinstance(message, TrialOutcome):
+                one.outcome = message
+            else:
+                yield one.trial, message
+    except Exception:  # it has closed the connection, or died within a message
+        one.connection.close()
 
 
 def _end(one: _Process) -> int:
@@ -215,12 +211,32 @@ def _end(one: _Process) -> int:
     assert one.process.pid is not None
     kill_group(one.process.pid)
     one.process.join()
-    if one.connection is not None:
-        one.connection.close()
+    one.connection.close()
     code = one.process.exitcode
     one.process.close()
     assert code is not None, "it has been joined"
     return code
+
+
+def _description(code: int) -> str:
+    if code == SERVER_DIED:
+        return "the process that had started it has died"
+    if code == -signal.SIGKILL:
+        return "it was killed (SIGKILL), as the system does when memory runs out"
+    if code < 0:
+        return f"it was killed ({signal.Signals(-code).name})"
+    return f"it ended with exit code {code}" if code else "it ended without a result"
+
+
+def _last_lines(file: Path) -> list[str]:
+    """Returns the last lines of a file that are not empty; bytes that are no text are replaced."""
+    try:
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - LOG_TAIL))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.rstrip() for line in lines if line.strip()][-LOG_LINES:]
 
 
 def _start(process: ForkServerProcess, answer: Connection) -> None:
@@ -233,24 +249,34 @@ def _start(process: ForkServerProcess, answer: Connection) -> None:
     answer.close()
 
 
-def _prepare(
-    module: str, studies: Sequence[Sequence[str]], log: str, environment: Mapping[str, str], answer: Connection
-) -> None:
-    """In a process of the pool: prepares the data of all trials, and sends the error or None."""
-    preload: Any = sys.modules.get(PRELOAD)
-    if preload is None or preload.error:
-        answer.send(preload.error if preload else f"{PRELOAD} cannot be imported")
-        return
-    become_trial(preload.SERVER, log, environment)
+def kill_group(pid: int) -> None:
+    """Kills a process and the group that it leads, as far as they exist."""
+    for kill in (os.kill, os.killpg):  # by itself too: it may not lead its group yet
+        with suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def server_environment(*pool: Any) -> Iterator[None]:
+    """Sets the environment that a server started inside inherits, and keeps Ctrl-C from it until it ignores it."""
+    before = dict(os.environ)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    os.environ.update(SERVER_ENVIRONMENT | {"PYTHONPATH": path, preload.POOL: json.dumps(pool)})
     try:
-        importlib.import_module(module).prepare(studies)
-    except UserError as error:
-        answer.send((type(error), error.faults))  # an exception would be pickled by its message alone
-    else:
-        answer.send(None)
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _run(module: str, task: TrialTask, log: str, environment: Mapping[str, str], connection: Connection) -> None:
-    """In a process of the pool: runs a trial."""
-    become_trial(sys.modules[PRELOAD].SERVER, log, environment)
-    importlib.import_module(module).run(task, TrialConnection(connection))
+@contextmanager
+def without_main_module() -> Iterator[None]:
+    """Hides `__main__`, which each new process would import again, and so run an unguarded script."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

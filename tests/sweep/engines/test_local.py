@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import subprocess
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import Interruption
-from sentattn.sweep.engines import Failed, Finished, FirstBatch, Report, TrialConnection
-from sentattn.sweep.engines.processes import POOL, PoolSettings, server_environment, without_main_module
+from sentattn.sweep.engines import FirstBatch, Message, Report, TrialConnection
+from sentattn.sweep.engines.local import server_environment, without_main_module
+from sentattn.sweep.engines.preload import POOL
+from sentattn.sweep.records import TrialOutcome
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,30 +41,24 @@ def python(program: str, folder: Path, *arguments: str) -> subprocess.CompletedP
 
 def test_messages_of_a_trial_arrive_in_order() -> None:
     scheduler, trial = pipe()
-    trial.first_batch(4)
     scheduler.send(True)
-    assert trial.report(1, 0.5, {"val/loss": 2.0}) is True
-    trial.finish([0.5])
-    trial.fail("no memory", retry=True)
-    messages = [scheduler.recv() for _ in range(4)]
-    assert isinstance(messages[0], FirstBatch)
-    assert messages[0].epochs == 4
-    assert messages[1:] == [Report(1, 0.5, {"val/loss": 2.0}), Finished([0.5]), Failed("no memory", retry=True)]
+    messages: list[Message] = [FirstBatch(4), Report(1, 0.5, {"val/loss": 2.0}), TrialOutcome("complete", [0.5])]
+    assert [trial.send(message) for message in messages] == [False, True, False]
+    assert [scheduler.recv() for _ in messages] == messages
 
 
 def test_a_trial_ends_when_its_scheduler_has_ended() -> None:
     scheduler, trial = pipe()
     scheduler.close()
-    for act in (lambda: trial.report(1, 0.5, {}), lambda: trial.finish([1.0]), lambda: trial.first_batch(3)):
+    for message in (Report(1, 0.5, {}), TrialOutcome("pruned"), FirstBatch(3)):
         with pytest.raises(Interruption):
-            act()
+            trial.send(message)
 
 
-def test_the_environment_of_the_server_is_not_that_of_the_scheduler(tmp_path: Path) -> None:
-    settings = PoolSettings(os.getpid(), "fake_trial", [["x=1"]], str(tmp_path / "log"))
+def test_the_environment_of_the_server_is_not_that_of_the_scheduler() -> None:
     before = dict(os.environ)
-    with server_environment(settings), without_main_module():
-        assert PoolSettings.from_environment() == settings
+    with server_environment(7, "fake_trial", [["x=1"]], "log.txt"), without_main_module():
+        assert json.loads(os.environ[POOL]) == [7, "fake_trial", [["x=1"]], "log.txt"]
         assert os.environ["JE_ARROW_MALLOC_CONF"] == "background_thread:false"
         assert not hasattr(sys.modules["__main__"], "__file__")
     assert dict(os.environ) == before
@@ -126,8 +123,8 @@ def test_everything_can_be_imported_on_other_systems(tmp_path: Path) -> None:
             raise OSError("no C library")
         ctypes.CDLL = missing
         sys.platform = "darwin"
-        from sentattn.sweep.engines import processes
-        processes.end_with_parent(1)
+        from sentattn.sweep.engines import preload
+        preload.end_with_parent(1)
         for name in ("cli", "config", "study", "scheduler", "resources", "progress", "engines.local"):
             importlib.import_module(f"sentattn.sweep.{name}")
         from sentattn.sweep.resources import SlotRequest, find
