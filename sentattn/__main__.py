@@ -37,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # As `python -m` does, so that a class of the user's own is found; last, so that it hides nothing.
     sys.path.append(os.getcwd())
-    code: int = importlib.import_module(f"sentattn.{name}").main(rest)
+    module = importlib.import_module(f"sentattn.{name}")
+    if not hasattr(module, "main"):
+        module = importlib.import_module(f"sentattn.{name}.__main__")  # a command that is a folder
+    code: int = module.main(rest)
     return code
 
 
