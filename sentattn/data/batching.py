@@ -1,4 +1,4 @@
-"""Batches: the tokens of some rows as padded tensors, the order of rows and batches, and the loader of each rank."""
+"""Batches: padded tensors, the order of rows and batches, and the loader of each rank."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from sentattn.data.corpus import Corpus
-from sentattn.data.text import PAD_ID, Clip, clipped, kept_positions
+from sentattn.data.text import PAD_ID
 
-FLAT_ROWS = 1000
-"""Rows that are padded together on their way to one flat array."""
 Share: TypeAlias = Literal["rows", "batches"]
 """What the ranks share, as `OrderOfRank` describes."""
 WINDOW = 100
@@ -37,53 +34,6 @@ class Batch(NamedTuple):
     mask_BL: Tensor
     labels_B: Tensor
     rows_B: Tensor
-
-
-class TokenRows(Dataset[Batch]):
-    """The rows of a split; an index is a whole batch of rows, so that no Python loop runs over rows or tokens.
-
-    Attributes:
-        lengths: Number of tokens of each row that are read, at most `max_length`.
-    """
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        rows: NDArray[np.int64],
-        *,
-        ids: NDArray[np.int64],
-        max_length: int | None,
-        clip: Clip,
-    ) -> None:
-        self._corpus = corpus
-        self._starts = corpus.token_offsets[rows]
-        self._whole_lengths = corpus.lengths[rows]
-        self._labels = corpus.labels[rows]
-        self._ids = ids
-        self._max_length = max_length
-        self._clip = clip
-        self.lengths = clipped(self._whole_lengths, max_length)
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    def __getitem__(self, rows: Sequence[int] | NDArray[np.int64] | int) -> Batch:
-        """Returns rows as one batch, padded to the longest of them."""
-        rows_B = np.atleast_1d(np.asarray(rows, dtype=np.int64))
-        positions_BL, mask_BL = kept_positions(self._whole_lengths[rows_B], self._max_length, self._clip)
-        types_BL = self._corpus.tokens[self._starts[rows_B, None] + positions_BL]
-        tokens_BL = np.where(mask_BL, self._ids[types_BL], PAD_ID)
-        return Batch(*map(torch.from_numpy, (tokens_BL, mask_BL, self._labels[rows_B], rows_B)))
-
-    def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ids of all rows one after another, and where each row starts, with the end of the last."""
-        offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        tokens = np.empty(offsets[-1], dtype=np.int64)
-        for start in range(0, len(self), FLAT_ROWS):
-            rows = np.arange(start, min(start + FLAT_ROWS, len(self)))
-            tokens_BL, mask_BL, *_ = self[rows]
-            tokens[offsets[start] : offsets[rows[-1] + 1]] = tokens_BL[mask_BL].numpy()
-        return tokens, offsets
 
 
 def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
@@ -257,7 +207,7 @@ class BatchLoader(DataLoader[Batch]):
 
     def __init__(
         self,
-        rows: TokenRows,
+        split: Dataset[Batch],
         order: TrainingOrder | LengthBatches,
         num_workers: int,
         *,
@@ -269,7 +219,7 @@ class BatchLoader(DataLoader[Batch]):
         self._yielded = 0
         # An item of the loader is a whole batch, so the order is its sampler, whose epoch Lightning sets.
         super().__init__(
-            rows,
+            split,
             sampler=self._order,
             batch_size=None,
             collate_fn=_unchanged,

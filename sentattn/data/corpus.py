@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch.utils.data import Dataset
 
-from sentattn.data.text import clipped
+from sentattn.data.batching import Batch
+from sentattn.data.text import PAD_ID, Clip, clipped, kept_positions
 
+FLAT_ROWS = 1000
+"""Rows that are padded together on their way to one flat array."""
 FORMAT = 2
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
 ARRAYS = (
@@ -149,24 +154,58 @@ def _read_json(file: Path) -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-class Split:
-    """Some rows of a corpus, in the order of `rows`.
+class Split(Dataset[Batch]):
+    """Some rows of a corpus, in the order of `rows`, as they are read.
+
+    An index is a whole batch of rows, so that no Python loop runs over rows or tokens.
+
+    Args:
+        corpus: All rows.
+        rows: Those of the split.
+        ids: Id of each word type of the corpus.
+        max_length: Most tokens of a row that are read; None reads all.
+        clip: Which tokens of a longer row are read.
 
     Attributes:
         labels: Class of each row.
-        lengths: Number of tokens of each row that are read, at most `max_length`.
+        lengths: Number of tokens of each row that are read.
         row: Position of each row in the source's own split and order.
     """
 
-    def __init__(self, corpus: Corpus, rows: NDArray[np.int64], max_length: int | None) -> None:
+    def __init__(
+        self, corpus: Corpus, rows: NDArray[np.int64], *, ids: NDArray[np.int64], max_length: int | None, clip: Clip
+    ) -> None:
         self._corpus = corpus
         self._rows = rows
+        self._starts = corpus.token_offsets[rows]
+        self._whole_lengths = corpus.lengths[rows]
+        self._ids = ids
+        self._max_length = max_length
+        self._clip = clip
         self.labels = corpus.labels[rows]
-        self.lengths = clipped(corpus.lengths[rows], max_length)
+        self.lengths = clipped(self._whole_lengths, max_length)
         self.row = corpus.positions[rows]
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def __getitem__(self, rows: Sequence[int] | NDArray[np.int64] | int) -> Batch:
+        """Returns rows as one batch, padded to the longest of them."""
+        rows_B = np.atleast_1d(np.asarray(rows, dtype=np.int64))
+        positions_BL, mask_BL = kept_positions(self._whole_lengths[rows_B], self._max_length, self._clip)
+        types_BL = self._corpus.tokens[self._starts[rows_B, None] + positions_BL]
+        tokens_BL = np.where(mask_BL, self._ids[types_BL], PAD_ID)
+        return Batch(*map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B)))
+
+    def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the ids of all rows one after another, and where each row starts, with the end of the last."""
+        offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        tokens = np.empty(offsets[-1], dtype=np.int64)
+        for start in range(0, len(self), FLAT_ROWS):
+            rows = np.arange(start, min(start + FLAT_ROWS, len(self)))
+            tokens_BL, mask_BL, *_ = self[rows]
+            tokens[offsets[start] : offsets[rows[-1] + 1]] = tokens_BL[mask_BL].numpy()
+        return tokens, offsets
 
     @cached_property
     def row_id(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from sentattn.data.batching import (
     LengthBatches,
     Share,
     ShuffledBatches,
-    TokenRows,
     TrainingOrder,
 )
 from sentattn.data.cache import Progress, cache_folder
@@ -28,8 +27,6 @@ from sentattn.data.text import Clip, Rules, Tokenizer
 from sentattn.data.vectors import WordVectors, read_vectors
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table
 from sentattn.errors import DataError, Fault
-
-PerSplit = TypeVar("PerSplit", Split, TokenRows)
 
 
 class TextData(LightningDataModule, ABC):
@@ -134,7 +131,6 @@ class TextData(LightningDataModule, ABC):
         self.mirror = mirror
         self.num_workers = num_workers
         self._splits: dict[str, Split] = {}
-        self._rows: dict[str, TokenRows] = {}
 
     @abstractmethod
     def source(self, progress: Progress) -> Source:
@@ -193,13 +189,18 @@ class TextData(LightningDataModule, ABC):
             words, rules=self.rules, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip
         )
         self.fingerprint = selection.fingerprint(corpus)
-        for split, rows in selection.rows.items():
-            self._rows[split] = TokenRows(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
-            self._splits[split] = Split(corpus, rows, self.max_length)
+        self._splits = {
+            split: Split(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
+            for split, rows in selection.rows.items()
+        }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
         self.report = [*notes, f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}.", *selection.notes]
         if "train" in selection.rows:
-            self._require_rows_per_rank(len(selection.rows["val"]))
+            if (val_rows := len(selection.rows["val"])) < self.world_size:
+                message = (
+                    f"trainer.devices must be at most the number of validation rows, {val_rows}, got {self.world_size}."
+                )
+                raise DataError(Fault("trainer.devices", "conflict", message))
             self.report += coverage(words, self.word_vectors, corpus, selection.rows, ids)
             if isinstance(order := self._training_order(), FixedBuckets):
                 self.report.append(order.statistics())
@@ -214,7 +215,11 @@ class TextData(LightningDataModule, ABC):
         Raises:
             DataError: If the data has no such split.
         """
-        return self._per_split(self._splits, name)
+        self.prepare()
+        if name not in self._splits:
+            message = f"{self.name} has no split {name!r}; it has {', '.join(self._splits)}."
+            raise DataError(Fault(name, "missing", message))
+        return self._splits[name]
 
     @property
     def class_counts(self) -> dict[str, int]:
@@ -224,7 +229,7 @@ class TextData(LightningDataModule, ABC):
 
     def batches(self, split: str) -> BatchLoader:
         """Returns the batches of a split, each row once, longest rows first."""
-        rows = self._per_split(self._rows, split)
+        rows = self.split(split)
         return BatchLoader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size), self.num_workers)
 
     def train_dataloader(self) -> BatchLoader:
@@ -233,7 +238,7 @@ class TextData(LightningDataModule, ABC):
 
     def val_dataloader(self) -> BatchLoader:
         """Returns this rank's validation batches, smaller ones where there would be fewer batches than ranks."""
-        lengths = self._per_split(self._rows, "val").lengths
+        lengths = self.split("val").lengths
         batch_size = max(1, min(self.batch_size, len(lengths) // self.world_size))
         return self._loader("val", LengthBatches(lengths, batch_size=batch_size), share="batches")
 
@@ -243,30 +248,14 @@ class TextData(LightningDataModule, ABC):
 
     def token_ids(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the concatenated ids of a split's rows, and their offsets (one more than rows)."""
-        return self._per_split(self._rows, split).flat()
-
-    def _per_split(self, items: dict[str, PerSplit], split: str) -> PerSplit:
-        self.prepare()
-        if split not in items:
-            message = f"{self.name} has no split {split!r}; it has {', '.join(items)}."
-            raise DataError(Fault(split, "missing", message))
-        return items[split]
-
-    def _require_rows_per_rank(self, rows: int) -> None:
-        if rows < self.world_size:
-            message = (
-                f"{self.world_size} devices cannot share {rows} validation row{'s' if rows > 1 else ''}: "
-                f"type trainer.devices={rows}, or provide more rows."
-            )
-            raise DataError(Fault("trainer.devices", "conflict", message))
+        return self.split(split).flat()
 
     def _loader(self, split: str, order: TrainingOrder | LengthBatches, *, share: Share) -> BatchLoader:
-        return BatchLoader(
-            self._rows[split], order, self.num_workers, rank=self.rank, world_size=self.world_size, share=share
-        )
+        ranks = {"rank": self.rank, "world_size": self.world_size}
+        return BatchLoader(self.split(split), order, self.num_workers, **ranks, share=share)
 
     def _training_order(self) -> TrainingOrder:
-        lengths = self._per_split(self._rows, "train").lengths
+        lengths = self.split("train").lengths
         if self.batching != "fixed":
             by_length = self.batching == "sorted"
             return ShuffledBatches(lengths, batch_size=self.batch_size, seed=self.seed, by_length=by_length)

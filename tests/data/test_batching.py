@@ -19,10 +19,9 @@ from sentattn.data.batching import (
     LengthBatches,
     OrderOfRank,
     ShuffledBatches,
-    TokenRows,
     pad,
 )
-from sentattn.data.corpus import Corpus
+from sentattn.data.corpus import Corpus, Split
 from sentattn.data.datamodule import TextData
 from sentattn.errors import DataError
 
@@ -218,7 +217,7 @@ def test_a_batch_holds_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> 
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
     assert corpus.words == ["a", "b", "c", "d", "e", "zzz"]
     ids = np.array([10, 11, 12, 13, 14, 1])
-    rows = TokenRows(corpus, np.array([3, 0, 1, 2]), ids=ids, max_length=3, clip="both")
+    rows = Split(corpus, np.array([3, 0, 1, 2]), ids=ids, max_length=3, clip="both")
     batch = rows[[1, 2, 3]]
     assert batch.tokens_BL.tolist() == [[10, 11, 14], [11, 10, 0], [1, 0, 0]]
     assert batch.mask_BL.tolist() == [[True, True, True], [True, True, False], [True, False, False]]
@@ -229,9 +228,9 @@ def test_a_batch_holds_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> 
 
 
 def test_flat_holds_the_clipped_rows_one_after_another(corpus_of: Callable[..., Corpus], monkeypatch) -> None:
-    monkeypatch.setattr("sentattn.data.batching.FLAT_ROWS", 2)
+    monkeypatch.setattr("sentattn.data.corpus.FLAT_ROWS", 2)
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
-    rows = TokenRows(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), max_length=3, clip="both")
+    rows = Split(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), max_length=3, clip="both")
     tokens, offsets = rows.flat()
     assert tokens.tolist() == [14, 10, 11, 14, 11, 10]
     assert offsets.tolist() == [0, 1, 4, 6]
@@ -249,7 +248,7 @@ def test_a_loader_goes_on_behind_the_batches_that_were_given(
     corpus_of: Callable[..., Corpus], num_workers: int
 ) -> None:
     corpus = corpus_of(train=[f"a{i} " * (1 + i % 5) for i in range(20)])
-    rows = TokenRows(corpus, np.arange(20), ids=np.arange(len(corpus.words)), max_length=None, clip="head")
+    rows = Split(corpus, np.arange(20), ids=np.arange(len(corpus.words)), max_length=None, clip="head")
 
     def epochs(loader: BatchLoader, first: int) -> list[list[list[int]]]:
         passes = []
@@ -277,7 +276,7 @@ def test_a_loader_goes_on_behind_the_batches_that_were_given(
 
 def test_a_pass_takes_no_number_from_the_training(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b"])
-    rows = TokenRows(corpus, np.arange(2), ids=np.arange(len(corpus.words)), max_length=None, clip="head")
+    rows = Split(corpus, np.arange(2), ids=np.arange(len(corpus.words)), max_length=None, clip="head")
     before = torch.get_rng_state()
     assert len(list(BatchLoader(rows, LengthBatches(rows.lengths, batch_size=1), 0))) == 2
     assert torch.equal(before, torch.get_rng_state())

@@ -243,5 +243,5 @@ def test_dropping_duplicates_leaves_the_test_rows(imdb_archive: Path, tmp_path: 
 
 
 def test_more_validation_rows_than_there_are_is_refused(imdb_archive: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"data\.val_size=2500 asks for 2,500 validation rows of 6 training rows"):
+    with pytest.raises(DataError, match=r"data\.val_size must select 1 to 5 of 6 rows, .* got 2500"):
         Imdb(path=str(imdb_archive), val_size=2500, cache_dir=str(tmp_path / "cache")).prepare()

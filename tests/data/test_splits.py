@@ -157,7 +157,7 @@ def test_some_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[...
 def test_all_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY[:50], test=MANY[50:])
     assert len(select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=50).rows["test"]) == 50
-    with pytest.raises(DataError, match=r"data\.test_size=51 asks for 51 test rows of 50 rows; .* from 1 to 50"):
+    with pytest.raises(DataError, match=r"data\.test_size must select 1 to 50 of 50 rows, .* got 51"):
         select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=51)
 
 
@@ -242,13 +242,13 @@ def test_a_smaller_draw_is_part_of_a_larger_one() -> None:
 
 @pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.24, 2), (0.8, 8)])
 def test_a_size_is_a_number_or_a_share(size: float, number: int) -> None:
-    assert num_rows("data.test_size", size, 10, most=8, what="test", among="rows") == number
+    assert num_rows("data.test_size", size, 10, most=8) == number
 
 
 @pytest.mark.parametrize("size", [9, 0.9, 0.04, 0.0])
 def test_a_size_that_cannot_be_is_refused(size: float) -> None:
-    with pytest.raises(DataError, match=rf"data\.test_size={size} asks for \d test rows of 10 rows; .* from 1 to 8,"):
-        num_rows("data.test_size", size, 10, most=8, what="test", among="rows")
+    with pytest.raises(DataError, match=rf"data\.test_size must select 1 to 8 of 10 rows, .* got {size}"):
+        num_rows("data.test_size", size, 10, most=8)
 
 
 def test_set_aside_keeps_the_shares_of_the_classes() -> None:
@@ -269,7 +269,7 @@ def test_set_aside_depends_on_the_seed_alone() -> None:
 
 @pytest.mark.parametrize("size", [10, 11, 0.0, 0.01, 0.99])
 def test_set_aside_refuses_what_leaves_a_side_empty(size: int | float) -> None:
-    with pytest.raises(DataError, match=rf"data\.val_size={size} asks for .* of 10 training rows.*from 1 to 9"):
+    with pytest.raises(DataError, match=rf"data\.val_size must select 1 to 9 of 10 rows, .* got {size}"):
         set_aside(np.zeros(10, dtype=np.int64), size, seed=0)
 
 

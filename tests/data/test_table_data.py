@@ -138,7 +138,7 @@ def test_a_table_needs_a_file() -> None:
 
 
 def test_more_rows_than_there_are_is_refused(table_of: Callable[..., Table]) -> None:
-    with pytest.raises(DataError, match=r"data\.test_size=500 asks for 500 test rows of 60 rows"):
+    with pytest.raises(DataError, match=r"data\.test_size must select 1 to 59 of 60 rows, .* got 500"):
         table_of(test_size=500).prepare()
 
 
