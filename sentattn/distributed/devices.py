@@ -17,13 +17,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Place(NamedTuple):
-    """Which of several processes this one is.
-
-    Attributes:
-        rank: Its number among all, from 0.
-        world: Number of processes.
-        local_world: Number of processes on each machine.
-    """
+    """Which of several processes this one is: its number, that of all processes, and that of those on each machine."""
 
     rank: int
     world: int
@@ -92,24 +86,25 @@ def count(trainer: Settings) -> int:
     Raises:
         SettingError: If this machine does not have them, or other machines are needed.
     """
-    devices, gpus, nodes = trainer["devices"], _gpus(trainer["accelerator"]), trainer.get("num_nodes", 1)
+    import torch
+
+    devices, accelerator, nodes = trainer["devices"], trainer["accelerator"], trainer.get("num_nodes", 1)
     if nodes > 1:
-        message = (
-            f"trainer.num_nodes={nodes} needs a launcher that starts processes on each machine: "
-            f"srun, or torchrun --nnodes={nodes}."
-        )
+        launchers = f"srun, or torchrun --nnodes={nodes}"
+        message = f"trainer.num_nodes={nodes} needs a launcher that starts processes on each machine: {launchers}."
         raise SettingError(Fault("trainer.num_nodes", "missing", message))
+    gpus = torch.cuda.device_count() if accelerator in ("auto", "gpu", "cuda") else 0
     if devices in (-1, "auto"):
         return max(1, gpus)
-    if isinstance(devices, int) and (devices == 1 or gpus == 0):
-        _check_cpu(trainer, devices)
-        return devices
-    numbers = list(devices) if not isinstance(devices, int) else list(range(devices))
-    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= gpus:
-        raise _missing(
-            f"trainer.devices={as_typed(devices)} does not fit the {_gpu_count(gpus)} that trainer.accelerator="
-            f"{trainer['accelerator']} finds here: type trainer.devices={max(1, gpus)}, or trainer.accelerator=cpu."
+    numbers = list(devices) if isinstance(devices, list) else list(range(devices))
+    on_cpu = accelerator == "cpu" or (accelerator == "auto" and not torch.backends.mps.is_available())
+    available = gpus or (0 if isinstance(devices, list) else cores() if on_cpu else 1)
+    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= available:
+        message = (
+            f"trainer.devices={as_typed(devices)} does not fit trainer.accelerator={accelerator} here: this process "
+            f"may use GPUs with CUDA: {gpus}, CPU cores: {cores()}. Type trainer.devices={max(1, available)}."
         )
+        raise SettingError(Fault("trainer.devices", "resources", message))
     return len(numbers)
 
 
@@ -119,18 +114,18 @@ def as_placed(settings: Settings, place: Place | None) -> dict[str, Any]:
     Raises:
         SettingError: If the settings ask for other numbers.
     """
-    trainer = settings["trainer"]
     if place is None:
         return dict(settings)
-    devices, started = trainer["devices"], {"devices": place.local_world, "num_nodes": place.nodes}
-    requested = {
-        "devices": len(devices) if isinstance(devices, list) else devices,
-        "num_nodes": trainer.get("num_nodes", 1),
+    trainer = settings["trainer"]
+    devices = trainer["devices"]
+    numbers = {
+        "devices": (len(devices) if isinstance(devices, list) else devices, place.local_world),
+        "num_nodes": (trainer.get("num_nodes", 1), place.nodes),
     }
-    for key, number in requested.items():
-        if number not in (1, -1, "auto", started[key]):
+    for key, (number, started) in numbers.items():
+        if number not in (1, -1, "auto", started):
             message = (
-                f"trainer.{key}={as_typed(trainer[key])}, but processes were started for {started[key]}: "
+                f"trainer.{key}={as_typed(trainer[key])}, but processes were started for {started}: "
                 f"leave trainer.{key} out, or start as many."
             )
             raise SettingError(Fault(f"trainer.{key}", "conflict", message))
@@ -151,35 +146,3 @@ def cores() -> int:
 def threads(processes: int) -> int:
     """Returns how many threads each of several processes on this machine may use."""
     return max(1, cores() // processes)
-
-
-def _check_cpu(trainer: Settings, devices: int) -> None:
-    """Refuses devices that this machine without CUDA does not have."""
-    import torch
-
-    accelerator = trainer["accelerator"]
-    mps = accelerator == "auto" and torch.backends.mps.is_available()
-    if devices > 1 and (accelerator not in ("auto", "cpu") or mps):
-        raise _missing(
-            f"trainer.devices={devices} needs as many GPUs with CUDA, and this machine has none: "
-            "type trainer.devices=1, or trainer.accelerator=cpu."
-        )
-    if devices > cores():
-        raise _missing(
-            f"trainer.devices={devices} needs a CPU core for each process, and this process may use {cores()}: "
-            f"type trainer.devices={cores()}."
-        )
-
-
-def _missing(message: str) -> SettingError:
-    return SettingError(Fault("trainer.devices", "resources", message))
-
-
-def _gpus(accelerator: str) -> int:
-    import torch
-
-    return torch.cuda.device_count() if accelerator in ("auto", "gpu", "cuda") else 0
-
-
-def _gpu_count(gpus: int) -> str:
-    return {0: "0 GPUs", 1: "one GPU"}.get(gpus, f"{gpus} GPUs")

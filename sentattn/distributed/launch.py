@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 TRAIN = "sentattn.training.fit:train"
-"""What each process calls; it is looked up there, since training imports this module."""
+"""What each process calls; it is looked up by name, since training imports this module."""
 FOLDER = "SENTATTN_LAUNCH"
 """Names the folder in which a process finds its task and leaves the path of the run."""
 TASK, RUN = "task.json", "run"
@@ -45,16 +45,9 @@ def launch(
     directory: Path | None = None,
     study: str | None = None,
 ) -> run.Run:
-    """Trains with a process for each device of this machine, and returns the run.
+    """Trains with a process for each device of this machine, and returns the run; the arguments are those of `train`.
 
     They are fresh processes, so this works from any program, also from one that has itself been forked.
-
-    Args:
-        settings: The resolved settings.
-        processes: How many.
-        resume: As `train` takes it, like the others.
-        directory: Where the run is written.
-        study: The study that the run is a trial of.
 
     Raises:
         UserError: As the training raises it, or if a process died.
@@ -64,18 +57,19 @@ def launch(
         folder = Path(name)
         task = {"settings": settings, "resume": resume, "directory": directory, "study": study}
         (folder / TASK).write_text(json.dumps(task, default=str), encoding="utf-8")
+        failures: Mapping[int, ProcessFailure] = {}
+        signal_number = None
         try:
             failures = run_ranks(["-m", __name__], processes, folder, **{FOLDER: name})
         except Interruption as interruption:
-            record = _record(folder)
-            if record is None or not (record.path / run.RESULT).exists():
-                raise Interruption(interruption.number, run.advice(record)) from None
-            return record
-        record = _record(folder)
-        if failures:
-            raise _error(failures, processes, run.advice(record))
-        assert record is not None, "a training that has succeeded has a run"
-        return record
+            signal_number = interruption.number
+        record = run.Run(Path((folder / RUN).read_text(encoding="utf-8"))) if (folder / RUN).exists() else None
+    if signal_number is not None and not (record and (record.path / run.RESULT).exists()):
+        raise Interruption(signal_number, run.advice(record))
+    if failures:
+        raise _error(failures, processes, run.advice(record))
+    assert record is not None, "a training that has succeeded has a run"
+    return record
 
 
 def run_ranks(arguments: Sequence[str], processes: int, logs: Path, **variables: str) -> Mapping[int, ProcessFailure]:
@@ -124,66 +118,12 @@ def run_ranks(arguments: Sequence[str], processes: int, logs: Path, **variables:
     return {}
 
 
-def announce(path: Path) -> None:
-    """Leaves the path of the run that is being trained for `launch`, if it has started this process."""
-    if folder := os.environ.get(FOLDER):
-        run.write_atomically(Path(folder) / RUN, str(path))
-
-
-def main() -> int:
-    """Trains as the task in the launcher's folder says; returns the exit code."""
-    ranks.end_with_agent()
-    task = json.loads((Path(os.environ[FOLDER]) / TASK).read_text(encoding="utf-8"))
-    resume, directory = (Path(task[key]) if task[key] else None for key in ("resume", "directory"))
-    try:
-        pkgutil.resolve_name(TRAIN)(task["settings"], study=task["study"], resume=resume, directory=directory)
-    except (UserError, Interruption) as error:
-        ranks.write_error_file(error)
-        return error.exit_code if isinstance(error, Interruption) else 2
-    except Exception as error:
-        ranks.write_error_file(error)  # the launcher prints it, unless another rank has caused it
-        return 1
-    except KeyboardInterrupt:  # before the training has set its handlers
-        return 128 + signal.SIGINT
-    return 0
-
-
-def _record(folder: Path) -> run.Run | None:
-    return run.Run(Path((folder / RUN).read_text(encoding="utf-8"))) if (folder / RUN).exists() else None
-
-
-def _error(failures: Mapping[int, ProcessFailure], processes: int, advice: str) -> UserError | Interruption:
-    """Returns what has ended a training: of several failures the one that explains the others."""
-    contents = [failure.error_file_data for failure in failures.values()]
-    for content in contents:
-        faults = [Fault(**fault) for fault in content.get("faults", [])]
-        if any(fault.kind != "interrupted" for fault in faults):
-            error: UserError = getattr(errors, content["error"])(*faults)
-            return error
-    died = [rank for rank, failure in failures.items() if _has_died(failure, failures)]
-    numbers = [content["signal"] for content in contents if "signal" in content]
-    if numbers and not died:
-        return Interruption(numbers[0], advice)
-    rank = (died or list(failures))[0]
-    failure = failures[rank]
-    how = f"was killed by {failure.signal_name()}" if failure.exitcode < 0 else f"ended with code {failure.exitcode}"
-    if failure.exitcode == 1:
-        print(failure.message, file=sys.stderr)
-    return RunError(Fault("trainer.devices", "failed", f"Process {rank} of {processes} {how}; {advice}"))
-
-
-def _has_died(failure: ProcessFailure, failures: Mapping[int, ProcessFailure]) -> bool:
-    """Whether a process ended without a word, and not because the agent ended it after the failure of another."""
-    first = min(failure.timestamp for failure in failures.values())
-    return failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM and failure.timestamp - first < ranks.GRACE
-
-
 @contextmanager
 def _agent_surroundings(variables: Mapping[str, str]) -> Iterator[None]:
     """Sets variables for the processes started in the block; restores them, signal handlers and loggers after it."""
     main_thread = threading.current_thread() is threading.main_thread()  # Python has signal handlers only there
     handlers = {number: signal.getsignal(number) for number in HANDLED} if main_thread else {}
-    before = {name: os.environ.get(name) for name in variables}
+    environ = dict(os.environ)
     os.environ.update(variables)
     logger, nothing = logging.getLogger("torch.distributed.elastic"), logging.NullHandler()
     logger.addHandler(nothing)
@@ -195,8 +135,52 @@ def _agent_surroundings(variables: Mapping[str, str]) -> Iterator[None]:
         logger.removeHandler(nothing)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        os.environ.clear()
+        os.environ.update(environ)
+
+
+def announce(path: Path) -> None:
+    """Leaves the path of the run that is being trained for `launch`, if it has started this process."""
+    if folder := os.environ.get(FOLDER):
+        run.write_atomically(Path(folder) / RUN, str(path))
+
+
+def _error(failures: Mapping[int, ProcessFailure], processes: int, advice: str) -> UserError | Interruption:
+    """Returns what has ended a training: of several failures the one that explains the others."""
+    contents = [failure.error_file_data for failure in failures.values()]
+    for content in contents:
+        faults = [Fault(**fault) for fault in content.get("faults", [])]
+        if any(fault.kind != "interrupted" for fault in faults):
+            error: UserError = getattr(errors, content["error"])(*faults)
+            return error
+    # Without a word, and not because the agent ended them after the failure of another.
+    first = min(failure.timestamp for failure in failures.values())
+    killed = [rank for rank, one in failures.items() if one.exitcode < 0 and one.exitcode != -signal.SIGTERM]
+    died = [rank for rank in killed if failures[rank].timestamp - first < ranks.GRACE]
+    numbers = [content["signal"] for content in contents if "signal" in content]
+    if numbers and not died:
+        return Interruption(numbers[0], advice)
+    rank = (died or list(failures))[0]
+    failure = failures[rank]
+    how = f"was killed by {failure.signal_name()}" if failure.exitcode < 0 else f"ended with code {failure.exitcode}"
+    if failure.exitcode == 1:
+        print(failure.message, file=sys.stderr)
+    return RunError(Fault("trainer.devices", "failed", f"Process {rank} of {processes} {how}; {advice}"))
+
+
+def main() -> int:
+    """Trains as the task in the launcher's folder says; returns the exit code."""
+    ranks.end_with_agent()
+    task = json.loads((Path(os.environ[FOLDER]) / TASK).read_text(encoding="utf-8"))
+    resume, directory = (Path(task[key]) if task[key] else None for key in ("resume", "directory"))
+    try:
+        pkgutil.resolve_name(TRAIN)(task["settings"], study=task["study"], resume=resume, directory=directory)
+    except (Exception, Interruption) as error:
+        ranks.write_error_file(error)  # the launcher prints it, unless another rank has caused it
+        return error.exit_code if isinstance(error, Interruption) else 2 if isinstance(error, UserError) else 1
+    except KeyboardInterrupt:  # before the training has set its handlers
+        return 128 + signal.SIGINT
+    return 0
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -66,47 +66,31 @@ def connected() -> Iterator[None]:
         yield
         return
     os.environ.update(srun_variables(os.environ))
-    if _has_agent():
+    has_agent = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun's, in its own command or in `launch`
+    if has_agent:
         end_with_agent()
     try:
-        with _process_group(here.rank, here.world):
-            if here.rank == 0:
-                yield
-            else:
-                with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-                    yield
-    except Exception as error:
+        with ExitStack() as stack:
+            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+            store, rank, world = next(rendezvous("env://", here.rank, here.world, timeout=CONNECT))
+            distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=WORK)
+            stack.callback(distributed.destroy_process_group)
+            if here.rank:
+                stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+            yield
+    except (Exception, Interruption) as error:
         write_error_file(error)
         if here.rank == 0:
             raise
+        if isinstance(error, Interruption):
+            sys.exit(error.exit_code)
         if not isinstance(error, UserError):
             traceback.print_exc()
-        elif not isinstance(error, SettingError) and not is_agreed(error):  # these all ranks have
+        elif not isinstance(error, SettingError) and error is not _agreed:  # these all ranks have
             print(*error.messages, sep="\n", file=sys.stderr)
-        if _has_agent():
+        if has_agent:
             time.sleep(GRACE)  # the agent ends all ranks once one has ended, and rank 0 may still write its record
         sys.exit(2 if isinstance(error, UserError) else 1)
-    except Interruption as interruption:
-        write_error_file(interruption)
-        if here.rank == 0:
-            raise
-        sys.exit(interruption.exit_code)
-
-
-@contextmanager
-def _process_group(rank: int, world: int) -> Iterator[None]:
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    store, rank, world = next(rendezvous("env://", rank, world, timeout=CONNECT))
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=WORK)
-    try:
-        yield
-    finally:
-        distributed.destroy_process_group()
-
-
-def _has_agent() -> bool:
-    """Whether torchrun's agent, in its own command or in `launch`, has started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def write_error_file(error: BaseException) -> None:
@@ -143,7 +127,7 @@ def end_with_agent() -> None:
 
 def several() -> bool:
     """Returns whether other ranks take part in what is being done."""
-    return not _alone and distributed.is_available() and distributed.is_initialized() and world() > 1
+    return world() > 1
 
 
 def world() -> int:
@@ -158,7 +142,7 @@ def rank() -> int:
 
 def is_rank_zero() -> bool:
     """Returns whether this is the one rank that prints, logs and writes."""
-    return not distributed.is_initialized() or distributed.get_rank() == 0
+    return rank() == 0
 
 
 @contextmanager
@@ -175,12 +159,12 @@ def alone() -> Iterator[None]:
 @contextmanager
 def rank_zero_first() -> Iterator[None]:
     """Runs the block on rank 0 before the others, which find its result in the cache."""
-    if several() and not is_rank_zero():
+    if not is_rank_zero():
         largest(0)
     try:
         yield
     finally:
-        if several() and is_rank_zero():
+        if is_rank_zero():
             largest(0)
 
 
@@ -192,20 +176,15 @@ def together() -> Iterator[None]:
         UserError: If any rank raised one inside.
     """
     global _agreed
-    found: UserError | None = None
+    raised: UserError | None = None
     try:
         yield
     except UserError as error:
-        found = error
-    everyone = [error for error in gather(found) if error is not None]
-    if everyone:
-        _agreed = type(everyone[0])(*dict.fromkeys(fault for error in everyone for fault in error.faults))
+        raised = error
+    errors = [error for error in gather(raised) if error is not None]
+    if errors:
+        _agreed = type(errors[0])(*dict.fromkeys(fault for error in errors for fault in error.faults))
         raise _agreed
-
-
-def is_agreed(error: BaseException) -> bool:
-    """Returns whether all ranks raise this error, so that it is enough if rank 0 prints it."""
-    return error is _agreed
 
 
 def largest(*numbers: int) -> list[int]:
@@ -220,21 +199,18 @@ def largest(*numbers: int) -> list[int]:
 
 def gather(value: T) -> list[T]:
     """Returns the object of each rank, by rank."""
-    if not several():
-        return [value]
-    everyone: list[Any] = [None] * world()
-    distributed.all_gather_object(everyone, value)
-    return everyone
+    values: list[Any] = [value] * world()
+    if several():
+        distributed.all_gather_object(values, value)
+    return values
 
 
 def from_rank_zero(value: T) -> T:
     """Returns rank 0's object on every rank."""
-    if not several():
-        return value
-    box: list[Any] = [value]
-    distributed.broadcast_object_list(box, src=0)
-    shared: T = box[0]
-    return shared
+    values = [value]
+    if several():
+        distributed.broadcast_object_list(values, src=0)
+    return values[0]
 
 
 def wait_for_rank_zero() -> None:
@@ -250,7 +226,7 @@ def total(local: Tensor) -> Tensor:
     """Returns the sum of a tensor over the ranks, without a gradient."""
     if not several():
         return local
-    over_all = local.clone()
+    over_all = local.detach().clone()
     distributed.all_reduce(over_all)
     return over_all
 
@@ -259,24 +235,9 @@ def summed(local: Tensor) -> Tensor:
     """Returns the sum of a tensor over the ranks, with a gradient.
 
     A loss made of such sums is the same on every rank, and its gradient is that of one process with all rows once
-    `DistributedDataParallel` has averaged it over the ranks.
+    `DistributedDataParallel` has averaged it over the ranks: hence the factor, which that mean undoes.
     """
-    if not several():
-        return local
-    over_all: Tensor = _SumOverRanks.apply(local)  # type: ignore[no-untyped-call]
-    return over_all
-
-
-class _SumOverRanks(torch.autograd.Function):
-    """Sum over ranks; its gradient undoes the mean over ranks that `DistributedDataParallel` takes of gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, local: Tensor) -> Tensor:
-        return total(local)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient * world()
+    return total(local) + world() * (local - local.detach()) if several() else local
 
 
 def offset_seed_by_rank() -> None:

@@ -52,7 +52,7 @@ def test_all_devices(gpus: int) -> None:
 
 def test_on_the_cpu_there_are_as_many_as_cores(gpus: int) -> None:
     assert count(trainer(6, "cpu")) == 6
-    with pytest.raises(SettingError, match=r"type trainer.devices=6\.") as caught:
+    with pytest.raises(SettingError, match=r"Type trainer.devices=6\.") as caught:
         count(trainer(7, "cpu"))
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("trainer.devices", "resources")]
 
@@ -63,24 +63,24 @@ def test_some_of_the_gpus(gpus: int) -> None:
         assert count(trainer([1, 3])) == 2
         assert count(trainer([2], "cuda")) == 1
     else:
-        with pytest.raises(SettingError, match=f"type trainer.devices={max(1, gpus)}, or trainer.accelerator=cpu"):
+        with pytest.raises(SettingError, match=f"Type trainer.devices={max(1, gpus)}"):
             count(trainer([1, 3]))
 
 
 def test_more_than_there_are(gpus: int) -> None:
     if gpus == 0:
-        with pytest.raises(SettingError, match="needs as many GPUs"):
+        with pytest.raises(SettingError, match="does not fit"):
             count(trainer(5, "gpu"))
         assert count(trainer(5)) == 5, "auto takes the processor where there is no GPU"
     else:
-        with pytest.raises(SettingError, match=r"trainer.devices=5 does not fit the (one GPU|4 GPUs)"):
+        with pytest.raises(SettingError, match=rf"does not fit .* GPUs with CUDA: {gpus}"):
             count(trainer(5))
 
 
 @pytest.mark.parametrize("devices", [[], [0, 0], [4]])
 def test_a_list_names_different_gpus_that_are_there(devices: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
-    with pytest.raises(SettingError, match="does not fit the 4 GPUs"):
+    with pytest.raises(SettingError, match=r"does not fit .* GPUs with CUDA: 4"):
         count(trainer(devices))
 
 
