@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,15 +14,9 @@ __all__ = ["__version__", "fit", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `fit` and `load` when they are first asked for: torch takes seconds, and few commands need it."""
-    if name == "fit":
-        from sentattn.training.fit import fit
-
-        return fit
-    if name == "load":
-        from sentattn.run import load
-
-        return load
+    """Imports `fit` and `load` at their first use: torch takes seconds, and few commands need it."""
+    if name in ("fit", "load"):
+        return getattr(import_module("sentattn.training.fit" if name == "fit" else "sentattn.run"), name)
     raise AttributeError(f"module 'sentattn' has no attribute {name!r}")
 
 

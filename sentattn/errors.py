@@ -16,7 +16,7 @@ class Fault:
     Code and tests look at `key` and `kind`; `message` is for people only.
 
     Attributes:
-        key: The setting, argument or file that it is about; empty where it is about none.
+        key: The setting, argument or file; may be empty.
         kind: What is wrong, as one word of `docs/decisions.md`, such as `unknown`, `type`, `missing` or `conflict`.
         message: What came in, what is legal, what to type.
     """
@@ -30,23 +30,19 @@ class Fault:
 
 
 class UserError(ValueError):
-    """One or more faults, reported together.
-
-    Args:
-        faults: What is wrong; a plain message stands for a fault without a key, of the error's own kind.
-    """
+    """One or more faults, reported together; a plain message stands for a fault without a key, of the class's kind."""
 
     kind: ClassVar[str] = "invalid"
 
     def __init__(self, *faults: Fault | str) -> None:
         assert faults, "a UserError names at least one fault"
-        self.faults = tuple(one if isinstance(one, Fault) else Fault("", self.kind, one) for one in faults)
+        self.faults = tuple(fault if isinstance(fault, Fault) else Fault("", self.kind, fault) for fault in faults)
         super().__init__("\n".join(self.messages))
 
     @property
     def messages(self) -> tuple[str, ...]:
         """The message of each fault."""
-        return tuple(one.message for one in self.faults)
+        return tuple(fault.message for fault in self.faults)
 
 
 class SettingError(UserError):
@@ -78,16 +74,11 @@ class Pruned(Exception):  # noqa: N818 - it is no error
 
 
 class Interruption(BaseException):
-    """A signal that ends the work.
-
-    Like `KeyboardInterrupt` it is no `Exception`, so that no handler of errors catches it.
+    """A signal that ends the work; no `Exception`, as `KeyboardInterrupt`, so that no handler of errors catches it.
 
     Args:
         number: The signal's number.
         advice: What is kept, and what to type to continue.
-
-    Attributes:
-        exit_code: What a shell expects of a process that a signal has ended.
     """
 
     def __init__(self, number: int, advice: str = "") -> None:

@@ -22,9 +22,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError
@@ -44,39 +43,30 @@ def _command(arguments: list[str]) -> None:
     from sentattn.run import find, write_atomically
 
     arguments = command_line.run_first(arguments, KEYS)
-    own, rest = command_line.take(arguments, list(KEYS))
-    given = command_line.raw_arguments(own, KEYS, required=["run"])
-    record = find(given["run"], trust=given.get("trust", False))
-    settings = override(record.settings, rest, only=["data"], trust=record.trust)
-    _keep_columns(settings["data"], record.settings["data"], typed=[word.partition("=")[0] for word in rest])
-    tables.check(settings["data"], split=given.get("split", "test"))
-
-    from sentattn.training.evaluate import evaluate_run
-
-    evaluation = evaluate_run(record, settings, given.get("split", "test"))
-    _print_metrics(evaluation.metrics, f"{record.path} on {settings['data']['name']}")
-    if "output" in given:
-        try:
-            write_atomically(Path(given["output"]), json.dumps(evaluation.metrics, indent=2) + "\n")
-        except OSError as error:
-            message = f"output={given['output']} cannot be written: {error.strerror}."
-            raise RunError(Fault("output", "unwritable", message)) from error
-
-
-def _keep_columns(data: dict[str, Any], trained: Mapping[str, Any], *, typed: Sequence[str]) -> None:
-    """Gives a table the columns of the run's own table, save for those that were named."""
-    for key in COLUMNS:
+    words, overrides = command_line.take(arguments, list(KEYS))
+    options = command_line.raw_arguments(words, KEYS, required=["run"])
+    run, split = find(options["run"], trust=options.get("trust", False)), options.get("split", "test")
+    settings = override(run.settings, overrides, only=["data"], trust=run.trust)
+    data, trained = settings["data"], run.settings["data"]
+    typed = [word.partition("=")[0] for word in overrides]
+    for key in COLUMNS:  # a table has the columns of the run's table, save for those that are typed
         if key in data and key in trained and f"data.{key}" not in typed:
             data[key] = trained[key]
+    tables.check(data, split=split)
 
-
-def _print_metrics(metrics: Mapping[str, float], title: str) -> None:
     from sentattn.metrics import format_value
+    from sentattn.training.evaluate import evaluate_run
 
-    width = max(map(len, metrics))
-    print(title)
+    metrics = evaluate_run(run, settings, split).metrics
+    print(f"{run.path} on {data['name']}")
     for name, value in metrics.items():
-        print(f"  {name:<{width}}  {format_value(value)}")
+        print(f"  {name:<{max(map(len, metrics))}}  {format_value(value)}")
+    if "output" in options:
+        try:
+            write_atomically(Path(options["output"]), json.dumps(metrics, indent=2) + "\n")
+        except OSError as error:
+            message = f"output={options['output']} cannot be written: {error.strerror}."
+            raise RunError(Fault("output", "unwritable", message)) from error
 
 
 if __name__ == "__main__":

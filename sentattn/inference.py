@@ -32,14 +32,7 @@ CHUNK_BATCHES = 16
 
 
 class Classifier:
-    """Predicts labels with the model's attention.
-
-    Args:
-        model: The trained model.
-        tokenizer: Texts to ids, as in training.
-        labels: Names of the classes, by index.
-        config: The model's settings, as they are stored next to the weights.
-    """
+    """Predicts labels with the model's attention; `config` are the settings that are stored next to the weights."""
 
     def __init__(
         self, *, model: TextClassifier, tokenizer: Tokenizer, labels: Sequence[str], config: dict[str, Any]
@@ -60,11 +53,7 @@ class Classifier:
 
     @classmethod
     def load(cls, folder: Path, *, trust: bool = False) -> Classifier:
-        """Reads what `save` wrote; runs no code that its files name.
-
-        Args:
-            folder: The folder.
-            trust: Whether classes outside sentattn may be imported, which runs their code.
+        """Reads what `save` wrote; runs no code that its files name, save for classes outside sentattn with `trust`.
 
         Raises:
             RunError: If a file is missing or damaged.
@@ -92,11 +81,7 @@ class Classifier:
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
     def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> list[Prediction]:
-        """Predicts texts; see `stream`.
-
-        Raises:
-            DataError: If a text holds no token.
-        """
+        """Predicts texts; see `stream`."""
         return list(self.stream(texts, batch_size=batch_size, pairs=pairs))
 
     def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:
@@ -119,42 +104,31 @@ class Classifier:
                 if not len(encoding.ids):
                     message = f"Text {number} holds no word or sign to read: {text!r}."
                     raise DataError(Fault("text", "missing", message))
-            yield from self._predict_chunk(chunk, encoded, batch_size, pairs)
+            order = sorted(range(len(chunk)), key=lambda i: len(encoded[i].ids))  # similar lengths share a batch
+            predictions: dict[int, Prediction] = {}
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                batch = self._predict_batch([chunk[i] for i in rows], [encoded[i] for i in rows], pairs)
+                predictions.update(zip(rows, batch, strict=True))
+            yield from (predictions[i] for i in range(len(chunk)))
             done += len(chunk)
 
-    def _predict_chunk(
-        self, texts: list[str], encoded: list[Encoded], batch_size: int, pairs: bool
-    ) -> list[Prediction]:
-        """Predicts in batches of similar lengths; returns the predictions in the order of the texts."""
-        order = sorted(range(len(texts)), key=lambda i: len(encoded[i].ids))
-        predictions: dict[int, Prediction] = {}
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            outputs = self._predict_batch([encoded[i] for i in rows], pairs)
-            for i, (probabilities, attention, maps) in zip(rows, outputs, strict=True):
-                predictions[i] = Prediction(
-                    text=texts[i],
-                    label=self.labels[max(range(len(probabilities)), key=probabilities.__getitem__)],
-                    probabilities=dict(zip(self.labels, probabilities, strict=True)),
-                    tokens=encoded[i].tokens,
-                    spans=encoded[i].spans,
-                    attention=attention,
-                    pairs=maps,
-                    unknown=np.flatnonzero(encoded[i].ids == UNKNOWN_ID).tolist(),
-                )
-        return [predictions[i] for i in range(len(texts))]
-
     @torch.inference_mode()
-    def _predict_batch(
-        self, batch: list[Encoded], pairs: bool
-    ) -> Iterator[tuple[list[float], list[list[float]], list[list[list[float]]] | None]]:
-        """Yields probabilities, attention and token-to-token weights of each text, without the padding."""
-        tokens_BL, mask_BL = pad([encoding.ids for encoding in batch])
+    def _predict_batch(self, texts: list[str], encoded: list[Encoded], pairs: bool) -> Iterator[Prediction]:
+        tokens_BL, mask_BL = pad([encoding.ids for encoding in encoded])
         device = next(self.model.parameters()).device
         output = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
         weights_BRL, pairs_BHLL = output.attended.weights_BRL.cpu(), output.attended.pairs_BHLL
-        for row, encoding in enumerate(batch):
+        for row, (text, encoding, probabilities) in enumerate(zip(texts, encoded, probabilities_BC, strict=True)):
             length = len(encoding.ids)
-            maps = None if pairs_BHLL is None else pairs_BHLL[row, :, :length, :length].tolist()
-            yield probabilities_BC[row], weights_BRL[row, :, :length].tolist(), maps
+            yield Prediction(
+                text=text,
+                label=self.labels[probabilities.index(max(probabilities))],
+                probabilities=dict(zip(self.labels, probabilities, strict=True)),
+                tokens=encoding.tokens,
+                spans=encoding.spans,
+                attention=weights_BRL[row, :, :length].tolist(),
+                pairs=None if pairs_BHLL is None else pairs_BHLL[row, :, :length, :length].tolist(),
+                unknown=np.flatnonzero(encoding.ids == UNKNOWN_ID).tolist(),
+            )

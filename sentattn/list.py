@@ -19,13 +19,16 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from sentattn.config import command_line
+from sentattn.config.groups import comment, conf_dir
+from sentattn.config.label import label
+from sentattn.console import WIDTH, table_lines
 from sentattn.errors import Fault, SettingError, suggestion
 
 METRICS = ("val/accuracy", "test/accuracy")
@@ -48,19 +51,18 @@ def _command(arguments: list[str]) -> None:
         messages = [f"{kind!r} cannot be listed.{suggestion(kind, KINDS)} {legal}" for kind in unknown]
         raise SettingError(*(Fault("kinds", "unknown", message) for message in messages))
     output_dir = Path(options.get("output_dir", "outputs"))
-    print("\n\n".join("\n".join(_section(kind, output_dir)) for kind in dict.fromkeys(kinds)))
-
-
-def _section(kind: str, output_dir: Path) -> list[str]:
-    if kind == "runs":
-        return [f"runs ({output_dir}), with validation and test accuracy", *(runs(output_dir) or ["  none yet"])]
-    return [f"{kind} ({GROUPS[kind]}=NAME)", *(files(kind) or ["  none yet"])]
+    sections = []
+    for kind in dict.fromkeys(kinds):
+        if kind == "runs":
+            title, lines = f"runs ({output_dir}), with validation and test accuracy", runs(output_dir)
+        else:
+            title, lines = f"{kind} ({GROUPS[kind]}=NAME)", files(kind)
+        sections.append("\n".join([title, *(lines or ["  none yet"])]))
+    print("\n\n".join(sections))
 
 
 def files(kind: str) -> list[str]:
     """Returns the name and the first comment of each YAML file of a kind, as the lines of a table."""
-    from sentattn.config.groups import comment, conf_dir
-
     folder = conf_dir().parent / "sweeps" if kind == "sweeps" else conf_dir() / GROUPS[kind]
     rows = [(file.stem, comment(file)) for file in sorted(folder.glob("[!_]*.yaml"))]
     return _table(rows, align="<<")
@@ -68,27 +70,31 @@ def files(kind: str) -> list[str]:
 
 def runs(output_dir: Path) -> list[str]:
     """Returns accuracy, seed, status, data and label of each run under a folder, and below each line the run's path."""
-    from sentattn.console import WIDTH
-
-    found = sorted(output_dir.glob("**/result.json"))
-    results = [_result(file) for file in found]
-    if not results:
+    paths = sorted(output_dir.glob("**/result.json"))
+    if not paths:
         return []
-    heading, *cells = _table([("val", "test", "seed", "status", "data"), *map(_cells, results)], align=">>><<")
-    start = max(map(len, cells)) + 2
-    lines = [f"{heading.ljust(start)}model"]
-    for file, result, text in zip(found, results, cells, strict=True):
-        labels = textwrap.wrap(_label(file.parent, result), WIDTH - start)
-        lines += [f"{text.ljust(start)}{labels[0]}", *(" " * start + more for more in labels[1:]), f"    {file.parent}"]
-    return lines
+    results = [_read(path, json.loads) or {"status": "unreadable"} for path in paths]
+    heading, *lines = _table([("val", "test", "seed", "status", "data"), *map(_cells, results)], align=">>><<")
+    start = max(map(len, lines)) + 2
+    printed = [f"{heading.ljust(start)}model"]
+    for path, result, line in zip(paths, results, lines, strict=True):
+        named = _read(path.with_name("config.yaml"), _labelled) or result
+        first, *more = textwrap.wrap(str(named.get("model", "-")), WIDTH - start)
+        printed += [line.ljust(start) + first, *(" " * start + words for words in more), f"    {path.parent}"]
+    return printed
 
 
-def _result(file: Path) -> dict[str, Any]:
+def _labelled(config: str) -> dict[str, str]:
+    return {"model": label(yaml.load(config, LOADER))}  # noqa: S506 - a safe one
+
+
+def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    """Returns the content of a file, an empty one where it cannot be read."""
     try:
-        result = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        result = None
-    return result if isinstance(result, dict) else {"status": "unreadable"}
+        content = parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, AttributeError, yaml.YAMLError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
@@ -98,20 +104,7 @@ def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
     return (*numbers, *(str(result.get(key, "-")) for key in ("seed", "status", "data")))
 
 
-def _label(folder: Path, result: Mapping[str, Any]) -> str:
-    from sentattn.config.label import label
-
-    try:
-        with (folder / "config.yaml").open("rb") as file:
-            settings = yaml.load(file, LOADER)  # noqa: S506 - a safe one
-        return label(settings)
-    except (OSError, ValueError, AttributeError, yaml.YAMLError):
-        return str(result.get("model", "-"))
-
-
 def _table(rows: Sequence[Sequence[str]], align: str) -> list[str]:
-    from sentattn.console import WIDTH, table_lines
-
     return [f"  {line}" for line in table_lines(rows, align=align, width=WIDTH - 2)]
 
 

@@ -39,9 +39,6 @@ class ClassifierLoss(nn.Module):
 
     Attributes:
         class_weights: Weight of each class, by name; empty where all rows count the same.
-
-    Raises:
-        SettingError: If an argument is out of range, or the weights do not fit the classes.
     """
 
     weights_C: Tensor | None
@@ -59,8 +56,7 @@ class ClassifierLoss(nn.Module):
         label_smoothing: Fraction = 0.0,
     ) -> None:
         super().__init__()
-        self.penalty = penalty
-        self.penalty_form = penalty_form
+        self.penalty, self.penalty_form = penalty, penalty_form
         self.by_weight = class_weight_reduction == "weighted"
         self.label_smoothing = label_smoothing
         weights_C = _weights(class_weights, class_weight_power, class_counts)
@@ -69,8 +65,19 @@ class ClassifierLoss(nn.Module):
         self.class_weights = {} if weights_C is None else dict(zip(class_counts, weights_C.tolist(), strict=True))
 
     def forward(self, logits_BC: Tensor, labels_B: Tensor, weights_BRL: Tensor) -> LossParts:
-        """Returns the loss of a batch and its parts, `cross_entropy` and, where it counts, `penalty`."""
-        parts = {"cross_entropy": self._cross_entropy(logits_BC.float(), labels_B)}
+        """Returns the loss of a batch and its parts, `cross_entropy` and, where it counts, `penalty`.
+
+        The cross entropy is the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as
+        configured, with the smoothing s: a class's share of a smoothed label weighs what that class weighs.
+        """
+        logits_BC = logits_BC.float()
+        # Trainer.precision may have made the weights another kind of number than the logits are here.
+        weights_C = None if self.weights_C is None else self.weights_C.to(logits_BC.dtype)
+        reduction = "mean" if self.by_weight else "sum"
+        entropy = functional.cross_entropy(
+            logits_BC, labels_B, weight=weights_C, label_smoothing=self.label_smoothing, reduction=reduction
+        )
+        parts = {"cross_entropy": entropy if self.by_weight else entropy / len(labels_B)}
         if self.penalty:
             parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
         return self.combine(parts)
@@ -81,21 +88,11 @@ class ClassifierLoss(nn.Module):
         return ["cross_entropy", "penalty"] if self.penalty else ["cross_entropy"]
 
     def of_no_rows(self, zero: Tensor) -> LossParts:
-        """Returns what a process without a row of a batch adds to the loss of all processes.
-
-        Args:
-            zero: A zero that depends on all parameters, so that each has a gradient.
-        """
+        """Returns the loss of a process without a row of a batch; `zero` depends on all parameters."""
         return self.combine(dict.fromkeys(self.terms, zero))
 
     def over_processes(self, local: LossParts, labels_B: Tensor, reduce: Reduce) -> tuple[LossParts, Tensor]:
-        """Returns the loss of a batch that several processes share, and its number of rows.
-
-        Args:
-            local: The loss of this process's rows.
-            labels_B: Their labels.
-            reduce: Sums over the processes.
-        """
+        """Returns the loss of a batch that several processes share, from this process's, and its number of rows."""
         weights = self.weights_of(labels_B)
         sums = [part.float() * weights[name] for name, part in local.parts.items()]
         *sums, weight, rows = reduce(torch.stack([*sums, *weights.values()])).unbind()
@@ -114,25 +111,28 @@ class ClassifierLoss(nn.Module):
         loss = parts["cross_entropy"]
         return LossParts(loss + self.penalty * parts["penalty"] if self.penalty else loss, parts)
 
-    def _cross_entropy(self, logits_BC: Tensor, labels_B: Tensor) -> Tensor:
-        """Returns the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as configured.
-
-        s is the smoothing: a class's share of a smoothed label weighs what that class weighs, as in PyTorch.
-        """
-        # Trainer.precision may have made the weights another kind of number than the logits are here.
-        weights_C = None if self.weights_C is None else self.weights_C.to(logits_BC.dtype)
-        reduction = "mean" if self.by_weight else "sum"
-        entropy = functional.cross_entropy(
-            logits_BC, labels_B, weight=weights_C, label_smoothing=self.label_smoothing, reduction=reduction
-        )
-        return entropy if self.by_weight else entropy / len(labels_B)
-
 
 def _weights(weights: str | list[float], power: float, counts: Mapping[str, int]) -> Tensor | None:
     """Returns the weight of each class, (C), or None where all rows count the same."""
     if weights == "none":
         return None
-    weights_C = _balanced(power, counts) if isinstance(weights, str) else _listed(weights, counts)
+    if isinstance(weights, list):
+        if len(weights) != len(counts):
+            message = (
+                f"loss.class_weights={as_typed(weights)} does not fit the {len(counts)} classes {', '.join(counts)}: "
+                "type one number for each, in this order."
+            )
+            raise SettingError(Fault("loss.class_weights", "conflict", message))
+        weights_C = torch.tensor(weights, dtype=torch.float32)
+    else:
+        if missing := [name for name, count in counts.items() if not count]:
+            message = (
+                "loss.class_weights=balanced needs training rows of every class, and there are none of "
+                f"{', '.join(missing)}: give more rows, or type loss.class_weights=none or a number for each class."
+            )
+            raise SettingError(Fault("loss.class_weights", "missing", message))
+        counts_C = torch.tensor(list(counts.values()), dtype=torch.float64)
+        weights_C = (counts_C.mean() / counts_C).pow(power).float()
     if not bool((weights_C.isfinite() & (weights_C > 0)).all()):
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(counts, weights_C.tolist(), strict=True))
         message = (
@@ -143,49 +143,19 @@ def _weights(weights: str | list[float], power: float, counts: Mapping[str, int]
     return weights_C
 
 
-def _balanced(power: float, counts: Mapping[str, int]) -> Tensor:
-    """Returns (N / (C N_c))^power for each class, (C)."""
-    if missing := [name for name, count in counts.items() if not count]:
-        message = (
-            "loss.class_weights=balanced needs training rows of every class, and there are none of "
-            f"{', '.join(missing)}: give more rows, or type loss.class_weights=none or a number for each class."
-        )
-        raise SettingError(Fault("loss.class_weights", "missing", message))
-    counts_C = torch.tensor(list(counts.values()), dtype=torch.float64)
-    return (counts_C.mean() / counts_C).pow(power).float()
-
-
-def _listed(weights: list[float], counts: Mapping[str, int]) -> Tensor:
-    if len(weights) != len(counts):
-        message = (
-            f"loss.class_weights={as_typed(weights)} does not fit the {len(counts)} classes {', '.join(counts)}: "
-            "type one number for each, in this order."
-        )
-        raise SettingError(Fault("loss.class_weights", "conflict", message))
-    return torch.tensor(weights, dtype=torch.float32)
-
-
 def overlap(weights_BRL: Tensor) -> Tensor:
     """Returns G = A A^T - I for each example, (B, R, R) (Lin et al. 2017, equation 8)."""
     identity_RR = torch.eye(weights_BRL.shape[1], dtype=weights_BRL.dtype, device=weights_BRL.device)
     return weights_BRL @ weights_BRL.transpose(1, 2) - identity_RR
 
 
-def squared(overlap_BRR: Tensor) -> Tensor:
-    """Sum of G^2 of each example: the squared Frobenius norm of the paper's formula."""
-    return overlap_BRR.square().sum(dim=(1, 2))
-
-
-def norm(overlap_BRR: Tensor) -> Tensor:
-    """Square root of the sum of G^2: what the Gluon tutorial's code computes."""
-    # Unlike a square root of the sum it has a finite gradient at G = 0, where a hop reads one token.
-    norms_B: Tensor = torch.linalg.matrix_norm(overlap_BRR)
-    return norms_B
-
-
-def mean(overlap_BRR: Tensor) -> Tensor:
-    """Sum of G^2 / R^2: what the authors' released code computes."""
-    return overlap_BRR.square().mean(dim=(1, 2))
-
-
-PENALTIES: dict[str, Callable[[Tensor], Tensor]] = {"squared": squared, "norm": norm, "mean": mean}
+PENALTIES: dict[str, Callable[[Tensor], Tensor]] = {
+    # the squared Frobenius norm of the paper's formula
+    "squared": lambda overlap_BRR: overlap_BRR.square().sum(dim=(1, 2)),
+    # what the Gluon tutorial's code computes; unlike a square root of the sum it has a finite gradient at G = 0, where
+    # a hop reads one token
+    "norm": torch.linalg.matrix_norm,
+    # what the authors' released code computes: the sum of G^2 / R^2
+    "mean": lambda overlap_BRR: overlap_BRR.square().mean(dim=(1, 2)),
+}
+"""The penalty of each example, (B), from its overlap G."""

@@ -38,52 +38,42 @@ class ClassifierMetrics(nn.Module):
     Args:
         classes: Number of classes C.
         ordered: Whether the classes are steps of a scale.
-        is_distributed: Returns whether other processes measure rows of the same split, so that states are summed.
+        is_distributed: Whether other processes measure rows of the same split, so that states are summed.
     """
 
     def __init__(self, *, classes: int, ordered: bool, is_distributed: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
-        over_processes: dict[str, Any] = {"distributed_available_fn": is_distributed}
-        self.predicted = MetricCollection(
-            {
-                "accuracy": MulticlassAccuracy(classes, average="micro", **over_processes),
-                "f1_macro": MulticlassF1Score(classes, average="macro", **over_processes),
-                "f1_weighted": MulticlassF1Score(classes, average="weighted", **over_processes),
-            }
-        )
+        shared: dict[str, Any] = {"distributed_available_fn": is_distributed}
+        of_labels = {
+            "accuracy": MulticlassAccuracy(classes, average="micro", **shared),
+            "f1_macro": MulticlassF1Score(classes, average="macro", **shared),
+            "f1_weighted": MulticlassF1Score(classes, average="weighted", **shared),
+        }
         if ordered:
-            self.predicted.add_metrics(
-                {"quadratic_kappa": MulticlassCohenKappa(classes, weights="quadratic", **over_processes)}
-            )
-        self.calibration_error = MulticlassCalibrationError(classes, n_bins=15, **over_processes)
-        self.log_loss = MeanMetric(**over_processes)
-        self.distance = MeanAbsoluteError(**over_processes) if ordered else None
+            of_labels["quadratic_kappa"] = MulticlassCohenKappa(classes, weights="quadratic", **shared)
+        self.of_labels = MetricCollection(of_labels)
+        self.log_loss = MeanMetric(**shared)
+        self.calibration_error = MulticlassCalibrationError(classes, n_bins=15, **shared)
+        self.distance = MeanAbsoluteError(**shared) if ordered else None
 
     def update(self, logits_BC: Tensor, labels_B: Tensor) -> None:
         """Adds a batch."""
         logits_BC = logits_BC.float()
         predicted_B = logits_BC.argmax(dim=-1)
-        self.predicted.update(predicted_B, labels_B)
-        self.calibration_error.update(logits_BC.softmax(dim=-1), labels_B)
+        self.of_labels.update(predicted_B, labels_B)
         self.log_loss.update(functional.cross_entropy(logits_BC, labels_B, reduction="none"))
+        self.calibration_error.update(logits_BC.softmax(dim=-1), labels_B)
         if self.distance is not None:
             self.distance.update(predicted_B.float(), labels_B.float())
 
     def compute(self) -> dict[str, Tensor]:
         """Returns each metric over all rows since the last reset, on all processes."""
-        metrics: dict[str, Tensor] = {
-            **self.predicted.compute(),
-            "log_loss": self.log_loss.compute(),
-            "calibration_error": self.calibration_error.compute(),
-        }
-        if self.distance is not None:
-            metrics["mean_absolute_error"] = self.distance.compute()
-        return metrics
+        metrics: dict[str, Tensor] = dict(self.of_labels.compute())
+        metrics |= {"log_loss": self.log_loss.compute(), "calibration_error": self.calibration_error.compute()}
+        return metrics if self.distance is None else metrics | {"mean_absolute_error": self.distance.compute()}
 
     def reset(self) -> None:
         """Forgets all rows."""
-        self.predicted.reset()
-        self.calibration_error.reset()
-        self.log_loss.reset()
-        if self.distance is not None:
-            self.distance.reset()
+        for metric in (self.of_labels, self.log_loss, self.calibration_error, self.distance):
+            if metric is not None:
+                metric.reset()

@@ -74,11 +74,7 @@ class Summary:
     unknown: int = 0
 
     def count(self, rows: Iterable[Row], source: str) -> Iterator[Row]:
-        """Yields rows, counting them.
-
-        Raises:
-            DataError: At the end, if none has a text.
-        """
+        """Yields rows, counting them; raises a `DataError` at the end if none has a text."""
         for row in rows:
             if (prediction := row.prediction) is None:
                 self.without_text.append(row.where)
@@ -117,7 +113,7 @@ def _command(arguments: list[str]) -> None:
     run = find(settings["run"], trust=settings.get("trust", False))
     classifier = run.classifier
 
-    from sentattn.text_files import COLUMN, Row, column_names, predict_rows
+    from sentattn.text_files import COLUMN, Row, column_names, predict_rows, write_predictions
 
     source = settings.get("input", "")
     column = settings.get("column") or run.settings.get("data", {}).get("text") or COLUMN
@@ -127,13 +123,14 @@ def _command(arguments: list[str]) -> None:
     summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
 
     def predict(texts: Iterator[str]) -> Iterator[Prediction]:
-        predictions = classifier.stream(texts, batch_size=settings.get("batch_size", 64), pairs=pairs)
-        return _with_pairs(predictions, classifier.model.name) if settings.get("pairs") else predictions
+        for prediction in classifier.stream(texts, batch_size=settings.get("batch_size", 64), pairs=pairs):
+            if settings.get("pairs") and prediction.pairs is None:
+                message = f"pairs=true: the model {classifier.model.name} has no token-to-token weights; leave it out."
+                raise RunError(Fault("pairs", "unsupported", message))
+            yield prediction
 
     rows = summary.count(predict_rows(rows, predict), source)
     if "output" in settings:
-        from sentattn.text_files import write_predictions
-
         write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
         print(f"{summary.predictions:,} predictions in {settings['output']}")
     else:
@@ -148,34 +145,26 @@ def _command(arguments: list[str]) -> None:
 
 
 def _check(settings: Mapping[str, Any]) -> None:
-    """Checks which settings go together, before anything is loaded.
-
-    Raises:
-        SettingError: With all faults.
-    """
-    faults = []
-    if "text" in settings and "input" in settings:
-        faults.append(Fault("input", "conflict", "text= and input= exclude one another; leave one out."))
-    if "text" not in settings and "input" not in settings:
-        faults.append(Fault("text", "missing", 'There is nothing to predict: type text="..." or input=FILE.'))
-    if "text" in settings and not settings["text"].strip():
-        faults.append(Fault("text", "missing", "text= is empty; type the text to predict."))
-    source = settings.get("input", "-")
-    if "column" in settings and (source == "-" or Path(source).suffix == ".txt"):
-        message = f"column={settings['column']} has no effect without input=TABLE; leave it out."
-        faults.append(Fault("column", "no_effect", message))
-    if "output" in settings and "format" in settings:
-        message = f"format={settings['format']} has no effect on output={settings['output']}, whose ending decides."
-        faults.append(Fault("format", "no_effect", message))
-    if "pairs" in settings and not _shows_pairs(settings):
-        message = (
-            f"pairs={types.as_typed(settings['pairs'])} has no effect here; pairs are shown by text=... on the"
-            " terminal, format=json, plot=FILE and output=FILE.jsonl."
-        )
-        faults.append(Fault("pairs", "no_effect", message))
-    elif settings.get("pairs") and "batch_size" in settings:
-        message = f"batch_size={settings['batch_size']} has no effect with pairs=true: a batch is one text then."
-        faults.append(Fault("batch_size", "no_effect", message))
+    """Checks which settings go together, before anything is loaded; raises a `SettingError` with all faults."""
+    typed = {key: f"{key}={types.as_typed(value)}" for key, value in settings.items()}
+    is_input, is_text = "input" in settings, bool(settings.get("text", "").strip())
+    is_table = is_input and settings["input"] != "-" and Path(settings["input"]).suffix != ".txt"
+    no_pairs = "pairs" in settings and not _shows_pairs(settings)
+    batch_of_one = settings.get("pairs") and "batch_size" in settings and not no_pairs
+    places = "pairs are shown by text=... on the terminal, format=json, plot=FILE and output=FILE.jsonl"
+    checks = [
+        ("input", "conflict", is_input and "text" in settings, "text= and input= exclude one another; leave one out."),
+        ("text", "missing", not is_input and not is_text, 'Nothing to predict: type text="..." or input=FILE.'),
+        ("column", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
+        ("format", "no_effect", "output" in settings, "has no effect on output=, whose ending decides."),
+        ("pairs", "no_effect", no_pairs, f"has no effect here; {places}."),
+        ("batch_size", "no_effect", batch_of_one, "has no effect with pairs=true: a batch is one text then."),
+    ]
+    faults = [
+        Fault(key, kind, f"{typed[key]} {message}" if kind == "no_effect" else message)
+        for key, kind, is_wrong, message in checks
+        if is_wrong and (key in settings or kind == "missing")
+    ]
     if "plot" in settings:
         from sentattn.insight import picture
 
@@ -194,39 +183,6 @@ def _shows_pairs(settings: Mapping[str, Any]) -> bool:
     if "output" in settings:
         return Path(settings["output"]).suffix == ".jsonl"
     return "text" in settings or settings.get("format") == "json"
-
-
-def _with_pairs(predictions: Iterable[Prediction], model: str) -> Iterator[Prediction]:
-    """Yields predictions that have pairs.
-
-    Raises:
-        RunError: If the model has none; the message names the models that have them.
-    """
-    for prediction in predictions:
-        if prediction.pairs is None:
-            message = (
-                f"pairs=true: the model {model} has no token-to-token weights; those that have them are "
-                f"{', '.join(_models_with_pairs())}. Leave pairs= out, or name a run of one of these."
-            )
-            raise RunError(Fault("pairs", "unsupported", message))
-        yield prediction
-
-
-def _models_with_pairs() -> list[str]:
-    """Returns the variants that give token-to-token weights for a text of one token."""
-    import torch
-
-    from sentattn.build import build_model
-    from sentattn.config.compose import compose
-    from sentattn.config.groups import Choices
-
-    tokens_BL = torch.zeros(1, 1, dtype=torch.int64)
-    names = []
-    for name in Choices.of().names("model"):
-        model = build_model(compose([f"model={name}"])["model"], num_embeddings=2, classes=2).eval()
-        if model(tokens_BL, tokens_BL == 0, pairs=True).attended.pairs_BHLL is not None:
-            names.append(name)
-    return names
 
 
 def _rows(source: str, column: str) -> Iterator[Row]:

@@ -1,4 +1,7 @@
-"""Learning rate schedules, sized as shares of the training so that they fit any number of epochs."""
+"""Learning rate schedules, sized as shares of the training so that they fit any number of epochs.
+
+Each is called with an optimizer and the steps to take, and returns Lightning's description of the schedule.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,6 @@ class Constant:
     """The optimizer's learning rate throughout."""
 
     def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
-        """Returns no schedule."""
         return {}
 
 
@@ -32,18 +34,13 @@ class Step:
     Args:
         step_epochs: Epochs between two drops.
         gamma: Factor of a drop.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked
     def __init__(self, *, step_epochs: Count = 1, gamma: Positive = 0.5) -> None:
-        self.step_epochs = step_epochs
-        self.gamma = gamma
+        self.step_epochs, self.gamma = step_epochs, gamma
 
     def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
-        """Returns Lightning's description of the schedule."""
         return _by_step(StepLR(optimizer, step_size=self.step_epochs * steps.per_epoch, gamma=self.gamma))
 
 
@@ -54,9 +51,6 @@ class OneCycle:
         warmup_fraction: Share of the steps that rise.
         initial_divisor: The peak is this many times the first learning rate.
         final_divisor: The first learning rate is this many times the last.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked
@@ -64,11 +58,10 @@ class OneCycle:
         self, *, warmup_fraction: Fraction = 0.25, initial_divisor: Positive = 25.0, final_divisor: Positive = 1e4
     ) -> None:
         self.warmup_fraction = warmup_fraction
-        self.initial_divisor = initial_divisor
-        self.final_divisor = final_divisor
+        self.initial_divisor, self.final_divisor = initial_divisor, final_divisor
 
     def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
-        """Returns Lightning's description of the schedule; a rise takes two steps, and two steps have none."""
+        """Returns the schedule; a rise takes two steps, and two steps have none."""
         if steps.total <= 2:
             return {}
         rise = max(self.warmup_fraction, 2 / steps.total) if self.warmup_fraction else 0.0
@@ -91,18 +84,13 @@ class Cosine:
     Args:
         warmup_fraction: Share of the steps that rise.
         final_fraction: Last learning rate as a share of the peak.
-
-    Raises:
-        SettingError: If an argument is out of range.
     """
 
     @checked
     def __init__(self, *, warmup_fraction: Fraction = 0.0, final_fraction: Fraction = 0.0) -> None:
-        self.warmup_fraction = warmup_fraction
-        self.final_fraction = final_fraction
+        self.warmup_fraction, self.final_fraction = warmup_fraction, final_fraction
 
     def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
-        """Returns Lightning's description of the schedule."""
         rise = int(self.warmup_fraction * steps.total)
         rates = {group["lr"] for group in optimizer.param_groups}
         if len(rates) > 1:

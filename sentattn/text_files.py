@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentattn.data.tables import records, require_table, text_of
 from sentattn.data.text import LINE_BREAK
@@ -55,35 +55,32 @@ def is_lines(source: str) -> bool:
 def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
     """Yields the rows of a file in its order, those without a text too.
 
-    A `.txt` file and the standard input hold one text a line; a table (CSV, TSV, JSON lines, parquet) has a column
-    of texts. Empty lines of a table are skipped.
-
-    Args:
-        source: The file, or `-` for the standard input.
-        column: The column of texts of a table.
+    A `.txt` file and the standard input (`-`) hold one text a line; a table (CSV, TSV, JSON lines, parquet) has a
+    column of texts. Empty lines of a table are skipped.
 
     Raises:
         DataError: If the file cannot be read; the message names file and line.
     """
     path = Path(source)
-    if is_lines(source):
-        if source != STDIN:
-            require_table(path, "input", also=(TEXT,))
-        try:
-            with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
-                name = "standard input" if source == STDIN else source
-                for number, line in enumerate(text_lines(stream, name), start=1):
-                    text = line.rstrip("\r\n")
-                    yield Row(f"line {number}", {COLUMN: text}, "" if _is_blank(text) else text)
-        except OSError as error:
-            raise DataError(
-                Fault("input", "unreadable", f"input={source} cannot be read: {error.strerror}.")
-            ) from error
+    if source != STDIN:
+        require_table(path, "input", also=(TEXT,))
+    if not is_lines(source):
+        for record in records(path, [column], HINT, keep_others=True):
+            yield Row(record.where, record.values, _readable(text_of(record, column, path)))
         return
-    require_table(path, "input", also=(TEXT,))
-    for record in records(path, [column], HINT, keep_others=True):
-        text = text_of(record, column, path)
-        yield Row(record.where, record.values, "" if _is_blank(text) else text)
+    try:
+        with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
+            lines = text_lines(stream, "standard input" if source == STDIN else source)
+            for number, line in enumerate(lines, start=1):
+                text = line.rstrip("\r\n")
+                yield Row(f"line {number}", {COLUMN: text}, _readable(text))
+    except OSError as error:
+        raise DataError(Fault("input", "unreadable", f"input={source} cannot be read: {error.strerror}.")) from error
+
+
+def _readable(text: str) -> str:
+    """Returns a text, or an empty one where it holds no token; HTML line breaks are spaces."""
+    return text if re.sub(LINE_BREAK, " ", text).strip() else ""
 
 
 def column_names(source: str, *, column: str = COLUMN) -> list[str]:
@@ -98,11 +95,6 @@ def column_names(source: str, *, column: str = COLUMN) -> list[str]:
     if not {*JSON} & {*Path(source).suffixes}:
         return list(next((row.values for row in rows), {column: ""}))
     return list(dict.fromkeys(name for row in rows for name in row.values))
-
-
-def _is_blank(text: str) -> bool:
-    """Whether a text holds no token; HTML line breaks are spaces."""
-    return not re.sub(LINE_BREAK, " ", text).strip()
 
 
 def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterator[Prediction]]) -> Iterator[Row]:
@@ -130,18 +122,19 @@ def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterato
 def to_json(row: Row, columns: Sequence[str]) -> dict[str, Any]:
     """Returns a row as an object: its columns, then the prediction as `Prediction.to_json` has it.
 
-    Args:
-        row: The row with its prediction.
-        columns: The columns of the input. A key of the prediction that is one of them begins with `predicted_`; a
-            column `text` replaces the prediction's.
+    A key of the prediction that is one of the input's columns begins with `predicted_`; a column `text` replaces the
+    prediction's.
     """
-    if row.prediction is None:
-        fields: dict[str, Any] = {"text": "", "label": None, "error": NO_TEXT}
-    else:
-        fields = row.prediction.to_json()
+    empty = {"text": "", "label": None, "error": NO_TEXT}
+    fields = empty if row.prediction is None else row.prediction.to_json()
     if "text" in columns:
         del fields["text"]
     return row.values | {_free(key, columns): value for key, value in fields.items()}
+
+
+def json_line(row: Row, columns: Sequence[str]) -> str:
+    """Returns a row with its prediction as a line of JSON."""
+    return json.dumps(to_json(row, columns), ensure_ascii=False, default=str)
 
 
 def _free(name: str, columns: Sequence[str]) -> str:
@@ -157,56 +150,35 @@ def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str]
     A `.jsonl` file holds everything, attention included; `.csv` and `.tsv` hold the columns of the input, label,
     probabilities, the words that are not in the vocabulary, and why a prediction is empty.
 
-    Args:
-        path: The file.
-        rows: The rows.
-        columns: The columns of the input.
-        labels: The classes.
-
     Raises:
-        RunError: If the file cannot be written.
+        RunError: If the file has another ending or cannot be written.
     """
-    require_output(path)
+    if path.suffix not in OUTPUTS:
+        message = f"output={path} has an unknown ending; legal are {', '.join(OUTPUTS)}."
+        raise RunError(Fault("output", "unsupported", message))
     try:
         with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             if path.suffix in DELIMITERS:
-                _write_table(file, rows, columns, labels, DELIMITERS[path.suffix])
+                writer = csv.writer(file, delimiter=DELIMITERS[path.suffix], lineterminator="\n")
+                writer.writerows(_cells(rows, columns, labels))
             else:
                 file.writelines(json_line(row, columns) + "\n" for row in rows)
     except OSError as error:
         raise RunError(Fault("output", "unwritable", f"output={path} cannot be written: {error.strerror}.")) from error
 
 
-def require_output(path: Path) -> None:
-    """Refuses a file of predictions with an unknown ending.
-
-    Raises:
-        RunError: With the legal endings.
-    """
-    if path.suffix not in OUTPUTS:
-        message = f"output={path} has an unknown ending; legal are {', '.join(OUTPUTS)}."
-        raise RunError(Fault("output", "unsupported", message))
-
-
-def json_line(row: Row, columns: Sequence[str]) -> str:
-    """Returns a row with its prediction as a line of JSON."""
-    return json.dumps(to_json(row, columns), ensure_ascii=False, default=str)
-
-
-def _write_table(
-    file: IO[str], rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str], delimiter: str
-) -> None:
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -> Iterator[list[str]]:
+    """Yields the header of a table of predictions, then its rows."""
     added = ["label", *(f"probability_{label}" for label in labels), "unknown_words", "error"]
-    writer.writerow([*columns, *(_free(name, columns) for name in added)])
+    yield [*columns, *(_free(name, columns) for name in added)]
     for row in rows:
         values = [_cell(row.values.get(column)) for column in columns]
         if (prediction := row.prediction) is None:
-            writer.writerow([*values, *[""] * (len(added) - 1), NO_TEXT])
+            yield [*values, *[""] * (len(added) - 1), NO_TEXT]
         else:
             shares = [f"{prediction.probabilities[label]:.6f}" for label in labels]
             unknown = " ".join(prediction.words[token] for token in prediction.unknown)
-            writer.writerow([*values, prediction.label, *shares, unknown, ""])
+            yield [*values, prediction.label, *shares, unknown, ""]
 
 
 def _cell(value: Any) -> str:
