@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional
-from torchmetrics import MeanMetric, MetricCollection
+from torchmetrics import MeanMetric, Metric, MetricCollection
 from torchmetrics.classification import (
     MulticlassAccuracy,
     MulticlassCalibrationError,
@@ -44,7 +44,7 @@ class ClassifierMetrics(nn.Module):
     def __init__(self, *, classes: int, ordered: bool, is_distributed: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
         shared: dict[str, Any] = {"distributed_available_fn": is_distributed}
-        of_labels = {
+        of_labels: dict[str, Metric | MetricCollection] = {
             "accuracy": MulticlassAccuracy(classes, average="micro", **shared),
             "f1_macro": MulticlassF1Score(classes, average="macro", **shared),
             "f1_weighted": MulticlassF1Score(classes, average="weighted", **shared),
