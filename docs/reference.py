@@ -380,7 +380,8 @@ def _entry(target: str) -> dict[str, Any]:
     signature, found = parameters.imported(target), parameters.load(target)
     bases = found.__mro__ if isinstance(found, type) else [found]
     modules = {base.__module__ for base in bases if base.__module__.startswith("sentattn.")}
-    files = sorted(f"{module.removeprefix('sentattn.').replace('.', '/')}.py" for module in modules)
+    package = parameters.TABLE.parents[1]
+    files = sorted(Path(inspect.getfile(sys.modules[module])).relative_to(package).as_posix() for module in modules)
     takes = {
         name: [spell(one.type), *([] if one.required else [_plain(one.default)])]
         for name, one in signature.parameters.items()

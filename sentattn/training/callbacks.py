@@ -1,18 +1,21 @@
-"""Callbacks of a training: the record of its epochs, the lines on the screen, the stop at a NaN."""
+"""Callbacks of a training: the record of its epochs, progress, the stop at a NaN, the average of the weights."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
@@ -31,15 +34,10 @@ class EpochRecorder(Callback):
 
     Of epochs that are equal by it, as on few validation rows, the one with the lower `val/log_loss` is better.
 
-    Args:
-        path: The file, appended to.
-        metric: The objective, such as `val/accuracy`.
-        mode: `max` or `min`.
-
     Attributes:
         rows: The metrics of each epoch; epochs count from 1.
         best: The row of the best epoch.
-        tokens: Real tokens trained on so far.
+        tokens: Real tokens trained on so far, without padding.
         train_seconds: Seconds of training so far, without validation.
         seconds: Seconds of everything so far, those before an interruption included.
     """
@@ -64,7 +62,7 @@ class EpochRecorder(Callback):
         return time.perf_counter() - self._started
 
     def add(self, row: Row) -> None:
-        """Adds the metrics of an epoch."""
+        """Adds the metrics of an epoch, and keeps it as the best one if it is."""
         self.rows.append(row)
         if not self.best or self._merit(row) > self._merit(self.best):
             self.best = row
@@ -95,7 +93,7 @@ class EpochRecorder(Callback):
         self._started -= state_dict["seconds"]
         # Lines of epochs after the checkpoint are dropped: these epochs are trained again.
         if ranks.is_rank_zero():
-            write_atomically(self.path, "".join(map(_line, self.rows)))
+            write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in self.rows))
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._since = time.perf_counter()
@@ -114,7 +112,9 @@ class EpochRecorder(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, LitClassifier)
         self._add_train_seconds()
-        means = pl_module.means.compute() | {SPEED: self._speed()}
+        before = self.rows[-1] if self.rows else {"tokens": 0, "train_seconds": 0.0}
+        speed = (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
+        means = pl_module.means.compute() | {SPEED: speed}
         pl_module.means.reset()
         pl_module.log_dict(means)
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()} | means
@@ -124,20 +124,11 @@ class EpochRecorder(Callback):
         self._tokens = [torch.stack(self._tokens).sum()] if self._tokens else []
         if ranks.is_rank_zero():
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(_line(row))
-
-    def _speed(self) -> float:
-        """Returns the tokens per second since the last row."""
-        before = self.rows[-1] if self.rows else {"tokens": 0, "train_seconds": 0.0}
-        return (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
+                file.write(json.dumps(row) + "\n")
 
     def _add_train_seconds(self) -> None:
         now = time.perf_counter()
         self.train_seconds, self._since = self.train_seconds + now - self._since, now
-
-
-def _line(row: Row) -> str:
-    return json.dumps(row) + "\n"
 
 
 class EpochLines(Callback):
@@ -181,28 +172,10 @@ class EpochLines(Callback):
         print(f"epoch {row['epoch']}/{trainer.max_epochs}  {metrics}  {row['train_seconds']:.0f} s{best}", flush=True)
 
 
-class EvaluationProgress(Callback):
-    """Shows how far the evaluation of a split is."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-
-    def on_validation_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, _: int = 0
-    ) -> None:
-        self.progress("evaluating val", batch_idx + 1, int(sum(trainer.num_val_batches)))
-
-    def on_test_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, _: int = 0
-    ) -> None:
-        self.progress("evaluating test", batch_idx + 1, int(sum(trainer.num_test_batches)))
-
-
 class FiniteLoss(Callback):
     """Stops the training when the loss becomes NaN or infinite.
 
-    The loss is checked every `every` steps, so that a GPU is not synchronized at each of them; the losses in between
-    stay on the device.
+    It looks at the losses of `every` steps at once, so that a GPU is not synchronized at each of them.
     """
 
     def __init__(self, every: int = 20) -> None:
@@ -223,16 +196,15 @@ class FiniteLoss(Callback):
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         wrong = [n for n, p in pl_module.named_parameters() if not bool(p.isfinite().all())]
         if trainer.precision.startswith("16"):
-            key, cause = "trainer.precision", "float16 overflows easily: try trainer.precision=bf16-mixed or 32-true"
+            key, advice = "trainer.precision", "float16 overflows easily: try trainer.precision=bf16-mixed or 32-true"
         elif trainer.gradient_clip_val is None:
-            key = "trainer.gradient_clip_val"
-            cause = f"the gradient is not clipped: try trainer.gradient_clip_val=1.0 (learning rate {rate:.2g})"
+            key, advice = "trainer.gradient_clip_val", "try trainer.gradient_clip_val=1.0"
         else:
-            key, cause = "optimizer.lr", f"the learning rate was {rate:.2g} then: try a smaller optimizer.lr"
+            key, advice = "optimizer.lr", "try a smaller optimizer.lr"
         where = f" {len(wrong)} parameters are no longer finite ({wrong[0]}, ...)." if wrong else ""
         message = (
             f"The loss became NaN or infinite in epoch {trainer.current_epoch + 1}, batch {batch_idx + 1}; "
-            f"likely cause: {cause}.{where}"
+            f"the learning rate was {rate:.2g}; {advice}.{where}"
         )
         raise TrainingError(Fault(key, "diverged", message))
 
@@ -250,3 +222,40 @@ class GradientNorm(Callback):
                 return
         assert isinstance(pl_module, LitClassifier)
         pl_module.means.add({"train/gradient_norm": norm}, weight=1)
+
+
+class WarmEMA(WeightAveraging):
+    """Exponential moving average of the weights, used from the first validation on.
+
+    After n steps the decay, the share of the average that a step keeps, is min(decay, (1 + n) / (10 + n)), so that a
+    short training is not measured with its initial weights.
+    """
+
+    def __init__(self, decay: float) -> None:
+        super().__init__(use_buffers=False, multi_avg_fn=self._average)  # a table of n-grams is no average
+        self.decay = decay
+        self._steps = 0
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if self._average_model is not None and trainer.precision == "64-true":
+            self._average_model.double()  # Lightning converts the module itself only later
+
+    def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
+        """Returns whether an optimizer step has just been taken."""
+        self._steps = step_idx if step_idx is not None else self._steps
+        return step_idx is not None
+
+    @torch.no_grad()
+    def _average(self, averaged: list[Tensor], current: list[Tensor], num_averaged: Tensor | int) -> None:
+        # Lightning's step counter replaces `num_averaged`, for which a GPU would have to be synchronized.
+        decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
+        # An average in bfloat16, as with bf16-true, would not move: it is kept in float32.
+        same_type = [new.to(old.dtype) for old, new in zip(averaged, current, strict=True)]
+        update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]  # torch has no types for it
+        update(averaged, same_type, num_averaged)
+
+
+def averaging(settings: Mapping[str, Any]) -> list[Callback]:
+    """Returns the average of the weights as callbacks: one, or none with `ema_decay=null`."""
+    return [WarmEMA(settings["ema_decay"])] if settings["ema_decay"] is not None else []

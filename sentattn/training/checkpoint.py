@@ -25,27 +25,23 @@ from sentattn.run import LAST
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.signals import Signals
 
-BEST = "best.ckpt"
+BEST, PART = "best.ckpt", ".part"
 
 
 class FileInPlace(TorchCheckpointIO):
-    """Writes a checkpoint directly to its own folder.
+    """Writes a checkpoint completely or not at all, next to the one that it replaces.
 
-    Lightning's default goes through the folder for temporary files, which may be smaller than a checkpoint, and a
-    killed process leaves its file there.
+    Lightning goes through the folder for temporary files, which may be too small, and a killed process leaves one.
     """
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: object | None = None
     ) -> None:
-        """Writes a checkpoint to a local file.
-
-        Raises:
-            OSError: If the disk is full.
-        """
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
-        Path(path).write_bytes(buffer.getbuffer())
+        temporary = Path(path).with_suffix(PART)
+        temporary.write_bytes(buffer.getbuffer())
+        os.replace(temporary, path)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -96,26 +92,18 @@ class Checkpoints(Checkpoint):
         recorder: Knows the best epoch.
         signals: Defers signals while a step is running.
         minutes: Between two checkpoints inside an epoch; None writes none at a time interval.
-        about: What must be the same when the training resumes.
+        about: Hashes of the setting and of the data, which must be the same when the training resumes.
     """
 
     def __init__(
         self, folder: Path, recorder: EpochRecorder, signals: Signals, *, minutes: float | None, about: dict[str, str]
     ) -> None:
-        self.folder = folder
-        self.recorder = recorder
-        self.signals = signals
-        self.minutes = minutes
-        self.about = about
+        self.folder, self.recorder, self.signals, self.minutes, self.about = folder, recorder, signals, minutes, about
         self._loaded: dict[str, Any] | None = None
         self._batches = 0
         self._validation_batches = 0
         self._written = time.monotonic()
-
-    @property
-    def last(self) -> Path:
-        """The newest checkpoint."""
-        return self.folder / LAST
+        self.last = folder / LAST
 
     def best_weights(self) -> dict[str, Tensor]:
         """Returns the weights of the best epoch."""
@@ -151,7 +139,8 @@ class Checkpoints(Checkpoint):
         if done % step or done >= batches:  # a gradient is accumulated, or only the validation is left of the epoch
             return
         before_validation = done + step >= batches
-        [due] = ranks.largest(self._is_due() or bool(self.signals.received))
+        is_late = self.minutes is not None and time.monotonic() - self._written >= 60 * self.minutes
+        [due] = ranks.largest(is_late or bool(self.signals.received))
         if before_validation or due:
             self._write(trainer, batches=done)
         if due:
@@ -187,37 +176,23 @@ class Checkpoints(Checkpoint):
         if received:
             raise Interruption(received)
 
-    def _is_due(self) -> bool:
-        return self.minutes is not None and time.monotonic() - self._written >= 60 * self.minutes
-
     def _write(self, trainer: Trainer, *, batches: int) -> bool:
         """Writes the newest checkpoint, `batches` into its epoch; returns whether the disk had room for it."""
         self._batches = batches
-        temporary = self.last.with_suffix(".part")
         self._written = time.monotonic()
         try:
-            trainer.save_checkpoint(temporary, weights_only=False)
+            trainer.save_checkpoint(self.last, weights_only=False)
         except OSError as error:
             trainer.strategy.barrier()  # the other ranks wait there, at the end of what failed here
-            return ranks.from_rank_zero(self._print_failure(error))
-        return ranks.from_rank_zero(not ranks.is_rank_zero() or self._replace(temporary))
-
-    def _replace(self, temporary: Path) -> bool:
-        try:
-            os.replace(temporary, self.last)
-        except OSError as error:
-            return self._print_failure(error)
-        return True
-
-    def _print_failure(self, error: OSError) -> bool:
-        self.last.with_suffix(".part").unlink(missing_ok=True)
-        print(f"{self.last} cannot be written ({error.strerror or error}); the previous one is kept.", flush=True)
-        return False
+            self.last.with_suffix(PART).unlink(missing_ok=True)
+            print(f"{self.last} cannot be written ({error.strerror or error}); the previous one is kept.", flush=True)
+            return ranks.from_rank_zero(False)
+        return ranks.from_rank_zero(True)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
     """Replaces a file by a hard link to another, or by a copy where the disk has no hard links."""
-    temporary = target.with_suffix(".part")
+    temporary = target.with_suffix(PART)
     temporary.unlink(missing_ok=True)
     try:
         os.link(source, temporary)

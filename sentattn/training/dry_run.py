@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import shutil
+import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from pytorch_lightning import LightningModule, Trainer
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 
 from sentattn.console import Progress, table_lines
-from sentattn.data.batching import Batch
+from sentattn.data.batching import Batch, BatchLoader
 from sentattn.distributed import devices
 from sentattn.models.classifier import TextClassifier
-from sentattn.training import costs
-from sentattn.training.ema import WarmEMA
+from sentattn.training import environment
+from sentattn.training.callbacks import averaging
+from sentattn.training.environment import THIS_MACHINE, format_bytes, require_memory, total_memory
 from sentattn.training.fit import prepare
-from sentattn.training.memory import THIS_MACHINE, format_bytes, require_memory, total_memory
-from sentattn.training.sample import Batches, Timer
 from sentattn.training.signals import Signals
 from sentattn.training.trainer import build_trainer
 
-if TYPE_CHECKING:
-    from sentattn.training.lit_module import LitClassifier
-
 Settings = Mapping[str, Any]
 
+SECONDS, LONGEST, STEPS = 15.0, 60.0, 16
+"""Seconds that all batches may take together and one alone, and how many of all sizes there are at most."""
+SINGLE, HEAVIEST = 2, 2
+"""Batches at the beginning of what is timed: a single text, and the largest batches."""
 OUTPUTS = {
     "embedding": "states_BLE",
     "encoder": "states_BLD",
@@ -47,16 +49,13 @@ CHECKPOINTS = 2
 
 
 def check(settings: Settings, *, seeds: int = 1) -> None:
-    """Prints what to expect of a training: data, shapes, parameters, memory, time and disk.
-
-    Args:
-        settings: The resolved settings.
-        seeds: Number of runs that are to be trained.
+    """Prints what to expect of trainings with so many seeds: data, shapes, parameters, memory, time and disk.
 
     Raises:
         UserError: If the training would be refused, or its memory is not enough.
     """
-    world = settings["trainer"].get("num_nodes", 1) * devices.count({**settings["trainer"], "num_nodes": 1})
+    trainer = settings["trainer"]
+    world = trainer.get("num_nodes", 1) * devices.count({**trainer, "num_nodes": 1})
     with Signals() as signals, Progress() as progress:
         data, lit, _ = prepare(settings, progress)
         train = Batches.of(data.train_dataloader(), data.split("train").lengths, world=world)
@@ -64,46 +63,131 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         passes = {split: Batches.of(data.batches(split), data.split(split).lengths) for split in splits}
         require_memory(settings, lit.model, rows=len(train.rows[-1]), tokens=int(train.longest[-1]))
         print("\n".join([_lengths(train, data.max_length), *_shapes(lit.model, train)]))
-        costs.reset_peak_memory()
-        with costs.explained_out_of_memory():
-            steps = Timer(signals, progress, "Timing training steps")
-            sample = train.sample()
-            _fit(settings, lit, sample, steps)
-            token = steps.seconds_per_token(sample)
+        environment.reset_peak_memory()
+        with environment.explained_out_of_memory(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # a few steps are enough
+            steps = Timer(signals, progress, "Timing training steps", train.sample())
+            _trainer(settings, steps).fit(lit, train_dataloaders=steps.batches)
+            token = steps.seconds_per_token()
+            forward = token / 3  # a step computes about as much as three forward passes
             if steps.tried_heaviest:
-                validation = Timer(signals, progress, "Timing validation")
-                sample = passes["val"].sample()
-                sample.timer = validation
-                _trainer(settings, validation).validate(lit, dataloaders=sample, verbose=False)
-                forward = validation.seconds_per_token(sample)
-            else:
-                forward = token / 3  # a step computes about as much as three forward passes
+                validation = Timer(signals, progress, "Timing validation", passes["val"].sample())
+                _trainer(settings, validation).validate(lit, dataloaders=validation.batches, verbose=False)
+                forward = validation.seconds_per_token()
         progress.close()
     seconds = {split: float(forward * batches.tokens.sum()) for split, batches in passes.items()}
-    share = _batches(settings["trainer"].get("limit_train_batches"), len(train)) / len(train)
-    epoch = float(token * train.tokens.sum() * share)
+    share = _batches(trainer.get("limit_train_batches"), len(train)) / len(train)
     weights = sum(parameter.nbytes for parameter in lit.parameters())
-    average = weights if settings["ema_decay"] is not None else 0
+    kept = weights + steps.state_bytes + (weights if settings["ema_decay"] is not None else 0)
     if not steps.tried_heaviest:
         duration = _duration(token * train.tokens[-1])
         print(f"The largest batch was not tried: a step with it would take about {duration}.")
     print(_memory(settings, weights, steps.state_bytes))
-    print("\n".join(_time(settings, epoch, seconds, seeds=seeds, world=world)))
-    print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * (weights + steps.state_bytes + average) + weights)))
+    print("\n".join(_time(settings, float(token * train.tokens.sum() * share), seconds, seeds=seeds, world=world)))
+    print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * kept + weights)))
     print("Nothing was trained; leave out check=true to train.")
 
 
-def _fit(settings: Settings, lit: LitClassifier, batches: Batches, timer: Timer) -> None:
-    """Takes steps until the timer ends them."""
-    batches.timer = timer
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # a few steps are enough
-        _trainer(settings, timer).fit(lit, train_dataloaders=batches)
-
-
 def _trainer(settings: Settings, timer: Timer) -> Trainer:
-    average = [WarmEMA(settings["ema_decay"])] if settings["ema_decay"] is not None else []
-    return build_trainer({**settings, "trainer": {**settings["trainer"], **ONCE}}, callbacks=[timer, *average])
+    once = {**settings, "trainer": {**settings["trainer"], **ONCE}}
+    return build_trainer(once, callbacks=[timer, *averaging(settings)])
+
+
+class Batches(Iterable[Batch]):
+    """Some batches of a split, given by the rows of each, and their sizes.
+
+    Attributes:
+        lengths: Tokens of each row of the split.
+        longest: Tokens of the longest row of each batch.
+        tokens: Tokens of each batch, padding included.
+        timer: Ends a pass early; None where all batches are wanted.
+    """
+
+    def __init__(self, dataset: Any, rows: Sequence[Sequence[int]], lengths: Any) -> None:
+        self.dataset, self.rows, self.lengths = dataset, rows, lengths
+        self.longest = np.array([int(lengths[batch].max()) for batch in rows])
+        self.tokens = self.longest * np.array([len(batch) for batch in rows])
+        self.timer: Timer | None = None
+
+    @classmethod
+    def of(cls, loader: BatchLoader, lengths: Any, *, world: int = 1) -> Batches:
+        """Returns the batches of a loader, one rank's rows of each, the smallest first."""
+        batches = cls(loader.dataset, [rows[::world] for rows in loader.sampler], lengths)
+        return batches.pick(np.argsort(batches.tokens, kind="stable"))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for index, rows in enumerate(self.rows):
+            if index > 1 and self.timer and self.timer.is_over(self.tokens[index] / self.tokens[index - 1]):
+                return
+            yield self.dataset[rows]
+
+    def pick(self, indices: Iterable[int]) -> Batches:
+        """Returns some of the batches, in this order."""
+        return Batches(self.dataset, [self.rows[index] for index in indices], self.lengths)
+
+    def sample(self) -> Batches:
+        """Returns what is timed: a single text, the heaviest batches, and then batches of all sizes.
+
+        The most memory is taken by the batch with the most tokens, or by the one with the most pairs of tokens.
+        """
+        spread = np.linspace(0, len(self) - 1, min(STEPS, len(self))).round().astype(int)
+        heaviest = [int((self.tokens * self.longest).argmax()), len(self) - 1]
+        chosen = self.pick([*heaviest, *np.random.default_rng(0).permutation(spread)])
+        return Batches(self.dataset, [*[self.rows[0][:1]] * SINGLE, *chosen.rows], self.lengths)
+
+
+class Timer(Callback):
+    """Times batches, and ends a pass over them early.
+
+    Attributes:
+        seconds: Of each batch.
+        state_bytes: Size of the optimizer's state after the last step.
+    """
+
+    def __init__(self, signals: Signals, progress: Progress, stage: str, batches: Batches) -> None:
+        self.signals, self.progress, self.stage, self.batches = signals, progress, stage, batches
+        self.seconds: list[float] = []
+        self.state_bytes = 0
+        self._started = 0.0
+        batches.timer = self
+
+    def is_over(self, growth: float) -> bool:
+        """Returns whether the next batch, `growth` times the last one, would take too long, or all so far have."""
+        return sum(self.seconds[1:]) > SECONDS or self.seconds[-1] * growth > LONGEST
+
+    @property
+    def tried_heaviest(self) -> bool:
+        """Whether the heaviest batches were among those that were timed."""
+        return len(self.seconds) >= SINGLE + HEAVIEST
+
+    def seconds_per_token(self) -> float:
+        """Returns the mean over the batches of all sizes, or from the last batch where there are none."""
+        timed = slice(min(SINGLE + HEAVIEST, len(self.seconds) - 1), len(self.seconds))
+        return sum(self.seconds[timed]) / int(self.batches.tokens[timed].sum())
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.signals.install()  # Ctrl-C and SIGTERM raise at once, not as Lightning handles them
+        self._started = time.perf_counter()
+
+    on_validation_start = on_train_start
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        if pl_module.device.type == "cuda":
+            torch.cuda.synchronize(pl_module.device)
+        now = time.perf_counter()
+        self.seconds.append(now - self._started)
+        self._started = now
+        self.progress(self.stage, len(self.seconds), len(self.batches))
+
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        self.on_train_batch_end(trainer, pl_module)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        states = [state for optimizer in trainer.optimizers for state in optimizer.state.values()]
+        self.state_bytes = sum(value.nbytes for state in states for value in state.values() if torch.is_tensor(value))
 
 
 def _lengths(train: Batches, max_length: int | None) -> str:
@@ -127,7 +211,6 @@ class _Slots(LightningModule):
         self.classify = model.forward
 
     def forward(self, *inputs: Any) -> Any:
-        """Runs the model."""
         return self.classify(*inputs)
 
 
@@ -142,19 +225,19 @@ def _shapes(model: TextClassifier, train: Batches) -> Iterator[str]:
     [batch] = train.pick([-1])
     text = Batch(*(tensor[batch.mask_BL.all(dim=1)][:1] for tensor in batch))
     summary = ModelSummary(_Slots(model, text))
-    table = [("", "tokens_BL", _times(rows, longest), "")]
+    table = [("", "tokens_BL", f"{rows} x {longest}", "")]
     for slot, shape, count in zip(summary.layer_names, summary.out_sizes, summary.param_nums, strict=True):
         values = shape[0] if slot == "attention" else shape
-        table.append((slot, OUTPUTS[slot], _times(rows, *values[1:]), f"{count:,}"))
+        table.append((slot, OUTPUTS[slot], " x ".join(map(str, (rows, *values[1:]))), f"{count:,}"))
         if slot == "attention":
-            table.append(("", "weights_BRL", _times(rows, *shape[1][1:]), ""))
+            table.append(("", "weights_BRL", " x ".join(map(str, (rows, *shape[1][1:]))), ""))
     yield from (f"  {line}" for line in table_lines(table, align="<<<>"))
     total, learned = summary.total_parameters, summary.trainable_parameters
     yield f"  {total:,} parameters, {'all' if learned == total else f'{learned:,}'} learned."
 
 
 def _memory(settings: Settings, weights: int, state: int) -> str:
-    peak, (total, name) = costs.peak_memory_bytes(), total_memory(settings["trainer"]["accelerator"])
+    peak, (total, name) = environment.peak_memory_bytes(), total_memory(settings["trainer"]["accelerator"])
     used = "not measured on this system" if peak is None else f"about {format_bytes(peak)}"
     of = "" if total is None else f" of {format_bytes(total)} of {name}"
     libraries = ", with Python and libraries" if name == THIS_MACHINE else ""
@@ -188,10 +271,6 @@ def _disk(folder: str, size: int) -> str:
     free = shutil.disk_usage(next(parent for parent in (path, *path.parents) if parent.is_dir())).free
     enough = "" if size < free else " That is not enough: name another folder with output_dir=FOLDER."
     return f"Disk: about {format_bytes(size)} for what is kept; {format_bytes(free)} are free under {folder}.{enough}"
-
-
-def _times(*numbers: int) -> str:
-    return " x ".join(map(str, numbers))
 
 
 def _duration(seconds: float) -> str:

@@ -1,17 +1,32 @@
-"""The process of a training: torch's settings, quiet libraries, and the versions that are recorded with a result."""
+"""The machine of a training: torch's settings, memory, the time of a forward pass, and versions that are recorded."""
 
 from __future__ import annotations
 
 import logging
+import os
 import platform
+import re
+import statistics
 import subprocess
+import sys
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+from sentattn.data.batching import Batch
+from sentattn.errors import Fault, TrainingError
+from sentattn.models.classifier import TextClassifier
+
+if TYPE_CHECKING:
+    from sentattn.data.datamodule import TextData
+
+Settings = Mapping[str, Any]
 
 PACKAGES = ("sentattn", "torch", "pytorch-lightning", "torchmetrics", "hydra-core", "tokenizers", "numpy", "wandb")
 """This package and the libraries that results depend on."""
@@ -25,6 +40,13 @@ IRRELEVANT = (
     r".*`broadcast_buffers` is deprecated.*",  # its new name came with torch 2.13
 )
 """Warnings of libraries that are of no use to the user."""
+WARM_UP, REPEATS = 3, 15
+STATUS, CLEAR_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+"""Where Linux shows the peak memory of this process, and where it is reset (proc_pid_clear_refs(5))."""
+THIS_MACHINE = "this machine"
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
+"""Of a parameter, by `trainer.precision`; 4 otherwise."""
 
 
 def quiet_libraries() -> None:
@@ -35,7 +57,7 @@ def quiet_libraries() -> None:
         warnings.filterwarnings("ignore", message=message)
 
 
-def set_up_torch(settings: Mapping[str, Any]) -> None:
+def set_up_torch(settings: Settings) -> None:
     """Sets torch's threads and precision, before it starts threads that would inherit the defaults."""
     # Gradients that vanish over a long text end as denormal numbers, with which a CPU is many times slower.
     torch.set_flush_denormal(True)
@@ -48,26 +70,141 @@ def versions() -> dict[str, str]:
     """Returns the versions of Python, of this package and of the libraries that results depend on."""
     installed = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return installed
 
 
 def git_revision() -> str | None:
     """Returns the commit of the code, with `+` where it was changed since; None outside its repository."""
-    folder = Path(__file__).parent
-    commit = _git(folder, "rev-parse", "HEAD")
-    tracked = _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
-    if not commit or not tracked:
+    if not _git("ls-files", "--error-unmatch", Path(__file__).name):
         return None
-    return commit + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no", ":/") else "")
+    return _git("describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+") or None
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def latency_ms(model: TextClassifier, data: TextData) -> dict[str, float]:
+    """Returns median milliseconds of the forward pass, for `one` validation row and for a `batch`, of median length."""
+    batches = list(data.batches("val"))
+    batch: Batch = batches[len(batches) // 2]
+    model.eval()
+    return {"one": _median_ms(model, Batch(*(tensor[:1] for tensor in batch))), "batch": _median_ms(model, batch)}
+
+
+@torch.inference_mode()
+def _median_ms(model: TextClassifier, batch: Batch) -> float:
+    device = next(model.parameters()).device
+    tokens_BL, mask_BL = batch.tokens_BL.to(device), batch.mask_BL.to(device)
+    times = []
+    for _ in range(WARM_UP + REPEATS):
+        started = time.perf_counter()
+        model(tokens_BL, mask_BL)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(1000 * (time.perf_counter() - started))
+    return statistics.median(times[WARM_UP:])
+
+
+def reset_peak_memory() -> None:
+    """Resets the peak that `peak_memory_bytes` returns, where the system allows it."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types for it
+        for device in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # not Linux, or a container without the permission: the peak is that since the start
+        CLEAR_PEAK.write_text("5")
+
+
+def peak_memory_bytes() -> int | None:
+    """Returns the peak since the last reset: of the GPU's memory where one was used, else of the process.
+
+    None where the system does not measure it.
+    """
+    if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
+        return peak
+    with suppress(OSError):  # not Linux
+        if line := re.search(r"VmHWM:\s+(\d+) kB", STATUS.read_text()):
+            return 1024 * int(line[1])
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@contextmanager
+def explained_out_of_memory() -> Iterator[None]:
+    """Turns torch's error where memory runs out into one that says what to do.
+
+    Raises:
+        TrainingError: Of kind `resources`.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        on_gpu = isinstance(error, torch.OutOfMemoryError)
+        if not on_gpu and "DefaultCPUAllocator" not in str(error):  # torch has no class for main memory
+            raise
+        message = (
+            f"The memory of {'the GPU' if on_gpu else THIS_MACHINE} is not enough for a batch: take fewer texts at "
+            "once (data.batch_size, and trainer.accumulate_grad_batches for the same step), shorter ones "
+            "(data.max_length), or trainer.precision=bf16-mixed."
+        )
+        raise TrainingError(Fault("data.batch_size", "resources", message)) from error
+
+
+def require_memory(settings: Settings, model: TextClassifier, *, rows: int = 0, tokens: int = 0) -> None:
+    """Refuses a model that cannot fit, before a system without memory stops answering.
+
+    Args:
+        settings: The resolved settings.
+        model: The model, which may be on torch's meta device.
+        rows: Rows of the largest batch of a process, where they are known.
+        tokens: Tokens of its longest row.
+
+    Raises:
+        TrainingError: If what is needed at least is more than the whole memory.
+    """
+    precision = str(settings["trainer"].get("precision"))
+    size = BYTES.get(precision, 4)
+    copies = 2 if settings["ema_decay"] is None else 3  # weights and gradients, and the average of the weights
+    number = sum(parameter.numel() for parameter in model.parameters())
+    attention = model.attention
+    activations = rows * attention.hops * (attention.out_dim + tokens) * (2 if "16" in precision else size)
+    needed = copies * size * number + activations
+    memory, name = total_memory(settings["trainer"]["accelerator"])
+    if memory is not None and needed > memory:
+        message = (
+            f"The model needs at least {format_bytes(needed)} of memory for its {number:,} parameters and a batch, and "
+            f"{name} has {format_bytes(memory)}: lower model.attention.hops (now {attention.hops}) or other sizes in "
+            "model.*, data.batch_size or data.max_length."
+        )
+        raise TrainingError(Fault("model", "resources", message))
+
+
+def total_memory(accelerator: str) -> tuple[int | None, str]:
+    """Returns the size of the memory that a training uses, None where the system does not say it, and whose it is."""
+    if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
+        return torch.cuda.get_device_properties(0).total_memory, torch.cuda.get_device_name(0)
+    try:
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not POSIX
+        return None, THIS_MACHINE
+    with suppress(OSError, ValueError):  # no control group, or one without a limit
+        physical = min(physical, int(CGROUP_LIMIT.read_text()))
+    return physical, THIS_MACHINE
+
+
+def format_bytes(size: float) -> str:
+    """Returns a number of bytes for people."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB" if size < 100 else f"{size:,.0f} GB"

@@ -1,24 +1,35 @@
-"""Evaluation of a model on a split, at the end of a training or of a saved run."""
+"""Evaluation of a model on a split, and the result of a training: what is written and printed of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pytorch_lightning.callbacks import LambdaCallback
 
 from sentattn import build
 from sentattn.console import Progress
 from sentattn.errors import DataError, Fault
-from sentattn.run import Run
-from sentattn.training.callbacks import EvaluationProgress
-from sentattn.training.environment import quiet_libraries
+from sentattn.inference import TEXT_SETTINGS, Classifier
+from sentattn.metrics import format_value
+from sentattn.run import MODEL, Run
+from sentattn.training.callbacks import SPEED
+from sentattn.training.environment import git_revision, peak_memory_bytes, quiet_libraries, versions
 from sentattn.training.trainer import build_lit, build_trainer
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
+    from sentattn.training.callbacks import EpochRecorder, Row
     from sentattn.training.lit_module import LitClassifier
+
+Settings = Mapping[str, Any]
+
+DIVERGED = 10.0
+"""A validation log loss above this many times that of a uniform guess is reported as diverged."""
 
 
 class Evaluation(NamedTuple):
@@ -29,21 +40,26 @@ class Evaluation(NamedTuple):
 
 
 def evaluate_split(
-    settings: Mapping[str, Any], lit: LitClassifier, data: TextData, split: str, progress: Progress
+    settings: Settings, lit: LitClassifier, data: TextData, split: str, progress: Progress
 ) -> Evaluation:
     """Evaluates a model on `val` or `test`, in one pass and with the weights it has.
 
     A separate trainer leaves averaged weights and checkpoints of a training as they are.
     """
-    trainer = build_trainer(settings, callbacks=[EvaluationProgress(progress)])
+    batches = data.batches(split)
+
+    def show(trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int, _: int = 0) -> None:
+        progress(f"evaluating {split}", batch_idx + 1, len(batches))
+
+    trainer = build_trainer(settings, callbacks=[LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)])
     evaluate = trainer.validate if split == "val" else trainer.test
-    [metrics] = evaluate(lit, dataloaders=data.batches(split), verbose=False)
+    [metrics] = evaluate(lit, dataloaders=batches, verbose=False)
     progress.close()
     return Evaluation(dict(metrics), lit.scores().softmax(dim=-1).numpy())
 
 
-def evaluate_run(run: Run, settings: Mapping[str, Any], split: str) -> Evaluation:
-    """Evaluates a run's model on a split, read with the run's own vocabulary and length.
+def evaluate_run(run: Run, settings: Settings, split: str) -> Evaluation:
+    """Evaluates a run's model on `val` or `test`, read with the run's own vocabulary and length.
 
     Args:
         run: The run.
@@ -72,3 +88,78 @@ def evaluate_run(run: Run, settings: Mapping[str, Any], split: str) -> Evaluatio
         class_counts = classifier.config.get("class_counts") or data.class_counts
         lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
         return evaluate_split(settings, lit, data, split, progress)
+
+
+def initial_result(
+    settings: Settings, lit: LitClassifier, setting: str, fingerprint: str, study: str | None
+) -> dict[str, Any]:
+    """Returns what is known of a result before the training."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in lit.model.parameters()]
+    return {
+        "status": None,
+        "setting": setting,
+        "study": study,
+        "model": settings["model"]["name"],
+        "data": settings["data"]["name"],
+        "seed": settings["seed"],
+        "best_epoch": None,
+        "metrics": {},
+        "parameters": {"total": sum(n for n, _ in sizes), "trainable": sum(n for n, learned in sizes if learned)},
+        "seconds": {"train": None, "total": None},
+        "git": git_revision(),
+        "versions": versions(),
+        "data_fingerprint": fingerprint,
+    }
+
+
+def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """Returns what the result of a run adds: the metrics of its best epoch, and what it cost.
+
+    Without evaluations it is that of a pruned run, with the metrics of its best epoch so far.
+    """
+    metrics = {name: value for name, value in recorder.best.items() if "/" in name and name != SPEED}
+    if evaluations:
+        metrics = {name: value for name, value in metrics.items() if name.startswith("train/")}
+    for evaluation in evaluations.values():
+        metrics |= evaluation.metrics
+    return {
+        "status": "finished" if evaluations else "pruned",
+        "metrics": metrics,
+        "best_epoch": int(recorder.best["epoch"]),
+        "seconds": {"train": recorder.train_seconds},
+        "tokens_per_second": recorder.tokens / recorder.train_seconds,
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+
+
+def write_model(
+    run: Run, settings: Settings, data: TextData, lit: LitClassifier, evaluations: Mapping[str, Evaluation]
+) -> None:
+    """Writes predictions and model."""
+    run.write_predictions({split: (data.split(split), one.probabilities) for split, one in evaluations.items()})
+    text = {key: settings["data"][key] for key in TEXT_SETTINGS}
+    config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
+    Classifier(model=lit.model, tokenizer=data.tokenizer, labels=data.labels, config=config).save(run.path / MODEL)
+
+
+def warn_if_diverged(rows: Sequence[Row], *, classes: int) -> None:
+    """Prints a warning where the metrics of an epoch are those of a diverged training."""
+    guess = math.log(classes)
+    diverged = (row for row in rows if not row["val/log_loss"] <= DIVERGED * guess)  # NaN too
+    if row := next(diverged, None):
+        print(
+            f"warning: the training diverged: val/log_loss was {format_value(row['val/log_loss'])} in epoch "
+            f"{row['epoch']}, a uniform guess has {format_value(guess)}. Try a smaller optimizer.lr.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def print_metrics(result: Mapping[str, Any]) -> None:
+    """Prints the metrics of the best epoch, a column a split."""
+    metrics = result["metrics"]
+    splits = [split for split in ("val", "test") if f"{split}/loss" in metrics]
+    print(f"best epoch {result['best_epoch']}, in {result['seconds']['total']:.0f} s:")
+    print(" " * 20 + "".join(f"{split:>10}" for split in splits))
+    for name in (name.removeprefix("val/") for name in metrics if name.startswith("val/")):
+        print(f"  {name:<18}" + "".join(f"{format_value(metrics[f'{split}/{name}']):>10}" for split in splits))

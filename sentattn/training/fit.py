@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,22 +22,18 @@ from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError,
 from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
-from sentattn.training import costs
-from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, GradientNorm
+from sentattn.training import environment
+from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, GradientNorm, averaging
 from sentattn.training.checkpoint import Checkpoints
-from sentattn.training.ema import WarmEMA
-from sentattn.training.environment import quiet_libraries, set_up_torch
-from sentattn.training.evaluate import evaluate_split
-from sentattn.training.memory import require_memory
-from sentattn.training.result import (
-    finished_result,
+from sentattn.training.evaluate import (
+    evaluate_split,
     initial_result,
     print_metrics,
-    pruned_result,
+    result_of,
     warn_if_diverged,
     write_model,
 )
-from sentattn.training.resume import discard_untrained, identity, open_interrupted, require_same
+from sentattn.training.resume import open_interrupted, require_same
 from sentattn.training.seeds import train_all
 from sentattn.training.signals import Signals
 from sentattn.training.trainer import build_lit, build_optimizer, build_trainer
@@ -56,6 +53,10 @@ class Prepared(NamedTuple):
     data: TextData
     lit: LitClassifier
     setting: str
+
+    def about(self) -> dict[str, str]:
+        """What a checkpoint stores of its run, and what must be the same when the run is resumed."""
+        return {"setting": self.setting, "data_fingerprint": self.data.fingerprint}
 
 
 def fit(overrides: Sequence[str] = ()) -> runs.Run:
@@ -106,12 +107,12 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     Raises:
         UserError: If the settings do not fit this machine or one another, or the data is at fault.
     """
-    quiet_libraries()
-    set_up_torch(settings)
+    environment.quiet_libraries()
+    environment.set_up_torch(settings)
     # Settings that this machine or another slot refuses are refused before the data is read.
     build_trainer(settings)
     with torch.device("meta"):  # without memory, so that no model is too large for it
-        require_memory(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
+        environment.require_memory(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
     build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
     seed_everything(settings["seed"], workers=True, verbose=False)
     data = build.build_data(settings)
@@ -138,7 +139,7 @@ def _train_here(
     settings: Settings, resume: Path | None, directory: Path | None, study: str | None, callbacks: Sequence[Callback]
 ) -> runs.Run:
     """Trains in this process, which may be one of several ranks; rank 0 writes the run."""
-    costs.reset_peak_memory()
+    environment.reset_peak_memory()
     run: runs.Run | None = None
     with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as locks:
         try:
@@ -151,7 +152,7 @@ def _train_here(
                         locks.enter_context(runs.lock(run.path))
                 prepared = prepare(settings, progress)
                 if run:
-                    require_same(run, identity(prepared.setting, prepared.data.fingerprint))
+                    require_same(run, prepared.about())
                 elif ranks.is_rank_zero():
                     run = runs.create(settings, directory)
                     locks.enter_context(runs.lock(run.path))
@@ -160,7 +161,8 @@ def _train_here(
             result = _fit(settings, prepared, run, study, callbacks, signals, progress, resumed=resume is not None)
             ranks.wait_for_rank_zero()
         except Interruption as interruption:
-            discard_untrained(run)
+            if run is not None and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
+                shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet
             raise Interruption(interruption.number, runs.advice(run)) from None
         except RuntimeError as error:
             if ranks.several() and signals.received:
@@ -191,28 +193,15 @@ def _fit(
     result = initial_result(settings, lit, setting, data.fingerprint, study)
     print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")
     recorder = EpochRecorder(run.path / runs.METRICS, **settings["objective"])
-    checkpoints = Checkpoints(
-        run.path / runs.CHECKPOINTS,
-        recorder,
-        signals,
-        minutes=settings["checkpoint_minutes"],
-        about=identity(setting, data.fingerprint),
-    )
+    minutes, folder = settings["checkpoint_minutes"], run.path / runs.CHECKPOINTS
+    checkpoints = Checkpoints(folder, recorder, signals, minutes=minutes, about=prepared.about())
     logger = None
     if ranks.is_rank_zero():
         logger = build_logger(settings, run.path, setting=setting, resumed=resumed, study=study)
-    callbacks = [
-        FiniteLoss(),
-        GradientNorm(),
-        *media.callbacks(logger, data),
-        recorder,
-        EpochLines(recorder, progress),
-        *callbacks,
-        checkpoints,
-        *([WarmEMA(settings["ema_decay"])] if settings["ema_decay"] is not None else []),
-    ]
+    progress_and_records = [*media.callbacks(logger, data), recorder, EpochLines(recorder, progress)]
+    callbacks = [FiniteLoss(), GradientNorm(), *progress_and_records, *callbacks, checkpoints, *averaging(settings)]
     try:
-        with costs.explained_out_of_memory():
+        with environment.explained_out_of_memory():
             trainer = build_trainer(settings, callbacks=callbacks, logger=logger)
             trainer.fit(lit, datamodule=data, ckpt_path=checkpoints.last if resumed else None, weights_only=True)
             if ranks.is_rank_zero():
@@ -220,13 +209,14 @@ def _fit(
                     lit.load_state_dict(checkpoints.best_weights())
                     splits = ("val", "test") if settings["test"] else ("val",)
                     evaluations = {split: evaluate_split(settings, lit, data, split, progress) for split in splits}
-                    write_model(run, settings, data, lit.model, evaluations)
-                    result |= finished_result(recorder, evaluations) | {"latency_ms": costs.latency_ms(lit.model, data)}
+                    write_model(run, settings, data, lit, evaluations)
+                    result |= result_of(recorder, evaluations)
+                    result["latency_ms"] = environment.latency_ms(lit.model, data)
                     probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
                     media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
                     warn_if_diverged(recorder.rows, classes=len(data.labels))
     except Pruned:
-        result |= pruned_result(recorder)
+        result |= result_of(recorder, {})
     except UserError as error:
         result |= {"status": "failed", "error": str(error)}
         raise
@@ -241,10 +231,10 @@ def _fit(
 
 def _require_ordered(settings: Settings, data: TextData) -> None:
     """Refuses an objective that only classes on a scale have."""
-    metric = settings["objective"]["metric"].partition("/")[2]
-    if metric in ORDERED_ONLY and not data.ordered:
+    metric = settings["objective"]["metric"]
+    if metric.partition("/")[2] in ORDERED_ONLY and not data.ordered:
         message = (
-            f"objective.metric=val/{metric} needs classes that are steps of a scale; those of "
+            f"objective.metric={metric} needs classes that are steps of a scale; those of "
             f"data={data.name} ({', '.join(data.labels)}) are not. Choose val/accuracy or val/log_loss."
         )
         raise SettingError(Fault("objective.metric", "conflict", message))

@@ -34,12 +34,7 @@ class EpochMeans:
         self._weights: dict[str, Tensor] = {}
 
     def add(self, values: Mapping[str, Tensor], *, weight: float | Tensor) -> None:
-        """Adds the values of a step.
-
-        Args:
-            values: Scalars by name, such as `train/loss`.
-            weight: Their weight, such as the rows of the batch.
-        """
+        """Adds the values of a step, scalars by name, with a weight such as the rows of the batch."""
         for name, value in values.items():
             value = value.detach().float()
             weight_tensor = torch.as_tensor(weight, dtype=value.dtype, device=value.device)
@@ -59,14 +54,12 @@ class EpochMeans:
         self._sums, self._weights = {}, {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns sums and weights."""
         return {
             "sums": {name: total.cpu() for name, total in self._sums.items()},
             "weights": {name: total.cpu() for name, total in self._weights.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores sums and weights."""
         self._sums, self._weights = dict(state["sums"]), dict(state["weights"])
 
 
@@ -80,6 +73,8 @@ class Logits(NamedTuple):
 class LitClassifier(LightningModule):
     """Trains a `TextClassifier`, and evaluates it on validation and test rows.
 
+    `means` holds means over the epoch; what is added to it, under a name such as `train/loss`, is recorded at its end.
+
     Args:
         model: The model to train.
         loss: The loss to minimise.
@@ -87,9 +82,6 @@ class LitClassifier(LightningModule):
         scheduler: Optimizer and number of steps to Lightning's description of a schedule.
         classes: Number of classes.
         ordered: Whether the classes are steps of a scale.
-
-    Attributes:
-        means: Means over the epoch; what is added here, under a name such as `train/loss`, is recorded at its end.
     """
 
     def __init__(
@@ -103,10 +95,7 @@ class LitClassifier(LightningModule):
         ordered: bool,
     ) -> None:
         super().__init__()
-        self.model = model
-        self.loss = loss
-        self.optimizer = optimizer
-        self.scheduler = scheduler
+        self.model, self.loss, self.optimizer, self.scheduler = model, loss, optimizer, scheduler
         self.metrics = nn.ModuleDict(
             {
                 f"{stage}_metrics": ClassifierMetrics(classes=classes, ordered=ordered, is_distributed=ranks.several)
@@ -123,12 +112,10 @@ class LitClassifier(LightningModule):
         self.logits: list[Logits] = []
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
-        """Classifies a batch."""
         classified: Classified = self.model(tokens_BL, mask_BL)
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Returns the loss of a batch; its terms are added to the means of the epoch."""
         (loss, parts), rows = self.compute_global_loss(batch)
         self.means.add({"train/loss": loss} | {f"train/{name}": part for name, part in parts.items()}, weight=rows)
         return loss
@@ -151,39 +138,51 @@ class LitClassifier(LightningModule):
             self.trainer.precision_plugin.clip_grad_by_norm(optimizer, gradient_clip_val)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Adds the means of the epoch so far to a checkpoint."""
         checkpoint["means"] = self.means.state_dict()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restores the means of the epoch."""
         self.means.load_state_dict(checkpoint["means"])
 
+    @property
+    def stage(self) -> str:
+        """`val` or `test`: which split is evaluated."""
+        return "test" if self.trainer.testing else "val"
+
+    def _mean(self, term: str) -> MeanMetric:
+        mean = self.metrics[f"{self.stage}_{term}"]
+        assert isinstance(mean, MeanMetric)
+        return mean
+
+    def _metrics(self) -> ClassifierMetrics:
+        metrics = self.metrics[f"{self.stage}_metrics"]
+        assert isinstance(metrics, ClassifierMetrics)
+        return metrics
+
     def on_validation_epoch_start(self) -> None:
-        """Resets the metrics."""
-        self._start("val")
+        self.logits = []
+        self._metrics().reset()
+        for term in self.loss.terms:
+            self._mean(term).reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Evaluates a batch of validation rows."""
-        self._evaluate(batch, "val")
+        classified, (_, parts) = self.compute_loss(batch)
+        weights = self.loss.weights_of(batch.labels_B)
+        for term, value in parts.items():  # the loss of a split must not depend on how it is divided into batches
+            self._mean(term).update(value, weights[term])
+        self._metrics().update(classified.logits_BC, batch.labels_B)
+        self.logits.append(Logits(batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the metrics as `val/...`."""
-        self._log_metrics("val")
+        self.logits = [logits for of_rank in ranks.gather(self.logits) for logits in of_rank]
+        loss = self.loss.combine({term: self._mean(term).compute() for term in self.loss.terms}).loss
+        metrics = {"loss": loss, **self._metrics().compute()}
+        self.log_dict({f"{self.stage}/{name}": value for name, value in metrics.items()})
 
-    def on_test_epoch_start(self) -> None:
-        """Resets the metrics."""
-        self._start("test")
-
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        """Evaluates a batch of test rows."""
-        self._evaluate(batch, "test")
-
-    def on_test_epoch_end(self) -> None:
-        """Logs the metrics as `test/...`."""
-        self._log_metrics("test")
+    on_test_epoch_start = on_validation_epoch_start
+    test_step = validation_step
+    on_test_epoch_end = on_validation_epoch_end
 
     def configure_optimizers(self) -> Any:
-        """Returns the optimizer, and the schedule where there is one."""
         optimizer = self.optimizer(self.model)
         total = int(self.trainer.estimated_stepping_batches)
         steps = Steps(total=total, per_epoch=max(1, total // (self.trainer.max_epochs or 1)))
@@ -211,33 +210,3 @@ class LitClassifier(LightningModule):
         rows = torch.cat([logits.rows_B for logits in self.logits])
         logits_SC = torch.cat([logits.logits_BC for logits in self.logits])
         return logits_SC[rows.argsort()]
-
-    def _start(self, stage: str) -> None:
-        self.logits = []
-        self._metrics(stage).reset()
-        for term in self.loss.terms:
-            self._mean(stage, term).reset()
-
-    def _evaluate(self, batch: Batch, stage: str) -> None:
-        classified, (_, parts) = self.compute_loss(batch)
-        weights = self.loss.weights_of(batch.labels_B)
-        for term, value in parts.items():  # the loss of a split must not depend on how it is divided into batches
-            self._mean(stage, term).update(value, weights[term])
-        self._metrics(stage).update(classified.logits_BC, batch.labels_B)
-        self.logits.append(Logits(batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
-
-    def _log_metrics(self, stage: str) -> None:
-        self.logits = [logits for of_rank in ranks.gather(self.logits) for logits in of_rank]
-        loss = self.loss.combine({term: self._mean(stage, term).compute() for term in self.loss.terms}).loss
-        metrics = {"loss": loss, **self._metrics(stage).compute()}
-        self.log_dict({f"{stage}/{name}": value for name, value in metrics.items()})
-
-    def _mean(self, stage: str, term: str) -> MeanMetric:
-        mean = self.metrics[f"{stage}_{term}"]
-        assert isinstance(mean, MeanMetric)
-        return mean
-
-    def _metrics(self, stage: str) -> ClassifierMetrics:
-        metrics = self.metrics[f"{stage}_metrics"]
-        assert isinstance(metrics, ClassifierMetrics)
-        return metrics

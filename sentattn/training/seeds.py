@@ -21,7 +21,7 @@ SPLITS = ("val", "test")
 
 
 class Train(Protocol):
-    """Trains with resolved settings; continues an interrupted run where one is given."""
+    """Trains with resolved settings, or continues an interrupted run with them."""
 
     def __call__(self, settings: Mapping[str, Any], *, resume: Path | None) -> Run: ...
 
@@ -72,32 +72,29 @@ def _train(settings: Mapping[str, Any], request: Request, train: Train) -> Run:
 
 
 def summary(runs: Sequence[Run]) -> list[str]:
-    """Returns the metrics of runs that differ in their seed, as the lines of a table.
-
-    Args:
-        runs: Finished runs.
-    """
+    """Returns the metrics of finished runs that differ in their seed, as the lines of a table."""
     metrics = [run.metrics for run in runs]
-    names = [name for name in metrics[0] if name.partition("/")[0] in SPLITS and all(name in each for each in metrics)]
-    names.sort(key=lambda name: SPLITS.index(name.partition("/")[0]))
+    shared = [name for name in metrics[0] if all(name in each for each in metrics)]
     seeds = ", ".join(str(run.settings["seed"]) for run in runs)
-    heading = f"{len(runs)} runs, seed{'s' if len(runs) > 1 else ''} {seeds}:"
-    columns = f"{'':<26}{'mean':>10}{'min':>10}{'max':>10}" + ("   95% interval of the mean" if len(runs) > 1 else "")
-    return [heading, columns, *(_line(name, [each[name] for each in metrics]) for name in names)]
-
-
-def _line(name: str, values: Sequence[float]) -> str:
-    mean = statistics.fmean(values)
-    line = f"  {name:<24}" + "".join(f"{format_value(value):>10}" for value in (mean, min(values), max(values)))
-    if len(values) < 2:
-        return line
-    half = half_width(values)
-    return f"{line}   {format_value(mean - half)} to {format_value(mean + half)}"
+    several = len(runs) > 1
+    lines = [
+        f"{len(runs)} runs, seed{'s' * several} {seeds}:",
+        f"{'':<26}{'mean':>10}{'min':>10}{'max':>10}{'   95% interval of the mean' * several}",
+    ]
+    for name in (name for split in SPLITS for name in shared if name.startswith(f"{split}/")):
+        values = [each[name] for each in metrics]
+        mean, half = statistics.fmean(values), half_width(values)
+        numbers = "".join(f"{format_value(value):>10}" for value in (mean, min(values), max(values)))
+        interval = f"   {format_value(mean - half)} to {format_value(mean + half)}" * several
+        lines.append(f"  {name:<24}{numbers}{interval}")
+    return lines
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Returns half the 95% confidence interval of the mean of two or more values, by Student's t."""
+    """Returns half the 95% confidence interval of the mean, by Student's t; NaN for a single value."""
     from scipy.special import stdtrit  # scipy.stats takes three times as long to import
 
+    if len(values) < 2:
+        return math.nan
     quantile = stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)
     return float(quantile) * statistics.stdev(values) / math.sqrt(len(values))

@@ -46,27 +46,14 @@ class Signals:
             for number in HANDLED:
                 signal.signal(number, self._receive)
 
-    def raise_received(self) -> None:
-        """Raises the stored signal.
-
-        Raises:
-            Interruption: If a signal came.
-        """
-        if self.received is not None:
-            raise Interruption(self.received)
-
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._owner:
-            self._receive_in_worker(number)
+        if os.getpid() != self._owner:  # a data loader's worker inherits the handler: only SIGTERM ends it
+            if number == signal.SIGTERM:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
         elif self.deferred and self.received is None:
             self.received = number
             print("\nstopping after this step; a second signal stops at once", file=sys.stderr, flush=True)
         else:
             self.received = number
             raise Interruption(number)
-
-    def _receive_in_worker(self, number: int) -> None:
-        """Handles a signal in a data loader's worker, which inherits the handler: only SIGTERM ends it."""
-        if number == signal.SIGTERM:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)

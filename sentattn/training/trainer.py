@@ -29,7 +29,7 @@ Settings = Mapping[str, Any]
 
 
 def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
-    """Returns Lightning's trainer with the callbacks and the logger given; it writes only what they write.
+    """Returns Lightning's trainer, which writes only what its callbacks and its logger write.
 
     It is that of one rank where several train together, and one of a single device otherwise.
 

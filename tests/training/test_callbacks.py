@@ -13,7 +13,7 @@ from pytorch_lightning import LightningModule, Trainer
 from torch import nn
 
 from sentattn.errors import TrainingError
-from sentattn.training.callbacks import EpochRecorder, FiniteLoss
+from sentattn.training.callbacks import EpochRecorder, FiniteLoss, WarmEMA
 
 
 def make_recorder(values: list[float], mode: str = "max", losses: list[float] | None = None) -> EpochRecorder:
@@ -80,3 +80,15 @@ def test_first_batch_that_is_no_number_is_named(losses: list[float], batch: int,
 
 def test_finite_losses_pass() -> None:
     steps([1.0, 2.0, 3.0], every=2)
+
+
+def test_average_by_hand() -> None:
+    average = WarmEMA(decay=0.9)
+    averaged, expected = [torch.tensor([0.0])], 0.0
+    for step in range(50):
+        assert average.should_update(step_idx=step)
+        average._average(averaged, [torch.tensor([float(step)])], step)
+        decay = min(0.9, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * step
+    assert float(averaged[0]) == pytest.approx(expected, rel=1e-5)
+    assert not average.should_update(epoch_idx=0)

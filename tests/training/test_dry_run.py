@@ -1,4 +1,4 @@
-"""What is printed of a training before it begins."""
+"""What is printed of a training before it begins, and which of its batches are timed for it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tiny import tiny
 
 from sentattn.config.compose import compose
+from sentattn.console import Progress
 from sentattn.distributed import devices
 from sentattn.errors import DataError, SettingError, TrainingError
 from sentattn.models.embedding import Words
-from sentattn.training import costs, dry_run, memory, sample
-from sentattn.training.dry_run import check
+from sentattn.training import dry_run, environment
+from sentattn.training.dry_run import LONGEST, SECONDS, Batches, Timer, check
+from sentattn.training.signals import Signals
 
 
 @pytest.fixture(autouse=True)
 def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample, "STEPS", 3)
+    monkeypatch.setattr(dry_run, "STEPS", 3)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +100,7 @@ def test_how_many_batches_lightning_takes(limit: float | None, number: int) -> N
 
 
 def test_memory_that_the_system_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "peak_memory_bytes", lambda: None)
+    monkeypatch.setattr(environment, "peak_memory_bytes", lambda: None)
     assert dry_run._memory(compose([]), 10**6, 2 * 10**6).startswith("Memory: not measured on this system of ")
 
 
@@ -136,7 +139,7 @@ def test_more_processes_than_cores_are_refused_before_anything_is_read(monkeypat
 
 
 def test_a_model_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "total_memory", lambda _: (10**8, "this machine"))
+    monkeypatch.setattr(environment, "total_memory", lambda _: (10**8, "this machine"))
     with pytest.raises(TrainingError) as caught:
         check(compose(tiny("model.attention.hops=1000000", "data=table", "data.train=missing.csv")))
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("model", "resources")]
@@ -154,7 +157,7 @@ def test_a_step_that_would_take_too_long_is_not_taken(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Words, "forward", count)
-    monkeypatch.setattr(sample, "LONGEST", 0.0)
+    monkeypatch.setattr(dry_run, "LONGEST", 0.0)
     check(compose(tiny()))
     assert set(rows) == {1}
     assert "The largest batch was not tried: a step with it would take about" in capsys.readouterr().out
@@ -190,3 +193,73 @@ def test_other_variants(
     printed = capsys.readouterr().out
     assert len(numbers(printed, "encoder    states_BLD")) == 4
     assert "testing" not in printed
+
+
+LENGTHS = np.array([9, 1, 2, 3, 4, 5])
+
+
+class Loader:
+    """A loader whose batches are the rows themselves."""
+
+    class Rows:
+        def __getitem__(self, rows: list[int]) -> list[int]:
+            return rows
+
+    def __init__(self, *batches: list[int]) -> None:
+        self.sampler = batches
+        self.dataset = self.Rows()
+
+
+def batches(*rows: list[int], world: int = 1) -> Batches:
+    loader: Any = Loader(*rows)
+    return Batches.of(loader, LENGTHS, world=world)
+
+
+def timer(sample: Batches, *seconds: float) -> Timer:
+    times = Timer(Signals(), Progress(), "", sample)
+    times.seconds = list(seconds)
+    return times
+
+
+def test_batches_come_by_size() -> None:
+    ordered = batches([3, 4, 5, 1], [1, 2], [0])
+    assert ordered.rows == [[1, 2], [0], [3, 4, 5, 1]]
+    assert ordered.longest.tolist() == [2, 9, 5]
+    assert ordered.tokens.tolist() == [4, 9, 20]
+    assert list(ordered) == ordered.rows
+
+
+def test_a_ranks_share_of_each_batch() -> None:
+    shared = batches([1, 2], [3, 4, 5, 1], [0], world=2)
+    assert shared.rows == [[1], [0], [3, 5]] or sorted(map(len, shared.rows)) == [1, 1, 2]
+    assert shared.tokens.tolist() == [1, 9, 10]
+
+
+def test_a_sample_begins_with_a_single_text_and_the_heaviest_batches() -> None:
+    many_short = batches([1, 2] * 10, [0])
+    sample = many_short.sample()
+    # 40 tokens against 9; 80 pairs of tokens against 81
+    assert sample.rows[:4] == [[0], [0], [0], [1, 2] * 10]
+    assert sorted(map(len, sample.rows[4:])) == [1, 20], "and all sizes"
+    assert len(batches(*([row] for row in [0, 1, 2, 3, 4, 5] * 10)).sample()) == 4 + dry_run.STEPS
+
+
+def test_a_sample_ends_where_the_next_batch_would_take_too_long() -> None:
+    sample = batches([1], [2, 3, 4, 5] * 20).sample()
+    timer(sample, 0.0, LONGEST / 100)  # for one token, and the next batch has 400
+    assert len(list(sample)) == 2
+    timer(sample, SECONDS + 1, LONGEST / 1000)
+    assert len(list(sample)) == len(sample), "the first batch pays for the start"
+    timer(sample, 0.0, SECONDS + 1)
+    assert len(list(sample)) == 2
+
+
+def test_seconds_of_a_token() -> None:
+    sample = batches([1], [2], [3], [0]).sample()
+    assert sample.tokens[:4].tolist() == [1, 1, 9, 9]
+    complete = timer(sample, 5.0, 1.0, 9.0, 9.0, *(2.0 * sample.tokens[4:]))
+    assert complete.tried_heaviest
+    assert complete.seconds_per_token() == pytest.approx(2.0)
+    cut = timer(sample, 5.0, 1.0)
+    assert not cut.tried_heaviest
+    assert cut.seconds_per_token() == pytest.approx(1.0)

@@ -1,9 +1,10 @@
-"""Settings of precision and speed take effect, and what is trained with them learns; versions are recorded."""
+"""Settings of precision and speed take effect, memory is measured and refused in time, versions are recorded."""
 
 from __future__ import annotations
 
 import math
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,13 @@ import pytest
 import torch
 from tiny import tiny
 
+from sentattn import build
+from sentattn.config.compose import compose
 from sentattn.console import Progress
+from sentattn.errors import TrainingError
 from sentattn.run import Run
 from sentattn.training import environment
+from sentattn.training.environment import format_bytes, require_memory, total_memory
 from sentattn.training.fit import fit, prepare
 from sentattn.training.lit_module import LitClassifier
 
@@ -142,3 +147,98 @@ def test_no_revision_of_somebody_elses_repository(tmp_path: Path, monkeypatch: p
     file = make_repository(tmp_path, track=False)
     monkeypatch.setattr(environment, "__file__", str(file))
     assert environment.git_revision() is None
+
+
+def test_the_peak_of_a_run_is_not_that_of_the_run_before() -> None:
+    size = 200_000_000
+    environment.reset_peak_memory()
+    torch.ones(size, dtype=torch.uint8)
+    before = environment.peak_memory_bytes()
+    environment.reset_peak_memory()
+    after = environment.peak_memory_bytes()
+    assert before is not None
+    assert after is not None
+    assert before - after > 0.9 * size
+
+
+def test_without_the_module_resource_there_is_no_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)
+    monkeypatch.setattr(environment, "STATUS", tmp_path / "status")
+    monkeypatch.setattr(environment, "CLEAR_PEAK", tmp_path / "none" / "clear_refs")
+    environment.reset_peak_memory()
+    assert environment.peak_memory_bytes() is None
+
+
+def test_where_linux_does_not_show_it_the_peak_is_that_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(environment, "STATUS", tmp_path / "status")
+    assert (environment.peak_memory_bytes() or 0) > 50e6
+
+
+def test_a_gpus_memory_that_runs_out_is_explained() -> None:
+    with pytest.raises(TrainingError) as caught, environment.explained_out_of_memory():
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.batch_size", "resources")]
+
+
+def test_main_memory_that_runs_out_is_explained() -> None:
+    with pytest.raises(TrainingError) as caught, environment.explained_out_of_memory():
+        torch.empty(1 << 56, dtype=torch.uint8)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.batch_size", "resources")]
+
+
+def test_another_error_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match="shapes"), environment.explained_out_of_memory():
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+
+def require(limit: int, *words: str, rows: int = 0, tokens: int = 0) -> None:
+    settings = compose(["trainer.accelerator=cpu", *words])
+    with pytest.MonkeyPatch.context() as patch, torch.device("meta"):
+        patch.setattr(environment, "total_memory", lambda _: (limit, "this machine"))
+        model = build.build_model(settings["model"], num_embeddings=8, classes=2)
+        require_memory(settings, model, rows=rows, tokens=tokens)
+
+
+def test_parameters_by_hand() -> None:
+    # weights, gradients and their average, of 4 bytes; 8 words of 100 numbers, and a head of 2 x 100 + 2
+    needed = 3 * 4 * (8 * 100 + 2 * 100 + 2)
+    require(needed, "model=mean")
+    with pytest.raises(TrainingError) as caught:
+        require(needed - 1, "model=mean")
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("model", "resources")
+    assert "12 kB" in fault.message
+    require(needed - 1, "model=mean", "ema_decay=null")
+    require(needed // 2, "model=mean", "trainer.precision=bf16-true")
+
+
+def test_the_attention_of_a_batch_counts_where_its_size_is_known() -> None:
+    words = ["model.attention.hops=1000000"]
+    require(10**10, *words)
+    with pytest.raises(TrainingError, match=r"model\.attention\.hops \(now 1000000\)"):
+        require(10**10, *words, rows=64, tokens=20)
+
+
+def test_a_system_that_does_not_say_its_memory_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.sysconf")
+    assert total_memory("cpu") == (None, "this machine")
+
+
+def test_the_limit_of_a_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(environment, "CGROUP_LIMIT", limit)
+    physical = total_memory("cpu")[0]
+    limit.write_text("max\n")
+    assert total_memory("cpu")[0] == physical
+    limit.write_text("1000000\n")
+    assert total_memory("cpu")[0] == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1500, "2 kB"), (33e6, "33 MB"), (1.26e9, "1.3 GB"), (4.2e12, "4,200 GB")],
+)
+def test_sizes_for_people(size: float, text: str) -> None:
+    assert format_bytes(size) == text
