@@ -43,12 +43,7 @@ def existing(path: Path, key: str, hint: str = "") -> Path:
 
 @contextmanager
 def reading(path: Path, key: str, hint: str = "") -> Iterator[None]:
-    """Turns any exception raised for a damaged or missing file into one message.
-
-    Args:
-        path: The file.
-        key: The setting that names it.
-        hint: The end of the message: what is legal and where to get it.
+    """Turns any exception raised for a damaged or missing file into one message, which ends with a hint.
 
     Raises:
         DataError: Of kind `unreadable` or `damaged`.
@@ -76,13 +71,7 @@ def container(path: Path) -> Container:
 
 @contextmanager
 def open_file(path: Path, member: str, key: str, hint: str = "") -> Iterator[io.BufferedReader]:
-    """Opens a file, or a member of an archive, decompressed.
-
-    Args:
-        path: The file or archive.
-        member: The member's name, in a tar archive without its folders; "" for a file that is no archive.
-        key: The setting that names the file.
-        hint: The end of messages.
+    """Opens a file, or a member of an archive, decompressed; of a tar archive's member folders are left out.
 
     Raises:
         DataError: If it is damaged, or the archive does not hold the member.
@@ -117,11 +106,6 @@ def _open_zipped(archive: zipfile.ZipFile, member: str) -> IO[bytes]:
 
 def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]]:
     """Yields names and contents of the files of a tar archive, one after another, and reads it to its end.
-
-    Args:
-        path: The archive, with any compression that `tarfile` reads.
-        key: The setting that names it.
-        hint: The end of messages.
 
     Raises:
         DataError: If a member is a link or a device, or its name points outside the archive; kind `unsafe`.

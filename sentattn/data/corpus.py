@@ -26,16 +26,6 @@ FLAT_ROWS = 1000
 """Rows that are padded together on their way to one flat array."""
 FORMAT = 2
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
-ARRAYS = (
-    "labels",
-    "positions",
-    "row_ids",
-    "row_groups",
-    "token_offsets",
-    "text_offsets",
-    "rationales",
-    "rationale_offsets",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +109,13 @@ class Corpus:
             # Plain arrays avoid the overhead of `np.memmap` at each access.
             self._texts: NDArray[np.uint8] = np.asarray(np.memmap(folder / TEXTS, dtype=np.uint8, mode="r"))
             self.tokens: NDArray[np.int32] = np.asarray(np.memmap(folder / TOKENS, dtype=np.int32, mode="r"))
-            self._arrays: dict[str, NDArray[Any]] = {name: np.load(folder / f"{name}.npy") for name in ARRAYS}
+            self._arrays: dict[str, NDArray[Any]] = {file.stem: np.load(file) for file in folder.glob("*.npy")}
+            self.labels: NDArray[np.int64] = self._arrays["labels"]
+            self.positions: NDArray[np.int64] = self._arrays["positions"]
+            self.row_ids: NDArray[np.bytes_] = self._arrays["row_ids"]
+            self.token_offsets: NDArray[np.int64] = self._arrays["token_offsets"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedCorpusError(str(error)) from error
-        self.labels: NDArray[np.int64] = self._arrays["labels"]
-        self.positions: NDArray[np.int64] = self._arrays["positions"]
-        self.row_ids: NDArray[np.bytes_] = self._arrays["row_ids"]
-        self.token_offsets: NDArray[np.int64] = self._arrays["token_offsets"]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the folder, not the arrays."""

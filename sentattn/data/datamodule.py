@@ -52,19 +52,17 @@ class TextData(LightningDataModule, ABC):
         mirror: Address of a server, or a folder, with copies of the downloads; null is their official address.
         num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.
 
+    The attributes from `train_size` to `test_seed` are arguments of `splits.select`, and those below are set by
+    `prepare`.
+
     Attributes:
         classes: Number of classes, if it is known before the data is read.
-        labels: Names of the classes, by index.
-        ordered: Whether the classes are steps of a scale.
         seed: Seed of the order of the training rows.
-        train_size: Number of training rows; None takes all.
-        val_size: Number or share of training rows used for validation; None for a source with validation rows.
-        split_seed: Seed of the selection of training and validation rows.
-        test_size: Number or share of test rows; None uses the source's test rows, or a tenth of all rows.
-        test_seed: Seed of the selection of test rows; None uses the last rows.
         rank: Rank of this process among those that train together.
         world_size: Number of these processes.
-        tokenizer: The tokenizer with the vocabulary of the training rows. Set by `prepare`, like all below.
+        labels: Names of the classes, by index.
+        ordered: Whether the classes are steps of a scale.
+        tokenizer: The tokenizer with the vocabulary of the training rows.
         fingerprint: Hash over texts and labels of all splits.
         word_vectors: The pretrained vectors, or None.
         report: Messages on the data for the user.
@@ -75,20 +73,20 @@ class TextData(LightningDataModule, ABC):
         "num_buckets": ("batching", ("sorted", "random")),
         "bucket_ratio": ("batching", ("sorted", "random")),
     }
+    seed: int = 0
+    rank: int = 0
+    world_size: int = 1
+    train_size: int | None = None
+    val_size: float | None = None
+    split_seed: int = 0
+    test_size: float | None = None
+    test_seed: int | None = None
     labels: tuple[str, ...]
     ordered: bool
     tokenizer: Tokenizer
     fingerprint: str
     word_vectors: WordVectors | None = None
     report: list[str]
-    seed: int = 0
-    train_size: int | None = None
-    val_size: float | None = None
-    split_seed: int = 0
-    test_size: float | None = None
-    test_seed: int | None = None
-    rank: int = 0
-    world_size: int = 1
 
     @checked
     def __init__(
@@ -135,9 +133,6 @@ class TextData(LightningDataModule, ABC):
     @abstractmethod
     def source(self, progress: Progress) -> Source:
         """Returns the source of the texts; downloads it if needed.
-
-        Args:
-            progress: Called with the progress of a download.
 
         Raises:
             DataError: If they are missing and cannot be downloaded.

@@ -108,12 +108,7 @@ def unknown_label(name: str, classes: Sequence[str], owner: str, where: str) -> 
 
 
 def require_labels(counts: Mapping[str, LabelCount], column: str, where: str) -> None:
-    """Refuses a column that holds something other than labels, or one label only.
-
-    Args:
-        counts: The labels of the column, at most `MAX_COUNTED` + 1.
-        column: Its name.
-        where: The file.
+    """Refuses a column of a file that holds something other than labels, or one label only.
 
     Raises:
         DataError: With the number of different values and examples; key `data.label`.

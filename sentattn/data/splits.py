@@ -51,8 +51,8 @@ def select(
 
     Args:
         corpus: All rows.
-        drop_duplicates: Whether rows outside the test split are dropped whose text occurs earlier in
-            their split or in a later split.
+        drop_duplicates: Whether rows outside the test split are dropped whose text occurs earlier in their split or
+            in a later split.
         val_size: Number or share of training rows used for validation, or None where the source has validation rows.
         split_seed: Seed of this selection, and of the selection of training rows.
         train_size: Number of training rows, stratified by class, or None for all.

@@ -43,7 +43,7 @@ def records(
 
     Args:
         path: A file whose name ends as in `ENDINGS`. JSON holds one object a line.
-        columns: The columns wanted. None: all of them; a CSV then has no header, and its columns are "0", "1", ...
+        columns: The columns wanted; None for all of them.
         hint: The end of the message that a column is missing.
         keep_others: Whether to return the columns that are not wanted too.
 
@@ -84,12 +84,7 @@ def read_parquet(
 
 
 def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> None:
-    """Refuses a file that is missing or has an unknown ending.
-
-    Args:
-        path: The file.
-        key: The setting that names it, such as `data.train`.
-        also: Endings that are legal besides those of tables.
+    """Refuses a file that is missing, or has neither an ending of tables nor one of `also`.
 
     Raises:
         DataError: With the closest name, or with the legal endings; kind `not_found` or `unsupported`.
@@ -138,9 +133,7 @@ def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
 def check(data: Mapping[str, Any], *, split: str | None = None) -> None:
     """Checks settings of `data=table` and the first record of each file, before anything imports torch.
 
-    Args:
-        data: The `data` settings; those of other data sets pass.
-        split: The split that a trained model is evaluated on; its file suffices.
+    Settings of other data sets pass. The file of the split that a trained model is evaluated on suffices.
 
     Raises:
         DataError: With all faults.

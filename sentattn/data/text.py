@@ -238,13 +238,8 @@ def kept_positions(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Returns the positions of the tokens that are read, (B, L), and the mask of the real ones.
 
-    `both` keeps the first half of `max_length` (the larger one where it is odd) and the last half.
-    Positions of padding are 0.
-
-    Args:
-        lengths_B: Numbers of tokens of whole texts.
-        max_length: Most tokens that are read; None reads all.
-        clip: Which tokens of a longer text are read.
+    `lengths_B` are those of whole texts. `both` keeps the first half of `max_length` (the larger one where it is odd)
+    and the last half. Positions of padding are 0.
     """
     kept_B = clipped(lengths_B, max_length)
     position_L = np.arange(kept_B.max(initial=0))

@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 def damaged(message: str) -> DataError:
-    """Returns the error for a damaged file; its key is filled in by who knows the setting."""
+    """Returns the error for a damaged file."""
     return DataError(Fault("", "damaged", message))
 
 
@@ -52,14 +52,9 @@ def read_delimited(
 ) -> Iterator[Record]:
     """Yields the records of a CSV or TSV; empty lines and rows of empty fields are skipped.
 
-    Args:
-        stream: The table, opened as bytes.
-        name: Its name in messages.
-        columns: The columns wanted, which the first row must name; the one of `DELIMITERS` that separates them there
-            separates all columns. None: there is no header, and the columns are "0", "1", ...
-        hint: The end of the message that a column is missing.
-        keep_others: Whether to return the other columns too; of columns with the same name, later ones get a number.
-        delimiter: The delimiter that is tried first.
+    The arguments are those of `tables.records`. The one of `DELIMITERS` that separates the wanted columns in the first
+    row separates all columns; `delimiter` is tried first. Without `columns` there is no header, and the columns are
+    "0", "1", ... With `keep_others`, later ones of columns with the same name get a number.
 
     Raises:
         DataError: If the table is damaged or lacks a column; the message names the line.
@@ -130,14 +125,7 @@ def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str) -> 
 def read_json_lines(
     stream: IO[bytes], name: str, columns: Sequence[str] | None, hint: str = "", keep_others: bool = False
 ) -> Iterator[Record]:
-    """Yields the objects of JSON lines; empty lines are skipped.
-
-    Args:
-        stream: The lines, opened as bytes.
-        name: Their name in messages.
-        columns: The keys wanted, which every object must have; None for all that an object has.
-        hint: The end of the message that a key is missing.
-        keep_others: Whether to return the other keys too.
+    """Yields the objects of JSON lines; empty lines are skipped. The arguments are those of `tables.records`.
 
     Raises:
         DataError: If a line holds no object or lacks a key; the message names the line.
@@ -226,9 +214,7 @@ def read_json_arrays(stream: io.BufferedReader, name: str) -> Iterator[tuple[str
 def text_lines(stream: IO[bytes], name: str) -> Iterator[str]:
     r"""Yields the lines of a UTF-8 text with their ends, be they `\n`, `\r\n` or `\r`, without a byte-order mark.
 
-    Args:
-        stream: The text, opened as bytes; it stays open.
-        name: Its name in messages.
+    The stream stays open; `name` is its name in messages.
 
     Raises:
         DataError: If a line is not UTF-8 or too long; the message names it.
@@ -252,13 +238,7 @@ def text_lines(stream: IO[bytes], name: str) -> Iterator[str]:
 
 
 def require_columns(names: Sequence[str], wanted: Sequence[str], where: str, hint: str = "") -> None:
-    """Refuses a table without a column that is wanted, or with two of its name.
-
-    Args:
-        names: The columns of the table.
-        wanted: The columns to be read.
-        where: The table.
-        hint: The end of the message.
+    """Refuses a table whose columns `names` lack one of `wanted`, or have it twice.
 
     Raises:
         DataError: With the columns of the table and the closest; kind `missing` or `conflict`.

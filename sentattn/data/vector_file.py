@@ -10,6 +10,7 @@ import os
 import zipfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
@@ -110,20 +111,12 @@ class VectorFile:
         return self.path.name, self.member or None, stat.st_size, stat.st_mtime_ns
 
     def shape(self) -> Shape:
-        """Reads the first lines.
-
-        Raises:
-            DataError: If they cannot be read or are no vectors.
-        """
+        """Reads the first lines, as `read_shape` does."""
         with open_file(self.path, self.member, KEY) as stream:
             return read_shape(stream, str(self))
 
     def lines(self, wanted: Collection[str], progress: Progress) -> Iterator[Line]:
-        """Yields the lines of the wanted words; see `read_lines`.
-
-        Raises:
-            DataError: If the file cannot be read to its end, or a line is invalid.
-        """
+        """Yields the lines of the wanted words, as `read_lines` does."""
         shape = self.shape()
         with open_file(self.path, self.member, KEY) as stream:
             yield from read_lines(stream, str(self), shape, wanted, progress)
@@ -156,12 +149,8 @@ def read_shape(stream: BinaryIO, name: str) -> Shape:
     Raises:
         DataError: If they are no vectors.
     """
-    first, second = _first_line(stream), stream.readline(LONGEST_LINE)
-    try:
-        text = (first + second).decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
+    first, second = (stream.readline(LONGEST_LINE).removeprefix(codecs.BOM_UTF8) for _ in range(2))
+    if {"\0", "\ufffd"} & {*(first + second).decode(errors="replace")}:
         raise DataError(Fault(KEY, "unsupported", f"{name} {NOT_TEXT}"))
     fields = first.split()
     is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
@@ -183,36 +172,28 @@ def read_lines(
     Words may contain spaces: the last numbers of a line are the vector. Of other words only the number of fields is
     checked.
 
-    Args:
-        stream: The file, at its start.
-        name: The name of the file, for messages.
-        shape: The result of `read_shape`.
-        wanted: The wanted words.
-        progress: Called from time to time with the number of lines read.
-
     Raises:
         DataError: With the number of the invalid line.
     """
-    number, words = 0, 0
-    line = _first_line(stream)
-    while line:
-        number += 1
+    words = 0
+    for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), start=1):
         if number % PROGRESS_LINES == 0:
             progress("Reading vectors", number, shape.words)
-        if (fields := line.split()) and (number > 1 or shape.words is None):
-            words += 1
-            has_space = len(fields) != shape.width + 1  # in its word, which is rare
-            try:
-                word = b" ".join(fields[: -shape.width]).decode()
-            except UnicodeDecodeError:
-                word = ""
+        fields = line.removeprefix(codecs.BOM_UTF8).split()
+        if not fields or (number == 1 and shape.words is not None):
+            continue
+        words += 1
+        try:
+            word = b" ".join(fields[: -shape.width]).decode()
             is_wanted = word in wanted
+            has_space = len(fields) != shape.width + 1  # in its word, which is rare
             if not word or ((has_space or is_wanted) and _trailing_numbers(fields) != shape.width):
-                message = f"{_shown(line)} is no word in UTF-8 with {shape.width} finite numbers"
-                raise DataError(Fault(KEY, "damaged", f"{name}, line {number:,}: {message}."))
-            if is_wanted:
-                yield Line(word, fields[-shape.width :])
-        line = stream.readline(LONGEST_LINE)
+                raise ValueError
+        except ValueError as error:
+            message = f"{_shown(line)} is no word in UTF-8 with {shape.width} finite numbers"
+            raise DataError(Fault(KEY, "damaged", f"{name}, line {number:,}: {message}.")) from error
+        if is_wanted:
+            yield Line(word, fields[-shape.width :])
     if shape.words not in (None, words):
         message = f"{name}: the header says {shape.words:,} words, but there are {words:,}; the file may be cut off."
         raise DataError(Fault(KEY, "damaged", message))
@@ -228,10 +209,6 @@ def _is_number(field: bytes) -> bool:
         return abs(float(field)) <= LARGEST and b"_" not in field  # False for NaN
     except ValueError:
         return False
-
-
-def _first_line(stream: BinaryIO) -> bytes:
-    return stream.readline(LONGEST_LINE).removeprefix(codecs.BOM_UTF8)
 
 
 def _shown(text: bytes) -> str:

@@ -21,13 +21,9 @@ FEW = 0.5
 def count_types(
     tokens: NDArray[np.int32], offsets: NDArray[np.int64], rows: NDArray[np.int64], num_types: int
 ) -> NDArray[np.int64]:
-    """Returns how often each word type occurs in some rows, counted over whole texts.
+    """Returns how often each of `num_types` word types occurs in some rows, counted over whole texts.
 
-    Args:
-        tokens: Types of all rows, one after another.
-        offsets: Where each row starts, and the end of the last one.
-        rows: The rows to count.
-        num_types: Number of types.
+    `tokens` are the types of all rows, and `offsets` says where each row starts, and where the last one ends.
     """
     is_counted = np.zeros(len(offsets) - 1, dtype=bool)
     is_counted[rows] = True
@@ -71,12 +67,7 @@ def coverage(
 ) -> list[str]:
     """Returns messages: size of the vocabulary, share of unknown validation tokens, coverage by vectors.
 
-    Args:
-        words: The vocabulary.
-        vectors: Its vectors, or None.
-        corpus: All rows.
-        rows: Those of each split.
-        ids: Id of each word type of the corpus, as `lookup_table` returns them.
+    `rows` are those of each split, and `ids` is what `lookup_table` returns for the word types of the corpus.
     """
     counts = count_types(corpus.tokens, corpus.token_offsets, rows["val"], len(ids))
     unknown = counts[ids == UNKNOWN_ID].sum() / max(1, counts.sum())

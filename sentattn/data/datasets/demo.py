@@ -6,7 +6,7 @@ import functools
 import hashlib
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.errors import DataError, Fault, suggestion
 
 SIZES = {"train": 5000, "val": 500, "test": 500}
 T = TypeVar("T")
@@ -85,19 +84,6 @@ PLAN = ("plain",) * 16 + ("negated",) * 5 + ("contrast",) * 4
 MAX_TOKENS = 30
 
 
-def write_reviews(templates: Templates, *, size: int, seed: int) -> tuple[Row, ...]:
-    """Returns `size` different reviews, as many of one label as of the other, in mixed order."""
-    writer = _Writer(templates, seed)
-    rows: dict[str, Row] = {}
-    while len(rows) < size:
-        index = len(rows)
-        label = index % 2
-        row = unmarked(writer.review(label, PLAN[index // 2 % len(PLAN)]), label)
-        if row.text not in rows and len(re.findall(r"[\w']+|[^\w\s]", row.text)) <= MAX_TOKENS:
-            rows[row.text] = row
-    return writer.shuffled(rows.values())
-
-
 def unmarked(marked: str, label: int) -> Row:
     """Returns the row of a text whose deciding words are in square brackets."""
     text, rationale = "", []
@@ -118,26 +104,34 @@ class _Writer:
         self._templates = templates
         self._random = random.Random(seed)  # noqa: S311 - not for secrets
 
-    def review(self, label: int, plan: str) -> str:
+    def reviews(self, size: int) -> tuple[Row, ...]:
+        """Returns different reviews, as many of one label as of the other, in mixed order."""
+        rows: dict[str, Row] = {}
+        while len(rows) < size:
+            index = len(rows)
+            label = index % 2
+            row = unmarked(self._review(label, PLAN[index // 2 % len(PLAN)]), label)
+            if row.text not in rows and len(re.findall(r"[\w']+|[^\w\s]", row.text)) <= MAX_TOKENS:
+                rows[row.text] = row
+        # `shuffle` may change between Pythons.
+        return tuple(sorted(rows.values(), key=lambda _: self._random.random()))
+
+    def _review(self, label: int, plan: str) -> str:
         """Returns one review: an opinion, often with a neutral sentence before or after it."""
         name = self._pick(tuple(GRAMMAR.domains))
         negated = plan == "negated" or (plan == "contrast" and self._chance(0.2))
         slots = self._slots(GRAMMAR.domains[name], label, negated)
-        opinion = self._pick(self._templates_of(plan)).format_map(slots)
-        filler = self._pick(self._templates.fillers[name]).format_map(slots | {"friend": slots["friend2"]})
+        templates = self._templates
+        if plan == "contrast":
+            opinions = templates.contrasts
+        elif plan == "negated":
+            opinions = self._pick((templates.states, templates.denials))
+        else:
+            opinions = templates.states + templates.plain
+        opinion = self._pick(opinions).format_map(slots)
+        filler = self._pick(templates.fillers[name]).format_map(slots | {"friend": slots["friend2"]})
         text = " ".join(self._pick(((opinion,), (opinion,), (opinion, filler), (filler, opinion))))
         return text.removesuffix(".") if self._chance(0.2) else text
-
-    def shuffled(self, rows: Iterable[Row]) -> tuple[Row, ...]:
-        """Returns the rows in mixed order."""
-        return tuple(sorted(rows, key=lambda _: self._random.random()))  # `shuffle` may change between Pythons.
-
-    def _templates_of(self, plan: str) -> tuple[str, ...]:
-        if plan == "contrast":
-            return self._templates.contrasts
-        if plan == "negated":
-            return self._pick((self._templates.states, self._templates.denials))
-        return self._templates.states + self._templates.plain
 
     def _slots(self, domain: Domain, label: int, negated: bool) -> dict[str, str]:
         first, second = self._two(domain.topics)
@@ -253,32 +247,20 @@ class DemoSource(Source):
 
     def fingerprint(self) -> str:
         """Returns the SHA-256 of all rows."""
-        return _fingerprint()
+        digest = hashlib.sha256()
+        for split in self.splits:
+            for row in _rows(split):
+                digest.update(f"{split}\t{row.label}\t{row.rationale}\t{row.text}\n".encode())
+        return digest.hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the rows of one split.
-
-        Raises:
-            DataError: If there is no such split.
-        """
-        if split not in self.splits:
-            message = f"demo has no split {split!r}; it has {', '.join(self.splits)}.{suggestion(split, self.splits)}"
-            raise DataError(Fault("", "unknown", message))
+        """Yields the rows of one split."""
         yield from _rows(split)
 
 
 @functools.cache
 def _rows(split: str) -> tuple[Row, ...]:
-    return write_reviews(GRAMMAR.templates[split], size=SIZES[split], seed=DemoSource.splits.index(split))
-
-
-@functools.cache
-def _fingerprint() -> str:
-    digest = hashlib.sha256()
-    for split in DemoSource.splits:
-        for row in _rows(split):
-            digest.update(f"{split}\t{row.label}\t{row.rationale}\t{row.text}\n".encode())
-    return digest.hexdigest()
+    return _Writer(GRAMMAR.templates[split], seed=DemoSource.splits.index(split)).reviews(SIZES[split])
 
 
 class Demo(TextData):

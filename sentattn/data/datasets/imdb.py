@@ -29,14 +29,7 @@ CLASSES = ("neg", "pos")
 
 
 class ImdbSource(Source):
-    """Film reviews, each with the film as its group.
-
-    Args:
-        path: The archive `aclImdb_v1.tar.gz` (any compression that `tarfile` reads), or a folder with its content.
-
-    Raises:
-        DataError: If there is no such file or folder.
-    """
+    """Film reviews, each with the film as its group, from the archive in any compression or a folder of its content."""
 
     labels = ("negative", "positive")
     splits = ("train", "test")

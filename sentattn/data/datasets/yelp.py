@@ -100,21 +100,15 @@ class YelpSource(Source):
         return digest.hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the reviews in the order of the files, without holding them in memory.
-
-        Raises:
-            DataError: If a file is damaged, or a review has no text or no whole number of stars; the message names
-                file and line.
-        """
+        """Yields the reviews in the order of the files, without holding them in memory."""
         for file in self._files[split]:
             with open_file(file.path, file.member, KEY, WHERE) as stream:
                 form = _form(stream.peek(), file.name)
                 for where, text, rating in READERS[form](stream, file):
+                    place = f"{file.name}, {where}"
                     if text is not None and not isinstance(text, str):
-                        raise _error(
-                            "type", f"{file.name}, {where}: the text must be a text, got {reprlib.repr(text)}."
-                        )
-                    yield Row(text or "", _label(rating, form, f"{file.name}, {where}"))
+                        raise _error("type", f"{place}: the text must be a text, got {reprlib.repr(text)}.")
+                    yield Row(text or "", _label(rating, form, place))
 
 
 def _find_files(path: Path) -> dict[str, list[File]]:
@@ -143,12 +137,10 @@ def _in_folder(folder: Path) -> dict[str, list[File]]:
         return {"train": [File(folder / _only_json(sorted(os.listdir(folder)), folder))]}
     splits = next(iter(tables.values()))
     if len(tables) > 1 or len(splits) < 2:
-        listed = ", ".join(
-            f"{'/'.join(sorted(splits))} as {ending} in {root}" for (root, ending), splits in tables.items()
-        )
+        files = [file for of_folder in tables.values() for of_split in of_folder.values() for file in of_split]
         message = (
-            f"data.path={folder} must hold train and test once, got {listed}. To draw test rows from a single file "
-            f"type data.path={next(iter(splits.values()))[0].path}."
+            f"data.path={folder} must hold train and test once, got {', '.join(file.name for file in files[:SHOWN])}. "
+            f"To draw test rows from a single file type data.path={files[0].path}."
         )
         raise _error("conflict" if len(tables) > 1 else "missing", message)
     return {split: splits[split] for split in ("train", "test")}

@@ -10,7 +10,6 @@ import pytest
 
 from sentattn.data.corpus import Row
 from sentattn.data.datasets.demo import GRAMMAR, DemoSource, Templates, Tone, unmarked
-from sentattn.errors import DataError
 
 SPLITS = {split: tuple(DemoSource().read(split)) for split in DemoSource.splits}
 ROWS = [row for rows in SPLITS.values() for row in rows]
@@ -139,8 +138,3 @@ def test_marks_become_spans_of_words() -> None:
     row = unmarked("It was [by no means] a [joy].", 0)
     assert row.text == "It was by no means a joy."
     assert [row.text[start:end] for start, end in row.rationale] == ["by", "no", "means", "joy"]
-
-
-def test_an_unknown_split_is_named_with_the_closest() -> None:
-    with pytest.raises(DataError, match=r"no split 'valid'; it has train, val, test\. Did you mean 'val'\?"):
-        next(DemoSource().read("valid"))

@@ -114,7 +114,7 @@ def test_a_folder_must_hold_reviews_once_and_whole(tmp_path: Path) -> None:
     assert "must hold train and test once, got " in refusal(tmp_path / "twice")
     write_file(tmp_path, "half/train.csv", table(REVIEWS))
     message = refusal(tmp_path / "half")
-    assert "must hold train and test once, got train as csv in " in message
+    assert f"must hold train and test once, got {tmp_path}" in message
     assert f"data.path={tmp_path / 'half' / 'train.csv'}" in message
 
 
