@@ -1,7 +1,5 @@
 """`python -m sentattn.sweep`."""
 
-from __future__ import annotations
-
 import sys
 
 from sentattn.sweep.cli import main

@@ -1,13 +1,19 @@
-"""What a sweep reports while it runs, to a table on the screen, to files and to loggers."""
+"""Callbacks of a sweep, and the one that prints progress: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sentattn.config.types import as_typed
 from sentattn.sweep.records import TRIALS, TrialOutcome
 
 if TYPE_CHECKING:
@@ -16,6 +22,9 @@ if TYPE_CHECKING:
     from sentattn.sweep.study import SweepStudy
 
 LOG = "log.txt"
+LOG_LINES = 3
+"""Lines of a failed trial's log that are printed."""
+REFRESH = 0.5
 
 
 @dataclass
@@ -67,7 +76,7 @@ class RunningTrial:
 
 
 class SweepCallback(Protocol):
-    """Is called by the scheduler, in its only thread: whatever takes long belongs in a thread of the callback's own."""
+    """Is called by the scheduler, in its only thread: what takes long belongs in a thread of the callback."""
 
     def started(self, trial: RunningTrial) -> None:
         """A trial was assigned to a slot."""
@@ -83,3 +92,162 @@ class SweepCallback(Protocol):
 
     def tick(self) -> float | None:
         """Is called between events; returns the seconds after which it wants to be called again, or None."""
+
+
+def progress(studies: Sequence[SweepStudy], slots: int, console: Console | None = None) -> ProgressLines:
+    """Returns the callback that suits the place where the output goes."""
+    console = console or Console()
+    return (ProgressTable if console.is_terminal else ProgressLines)(studies, slots, console)
+
+
+class ProgressLines:
+    """Prints a line for each trial that starts or ends.
+
+    Args:
+        studies: The studies.
+        slots: How many trials run at once.
+        console: Where they are printed.
+    """
+
+    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console) -> None:
+        self._studies = studies
+        self._slots = slots
+        self._console = console
+        self._seconds: list[float] = []
+
+    def __enter__(self) -> ProgressLines:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return
+
+    def started(self, trial: RunningTrial) -> None:
+        """Prints the values of a trial."""
+        self.message(f"{self._name(trial)} on {trial.slot.name}: {format_values(trial.values)}")
+
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
+        """Does nothing: each epoch is a line of the trial's log."""
+
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """Prints how a trial ended, and why if it failed."""
+        study, seconds = trial.study, time.monotonic() - trial.since
+        if outcome.state == "failed":
+            log = "".join(f"\n    {line}" for line in outcome.log_lines[-LOG_LINES:])
+            self.message(f"{self._name(trial)} failed: {outcome.error.rstrip('.')} (log: {trial.log}){log}")
+            return
+        self._seconds.append(seconds)
+        if outcome.state == "complete":
+            best = ", the best so far" if next(iter(study.best_values), None) == trial.number else ""
+            result = f"{_objectives(study, outcome.values or ())} in {seconds:.0f} s{best}"
+        else:
+            value = f" at {trial.value:.4f}" if trial.value is not None else ""
+            result = f"pruned after {trial.epoch}{value} in {seconds:.0f} s"
+        self.message(f"{self._name(trial)}: {result}; {self._state(study)}")
+
+    def message(self, text: str) -> None:
+        """Prints a message."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def tick(self) -> float | None:
+        """Does nothing."""
+        return None
+
+    def _name(self, trial: RunningTrial) -> str:
+        return f"{trial.study.plan.study if len(self._studies) > 1 else 'trial'} {trial.number}"
+
+    def _state(self, study: SweepStudy) -> str:
+        """Returns how many trials are finished, and the time left if trials take as long as those before."""
+        text = f"{study.finished()} finished"
+        if study.plan.budget.trials is None:
+            return text
+        text = f"{study.finished()} of {study.plan.budget.trials} finished"
+        budgets = [(one.plan.budget.trials, one.finished()) for one in self._studies]
+        left = sum(max(0, trials - finished) for trials, finished in budgets if trials is not None)
+        if not self._seconds or not left or any(trials is None for trials, _ in budgets):
+            return text
+        return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / self._slots)} left"
+
+
+class ProgressTable(ProgressLines):
+    """A table of the trials that run, under the lines of those that have ended."""
+
+    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console) -> None:
+        super().__init__(studies, slots, console)
+        self._running: dict[str, RunningTrial] = {}
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._drawn = 0.0
+
+    def __enter__(self) -> ProgressTable:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._live.stop()
+
+    def started(self, trial: RunningTrial) -> None:
+        """Adds a trial to the table."""
+        self._running[trial.key] = trial
+        self._drawn = 0.0
+
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """Removes a trial from the table."""
+        del self._running[trial.key]
+        super().ended(trial, outcome)
+        self._drawn = 0.0
+
+    def tick(self) -> float | None:
+        """Draws the table if the one on the screen is old."""
+        if time.monotonic() - self._drawn >= REFRESH:
+            self._drawn = time.monotonic()
+            self._live.update(Group(self._table(), *map(self._summary, self._studies)), refresh=True)
+        return REFRESH
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for name in ("trial", "where", "state", "epoch", "value", "for", "varies"):
+            table.add_column(name, no_wrap=name != "varies")
+        for trial in self._running.values():
+            name, taken = self._name(trial).removeprefix("trial "), duration(time.monotonic() - trial.since)
+            state = "ending" if trial.killed else "starting" if trial.first_batch is None else "training"
+            epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
+            value = f"{trial.value:.4f}" if trial.value is not None else "-"
+            cells = (name, trial.slot.name, state, epoch, value, taken, format_values(trial.values))
+            table.add_row(*map(Text, cells))
+        return table
+
+    def _summary(self, study: SweepStudy) -> Text:
+        """Returns how far a study is, and its best trial."""
+        number, values = next(iter(study.best_values.items()), (None, ()))
+        best = f"; best: trial {number}, {_objectives(study, values)}" if number is not None else ""
+        name = f"{study.plan.study}: " if len(self._studies) > 1 else ""
+        return Text(f"{name}{self._state(study)}{best}")
+
+
+def format_values(values: Mapping[str, Any]) -> str:
+    """Returns the values of a trial in short, each with the shortest unique end of its key."""
+    keys = {key: key.replace("/", ".") for key in values}
+    texts = []
+    for key, value in values.items():
+        parts = keys[key].split(".")
+        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        unique = (end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys.values()) == 1)
+        end = next(unique, keys[key])
+        texts.append(f"{end}={f'{value:.4g}' if isinstance(value, float) else as_typed(value)}")
+    return ", ".join(texts)
+
+
+def _objectives(study: SweepStudy, values: Iterable[float]) -> str:
+    pairs = zip(study.plan.objectives, values, strict=True)
+    return ", ".join(f"{objective.metric} {format_objective(value)}" for objective, value in pairs)
+
+
+def format_objective(value: float) -> str:
+    """Returns an objective as one reads it: four places, and counts such as parameters whole."""
+    return f"{value:,.0f}" if abs(value) > 1 and value == round(value) else f"{value:,.4f}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time for people."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -44,7 +44,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -53,6 +52,7 @@ from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError, suggestion
+from sentattn.run import SWEEPS
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
@@ -60,11 +60,8 @@ if TYPE_CHECKING:
     from sentattn.sweep.resources import SlotRequest
     from sentattn.sweep.study import SweepStudy
 
-SWEEPS, BEST, TRIAL, SERVER_LOG = "sweeps", "best.yaml", "sentattn.sweep.trial", "server.txt"
-SHOWN = 10
-"""Trials that `status` shows: the last ones."""
-KEYS = {"output_dir": "str", "storage": "str"}
-"""Settings of `status`, `stop` and `best`."""
+LAST_TRIALS = 10
+"""Trials that `status` prints."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,26 +72,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     actions = {"status": status, "stop": stop, "best": best}
     if arguments and arguments[0] in actions:
-        actions[arguments[0]](arguments[1:])
+        for folder, url in _folders(arguments[1:], running=arguments[0] == "stop"):
+            actions[arguments[0]](folder, url)
     else:
         sweep(arguments)
 
 
-def sweep(arguments: Sequence[str], *, module: str = TRIAL) -> None:
-    """Runs or resumes a sweep, and prints what it found.
-
-    Args:
-        arguments: The command line.
-        module: What trials run, by its name.
+def sweep(arguments: Sequence[str]) -> None:
+    """Runs or resumes a sweep, and prints its results.
 
     Raises:
         UserError: If the sweep cannot be run, or its trials fail one after another.
         Interruption: If a signal ended it.
     """
     from sentattn.sweep import resources
+    from sentattn.sweep.callbacks import progress
     from sentattn.sweep.config import read_plan
     from sentattn.sweep.engines.local import LocalEngine
-    from sentattn.sweep.progress import progress
     from sentattn.sweep.report import report_callbacks
     from sentattn.sweep.report.callback import REPORT
     from sentattn.sweep.scheduler import Scheduler
@@ -106,125 +100,114 @@ def sweep(arguments: Sequence[str], *, module: str = TRIAL) -> None:
     slots = resources.find(request)
     for note in dict.fromkeys(note for one in plans for note in one.notes):
         print(note)
+    folders = [Path(one.output_dir) / SWEEPS / one.study for one in plans]
     with ExitStack() as stack:
-        studies = [stack.enter_context(SweepStudy.open(one, folder(one))) for one in plans]
+        pairs = zip(plans, folders, strict=True)
+        studies = [stack.enter_context(SweepStudy.open(one, folder)) for one, folder in pairs]
         for study in studies:
-            print(_standing(study))
+            print(_progress(study))
         print(resources.description(slots, request), flush=True)
-        results = [report_callbacks(study, stack) for study in studies]
-        with progress(studies, len(slots)) as shown:
-            callbacks = [shown, *(one for pair in results for one in pair)]
-            engine = LocalEngine(module, [one.arguments({}) for one in plans], folder(plans[0]) / SERVER_LOG)
+        reports = [report_callbacks(study, stack) for study in studies]
+        with progress(studies, len(slots)) as printer:
+            callbacks = [printer, *(callback for pair in reports for callback in pair)]
+            engine = LocalEngine(
+                "sentattn.sweep.trial", [one.arguments({}) for one in plans], folders[0] / "server.txt"
+            )
             Scheduler(studies, slots, engine, callbacks).run()
-        confirmed = [line for outcome, _ in results if (line := outcome.confirm())]
+        confirmed = [line for report, _ in reports if (line := report.confirm())]
     for study in studies:
-        print("\n".join(best_lines(study.folder, study.plan.storage)))
+        best(study.folder, study.plan.storage)
         print(f"report: {study.folder / REPORT}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
 
-def folder(plan: Plan) -> Path:
-    """Returns the folder of a study."""
-    return Path(plan.output_dir) / SWEEPS / plan.study
-
-
-def status(arguments: Sequence[str]) -> None:
-    """Prints how far studies are, and the last trials of each."""
-    for one, url in _folders(arguments, running=False):
-        print("\n".join(status_lines(one, url)))
-
-
-def stop(arguments: Sequence[str]) -> None:
-    """Ends a sweep as Ctrl-C does in its own terminal: once, and its running trials finish."""
-    from sentattn.sweep.storage import owner
-
-    for one, _ in _folders(arguments, running=True):
-        if (pid := owner(one)) is None:
-            raise RunError(Fault("study", "not_found", f"No process works on {one}; there is nothing to stop."))
-        os.kill(pid, signal.SIGINT)
-        print(f"{one.name}: process {pid} starts no new trials. The same command again ends the running ones too.")
-
-
-def best(arguments: Sequence[str]) -> None:
-    """Prints the best setting of a study, and how to train it."""
-    for one, url in _folders(arguments, running=False):
-        print("\n".join(best_lines(one, url)))
-
-
-def status_lines(folder: Path, url: str | None = None) -> list[str]:
-    """Returns how far a study is: which process works on it, its trials by state, the last of them, and the best."""
+def status(folder: Path, url: str | None) -> None:
+    """Prints how far a study is: the process that works on it, its trials by state, the last of them, and the best."""
     from sentattn.sweep.records import read
     from sentattn.sweep.storage import owner
 
-    found = read(folder, url)
+    records = read(folder, url)
     pid = owner(folder)
-    counts = Counter(one.state for one in found)
+    counts = Counter(record.state for record in records)
     states = ", ".join(f"{count} {state}" for state, count in counts.items()) or "no trial yet"
-    lines = [f"{folder.name}: {states}; {f'process {pid} works on it' if pid else 'no process works on it'}"]
-    lines += [f"  {_line(one)}" for one in found[-SHOWN:]]
-    return [*lines, *best_lines(folder, url)]
+    print(f"{folder.name}: {states}; {f'process {pid} works on it' if pid else 'no process works on it'}")
+    for record in records[-LAST_TRIALS:]:
+        print(f"  {_line(record)}")
+    best(folder, url)
 
 
-def best_lines(folder: Path, url: str | None = None) -> list[str]:
-    """Returns the best setting of a study, or the front of several objectives, and the command that trains it."""
-    from sentattn.sweep.records import best, records
-    from sentattn.sweep.storage import load
+def stop(folder: Path, _: str | None) -> None:
+    """Ends a sweep as Ctrl-C does in its own terminal: once, and its running trials finish."""
+    from sentattn.sweep.storage import owner
 
-    study = load(folder, url)
+    if (pid := owner(folder)) is None:
+        raise RunError(Fault("study", "not_found", f"No process works on {folder}; there is nothing to stop."))
+    os.kill(pid, signal.SIGINT)
+    print(f"{folder.name}: process {pid} starts no new trials. The same command again ends the running ones too.")
+
+
+def best(folder: Path, url: str | None) -> None:
+    """Prints the best setting of a study, or the front of several objectives, and the command that trains it."""
+    from sentattn.sweep import records, storage
+
+    study = storage.load(folder, url)
     objectives: list[list[str]] = study.user_attrs["objectives"]
-    front = best(records(study), [mode for _, mode in objectives])
+    front = records.best(records.records(study), [mode for _, mode in objectives])
     if not front:
-        return [f"{folder.name}: no trial is complete yet."]
-    lines = [f"{folder.name}, best of {'; '.join(f'{metric} ({mode})' for metric, mode in objectives)}:"]
-    lines += [f"  {_line(one)}" for one in front]
-    return [*lines, f"train it: {train_command(folder, front[0].number)}"]
-
-
-def train_command(folder: Path, number: int) -> str:
-    """Returns the command that trains the best setting again, including the test set."""
-    if (folder / BEST).is_file():
-        return f"python -m sentattn.train from={shlex.quote(str(folder / BEST))}"
-    run = folder / "trials" / str(number)
+        print(f"{folder.name}: no trial is complete yet.")
+        return
+    print(f"{folder.name}, best of {'; '.join(f'{metric} ({mode})' for metric, mode in objectives)}:")
+    for record in front:
+        print(f"  {_line(record)}")
+    run = folder / "trials" / str(front[0].number)
     run = next(iter(sorted(run.glob("seed-*"))), run)
-    return f"python -m sentattn.train from={shlex.quote(str(run))} test=true"
+    setting = folder / "best.yaml"
+    source, test = (setting, "") if setting.is_file() else (run, " test=true")
+    print(f"train it: python -m sentattn.train from={shlex.quote(str(source))}{test}")
 
 
-def _line(one: Record) -> str:
-    from sentattn.sweep.progress import format_objective, format_values
+def _line(record: Record) -> str:
+    from sentattn.sweep.callbacks import format_objective, format_values
 
-    objectives = f" {', '.join(map(format_objective, one.objectives))}" if one.objectives else ""
-    error = f" ({one.error.splitlines()[0]})" if one.error else ""
-    return f"trial {one.number}: {one.state}{objectives}{error}: {format_values(one.values) or 'no values yet'}"
+    objectives = f" {', '.join(map(format_objective, record.objectives))}" if record.objectives else ""
+    error = f" ({record.error.splitlines()[0]})" if record.error else ""
+    values = format_values(record.values) or "no values yet"
+    return f"trial {record.number}: {record.state}{objectives}{error}: {values}"
 
 
 def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str | None]]:
     """Returns the folders of the studies that are named, or of the only one there is, each with its storage."""
     from sentattn.sweep.storage import DATABASE, LOCK, owner
 
-    given = command_line.raw_arguments(arguments, KEYS, positional="names")
-    root, url = Path(given.get("output_dir", "outputs")) / SWEEPS, given.get("storage")
+    keys = {"output_dir": "str", "storage": "str"}
+    options = command_line.raw_arguments(arguments, keys, positional="names")
+    root, url = Path(options.get("output_dir", "outputs")) / SWEEPS, options.get("storage")
     names = sorted({file.parent.name for name in (DATABASE, LOCK) for file in root.glob(f"*/{name}")})
-    if unknown := [name for name in given["names"] if name not in names]:
-        known = f"There are {', '.join(names)}." if names else f"There is none in {root}."
+    known = f"There are {', '.join(names)}." if names else f"There is none in {root}."
+    if unknown := [name for name in options["names"] if name not in names]:
         messages = [f"There is no study {name!r}.{suggestion(name, names)} {known}" for name in unknown]
         raise RunError(*(Fault("study", "not_found", message) for message in messages))
-    if given["names"]:
-        return [(root / name, url) for name in dict.fromkeys(given["names"])]
-    found = [name for name in names if owner(root / name)] if running else names
-    if not found:
+    chosen = options["names"] or [name for name in names if not running or owner(root / name)]
+    if not chosen:
         message = f"There is no study{' that a process works on' if running else ''} in {root}."
         raise RunError(Fault("study", "not_found", message))
-    if len(found) > 1:
-        raise RunError(Fault("study", "missing", f"Which study? There are {', '.join(found)}."))
-    return [(root / found[0], url)]
+    if len(chosen) > 1 and not options["names"]:
+        raise RunError(Fault("study", "missing", f"Which study? There are {', '.join(chosen)}."))
+    return [(root / name, url) for name in dict.fromkeys(chosen)]
 
 
 def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:
+    from sentattn.config.request import read_request
     from sentattn.sweep.resources import SlotRequest
 
+    key = "trainer.accelerator="
+    try:
+        accelerator = read_request(plans[0].arguments({})).settings["trainer"]["accelerator"]
+    except SettingError:  # a setting that is searched is missing
+        accelerator = next((word.removeprefix(key) for word in plans[0].overrides if word.startswith(key)), "auto")
     trials = [one.budget.trials for one in plans]
     return SlotRequest(
-        accelerator=_accelerator(plans[0]),
+        accelerator=accelerator,
         slots=plan.slots,
         slots_per_gpu=plan.slots_per_gpu,
         gpus_per_trial=plan.gpus_per_trial,
@@ -233,26 +216,10 @@ def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:
     )
 
 
-def _accelerator(plan: Plan) -> str:
-    """Returns what trials compute with; where a setting that is searched is missing, as it was typed, or `auto`."""
-    from sentattn.config.request import read_request
-
-    try:
-        accelerator: str = read_request(plan.arguments({})).settings["trainer"]["accelerator"]
-    except SettingError:
-        key = "trainer.accelerator="
-        return next((word.removeprefix(key) for word in plan.overrides if word.startswith(key)), "auto")
-    return accelerator
-
-
-def _standing(study: SweepStudy) -> str:
+def _progress(study: SweepStudy) -> str:
     budget = study.plan.budget
     parts = [f"{study.finished()} of {budget.trials} trials" if budget.trials else f"{study.finished()} trials"]
     if budget.hours:
         parts.append(f"{study.seconds() / 3600:.1f} of {budget.hours:g} hours")
     retries = f"; {study.waiting()} to be run again" if study.waiting() else ""
     return f"Study {study.folder}: {', '.join(parts)} done{retries}."
-
-
-if __name__ == "__main__":
-    sys.exit(main())

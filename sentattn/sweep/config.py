@@ -1,4 +1,4 @@
-"""A sweep as it is asked for: a file of `sweeps/`, the command line, or both, checked as a whole.
+"""A sweep as it is started: a file of `sweeps/`, the command line, or both, checked as a whole.
 
 A file's keys may all be typed, by the same names; what is typed extends or replaces the file key by key.
 """
@@ -10,19 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sentattn.config.arguments import LAST, Faults
-from sentattn.config.groups import Choices
-from sentattn.errors import Fault, SettingError
-from sentattn.sweep import options
-from sentattn.sweep.objective import Objective, read_objectives
-from sentattn.sweep.plan import Budget, Plan
+from sentattn.config import types
+from sentattn.config.arguments import LAST
+from sentattn.errors import Fault, SettingError, suggestion
+from sentattn.sweep.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
 from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
-from sentattn.sweep.search_space import Dimension, read_dimension
-from sentattn.sweep.sweep_file import Draft, read_draft
-from sentattn.sweep.validation import Checker, conditions, ordered, texts
+from sentattn.sweep.sweep_file import OPTIONS, Draft, read_draft
+from sentattn.sweep.validation import SpaceCheck, read_space, words
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
-RANGES = "model.attention.hops=range(1,31)"
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+TRIALS = 20
 
 
 def read_plan(arguments: Sequence[str]) -> Plan:
@@ -35,132 +32,111 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     Raises:
         SettingError: With all faults, those of the file first.
     """
-    faults = Faults()
-    asked, choices = read_draft(arguments, faults)
-    own = _options(asked, faults)
-    objectives = read_objectives(asked.objectives, faults)
-    parts = {name: _joined(asked, part) for name, part in asked.studies.items()} or {"": asked}
-    checked = {name: _checked(part, choices, faults) for name, part in parts.items()}
-    first = next(iter(checked.values()))
-    sampler, pruner = _components(asked, first.space, len(objectives), own["repeats"], faults)
-    if len(objectives) > 1 and own["confirm"]:
-        conflict = f"confirm={own['confirm']}: several objectives have no single best setting; leave it out."
-        faults.add(Fault("confirm", "conflict", conflict))
-    name = _name(own["study"], first, faults)
-    faults.raise_any()
-    del own["study"]
-    budget = Budget(own.pop("trials"), own.pop("hours"))
-    shared = {"budget": budget, "objectives": objectives, "sampler": sampler, "pruner": pruner, **own}
-    plans = [
-        Plan(
-            study=f"{name}-{part}" if part else name,
-            overrides=(*asked.folders, *texts(one.overrides)),
-            space=one.space,
-            notes=(*one.notes, *_drawn_at_random(sampler, one.space)),
-            **shared,
-        )
-        for part, one in checked.items()
-    ]
-    if not asked.studies:
-        return plans[0]
-    return replace(plans[0], study=name, overrides=(*asked.folders, *texts(asked.overrides)), members=tuple(plans))
-
-
-def _joined(common: Draft, part: Draft) -> Draft:
-    """A study's own settings laid over what it shares with the others."""
-    joined = Draft(
-        dict(common.overrides), dict(common.ranges), positions=dict(common.positions), folders=common.folders
-    )
-    for key, text in part.overrides.items():
-        joined.give(key, text)
-    for key, (text, when) in part.ranges.items():
-        joined.search(key, text, when)
-    return joined
-
-
-def _checked(asked: Draft, choices: Choices, faults: Faults) -> Checker:
-    """Reads the ranges of a study and checks them against the configuration."""
-    for key, text in asked.overrides.items():
-        if reason := options.decided(key, text):
-            faults.add(Fault(key, "unsupported", reason), asked.positions[key])
-    space = _space(asked, choices, faults)
-    if not asked.ranges:
-        message = f"there is nothing to search: type a range such as {RANGES}, or sweep=NAME."
-        faults.add(Fault("space", "missing", message))
-    unread = [key for key in asked.ranges if key not in space]
-    overrides = {key: text for key, text in asked.overrides.items() if key not in options.DECIDED}
-    checker = Checker(overrides, space, choices, asked.folders)
-    checker.run(faults, asked.positions, unread)
-    return checker
-
-
-def _space(asked: Draft, choices: Choices, faults: Faults) -> dict[str, Dimension]:
-    read: dict[str, Dimension] = {}
-    for key, (text, _) in asked.ranges.items():
-        try:
-            if reason := options.not_searched(key, text):
-                raise SettingError(Fault(key, "unsupported", reason))
-            read[key] = read_dimension(key, text, choices)
-        except SettingError as error:
-            faults.add(error.faults[0], asked.positions[key])
-    space: dict[str, Dimension] = {}
-    for key, dimension in read.items():
-        when = conditions(key, asked, read, faults)
-        if when is not None:
-            space[key] = replace(dimension, when=when)
-    try:
-        return ordered({key: one for key, one in space.items() if set(one.when) <= set(space)})
-    except SettingError as error:
-        faults.add(error.faults[0])
-        return {key: replace(one, when={}) for key, one in space.items()}
-
-
-def _options(asked: Draft, faults: Faults) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key, value in asked.options.items():
-        values[key], fault = options.option_value(key, value)
-        if fault:
-            faults.add(fault, asked.positions.get(key, LAST))
-            values[key] = options.OPTIONS[key].default
-    own = options.options_of(values)
-    if own["trials"] is None and own["hours"] is None:
-        faults.add(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
-    if own["slots"] is not None and "slots_per_gpu" in values:
-        message = "slots and slots_per_gpu exclude each other: give the number of trials at once, or that of a GPU."
-        faults.add(Fault("slots", "conflict", message))
-    return own
-
-
-def _components(
-    asked: Draft, space: Mapping[str, Dimension], objectives: int, repeats: int, faults: Faults
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    sampler = {"name": DEFAULT_SAMPLER, **asked.components["sampler"]}
-    pruner = {"name": default_pruner(objectives, repeats), **asked.components["pruner"]}
-    for message in check_sampler(sampler, space, objectives):
-        faults.add(Fault("sampler", "conflict", message), asked.positions.get("sampler", LAST))
-    for message in check_pruner(pruner, objectives, repeats):
-        faults.add(Fault("pruner", "conflict", message), asked.positions.get("pruner", LAST))
-    return sampler, pruner
-
-
-def _drawn_at_random(sampler: Mapping[str, Any], space: Mapping[str, Dimension]) -> list[str]:
-    drawn = drawn_at_random(sampler, space)
-    return (
-        [f"sampler={sampler['name']} learns nothing of {' and '.join(drawn)}, and draws it at random."] if drawn else []
-    )
-
-
-def _name(given_name: str | None, first: Checker, faults: Faults) -> str:
-    """Returns the name that was given, or one by model and data."""
-    if given_name is None and first.settings:
+    faults: list[Fault] = []
+    draft = read_draft(arguments, faults)
+    name, budget, options = _options(draft, faults)
+    objectives = _objectives(draft.components["objective"], faults)
+    drafts = {study: draft.study(entries, faults) for study, entries in draft.studies.items()} or {"": draft}
+    checks = {study: _check(draft, faults) for study, draft in drafts.items()}
+    first = next(iter(checks.values()))
+    sampler = {"name": DEFAULT_SAMPLER} | _parsed(draft.components["sampler"])
+    pruner = {"name": default_pruner(len(objectives), options.repeats)} | _parsed(draft.components["pruner"])
+    faults += check_sampler(sampler, first.space, len(objectives))
+    faults += check_pruner(pruner, len(objectives), options.repeats)
+    if len(objectives) > 1 and options.confirm:
+        message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
+        faults.append(Fault("confirm", "conflict", message))
+    if faults:
+        raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: draft.positions.get(fault.key, LAST)))
+    if name is None:
         model = "models" if "model" in first.space else first.settings["model"]["name"]
-        return f"{model}-{first.settings['data']['name']}"
-    name = given_name or ""
-    if given_name is not None and not NAME.fullmatch(name):
-        good = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:64] or "my-study"
-        message = f"study={name}: a study is a folder, so its name has letters, digits, - and _; type study={good}."
-        faults.add(Fault("study", "type", message))
-    return name
+        name = f"{model}-{first.settings['data']['name']}"
+    plans = []
+    for study, check in checks.items():
+        random = " and ".join(drawn_at_random(sampler, check.space))
+        note = [f"sampler={sampler['name']} does not model {random}, and draws it at random."] if random else []
+        plans.append(
+            Plan(
+                study=f"{name}-{study}" if study else name,
+                overrides=(*draft.folders, *words(check.overrides)),
+                space=check.space,
+                objectives=objectives,
+                budget=budget,
+                sampler=sampler,
+                pruner=pruner,
+                notes=(*check.notes, *note),
+                **vars(options),
+            )
+        )
+    if not draft.studies:
+        return plans[0]
+    return replace(plans[0], study=name, overrides=(*draft.folders, *words(draft.overrides)), members=tuple(plans))
 
 
-__all__ = ["Budget", "Objective", "Plan", "read_plan"]
+def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Options]:
+    """Returns the name of the study, its budget and the other options; faulty ones have their defaults."""
+    values: dict[str, Any] = {}
+    for key, text in draft.options.items():
+        is_text = text != "null" and types.mismatch(OPTIONS[key], text) is None  # a study may be called 2026
+        value = text if is_text else types.parse(text)
+        if fault := types.fault(key, OPTIONS[key], value):
+            faults.append(fault)
+        else:
+            values[key] = value
+    name, hours = values.pop("study", None), values.pop("hours", None)
+    trials = values.pop("trials", None if hours else TRIALS)
+    if name is not None and not NAME.fullmatch(name):
+        legal = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:64] or "my-study"
+        message = f"study={name} must be a name for a folder, of letters, digits, - and _; type study={legal}."
+        faults.append(Fault("study", "type", message))
+    if trials is None and hours is None:
+        faults.append(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
+    if values.get("slots") is not None and "slots_per_gpu" in values:
+        message = "slots and slots_per_gpu exclude each other: give the number of trials at once, or that of a GPU."
+        faults.append(Fault("slots", "conflict", message))
+    return name, Budget(trials, hours), Options(**values)
+
+
+def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:
+    """Returns the objectives, whose metrics and modes have commas between them; by default validation accuracy."""
+    for name in set(settings) - {"metric", "mode"}:
+        message = f"objective has no {name!r}.{suggestion(name, ('metric', 'mode'))} It has metric and mode."
+        faults.append(Fault(f"objective.{name}", "unknown", message))
+    metrics = settings.get("metric", "val/accuracy").split(",")
+    modes = settings["mode"].split(",") if "mode" in settings else [METRICS.get(metric, "") for metric in metrics]
+    if len(modes) != len(metrics) or len(set(metrics)) < len(metrics):
+        message = (
+            f"objective.metric={','.join(metrics)}, objective.mode={','.join(modes)}: give one mode for each metric."
+        )
+        faults.append(Fault("objective.mode", "conflict", message))
+    objectives = []
+    for metric, mode in zip(metrics, modes, strict=False):
+        better = METRICS.get(metric)
+        if better is None:
+            message = f"there is no metric {metric!r}.{suggestion(metric, METRICS)} There are {', '.join(METRICS)}."
+            faults.append(Fault("objective.metric", "unknown", f"objective.metric={metric}: {message}"))
+        elif mode != better:
+            message = f"objective.mode of {metric} must be {better}, got {mode}."
+            faults.append(Fault("objective.mode", "range", message))
+        else:
+            objectives.append(Objective(metric, "max" if mode == "max" else "min"))
+    return tuple(objectives)
+
+
+def _parsed(settings: Mapping[str, str]) -> dict[str, Any]:
+    return {key: types.parse(text) for key, text in settings.items()}
+
+
+def _check(draft: Draft, faults: list[Fault]) -> SpaceCheck:
+    """Checks the settings of a study; refuses those that the sweep sets."""
+    faults += [
+        Fault(key, "unsupported", f"{key}={text}: a sweep sets {key} itself; {DECIDED[key]}.")
+        for key, text in draft.overrides.items()
+        if key in DECIDED
+    ]
+    if not draft.ranges:
+        message = "there is nothing to search: type a range such as model.attention.hops=range(1,31), or sweep=NAME."
+        faults.append(Fault("space", "missing", message))
+    check = SpaceCheck(draft, read_space(draft, faults))
+    faults += check.faults()
+    return check

@@ -1,15 +1,72 @@
-"""The plan of a sweep: search space, objectives, budget and settings."""
+"""The plan of a sweep: search space, objectives, budget and the sweep's own settings."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from sentattn.sweep.objective import Objective
+from sentattn.config.groups import at
+from sentattn.config.schema import BETTER
+from sentattn.config.types import Count, Positive, Seed, Whole
 from sentattn.sweep.search_space import Dimension, Value, override
 
-TRAINING_METRIC = "val/"
+VALIDATION = "val/"
+METRICS: dict[str, str] = {f"{VALIDATION}{metric}": mode for metric, mode in BETTER.items()} | {
+    "latency_ms.one": "min",
+    "latency_ms.batch": "min",
+    "parameters.total": "min",
+    "parameters.trainable": "min",
+    "seconds.train": "min",
+    "seconds.total": "min",
+    "peak_memory_bytes": "min",
+    "tokens_per_second": "max",
+}
+"""Metrics of validation and costs in `result.json` that can be objectives, and which direction of each is better."""
+
+SLOT = "the devices of a trial are those of its slot; type gpus_per_trial=2"
+DECIDED: dict[str, str] = {
+    "test": "trials never use the test set; confirm=5 tests the best setting at the end",
+    "seeds": "type repeats=3 for several seeds a trial",
+    "resume": "the same command resumes a study",
+    "check": "every setting is checked before the first trial",
+    "group": "the trials of a study are a group",
+    "run": "a sweep trains and reads no run",
+    "logger.job_type": "the runs of a sweep are trials",
+    **dict.fromkeys(("trainer.devices", "trainer.num_nodes", "trainer.strategy"), SLOT),
+}
+"""Settings of a training that a sweep sets, and what to do instead."""
+NOT_SEARCHED: dict[str, str] = {
+    **dict.fromkeys(("trainer", "trainer.accelerator"), SLOT),
+    **dict.fromkeys(("logger", "tags", "checkpoint_minutes"), "it has no effect on the result"),
+    **dict.fromkeys(
+        ("data", "experiment", "from", "data.limit", "data.val_size", "data.split_seed", "data.drop_duplicates"),
+        "trials on different data cannot be compared; start a study for each",
+    ),
+}
+"""Settings that have one value in a study, and why; so have the sweep's own keys, `seed` excepted."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a sweep optimizes.
+
+    Attributes:
+        metric: A metric of validation such as `val/accuracy`, or a cost of `result.json` such as `latency_ms.one`.
+        mode: Whether a larger or a smaller value is better.
+    """
+
+    metric: str
+    mode: Literal["max", "min"]
+
+
+def metric_of(result: Mapping[str, Any], metric: str) -> float | None:
+    """Returns the value of an objective in a run's `result.json`; None where it is missing or not finite."""
+    value = result.get("metrics", {}).get(metric, at(result, metric))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -21,12 +78,49 @@ class Budget:
         hours: Hours in which trials are started, over all starts; None for no limit.
     """
 
-    trials: int | None
-    hours: float | None
+    trials: Count | None
+    hours: Positive | None
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The sweep's own settings, by the names that they have in a file and on the command line.
+
+    Attributes:
+        repeats: Trainings per trial, with consecutive seeds; their mean is the objective.
+        retries: Further attempts after a trial has died.
+        failures: Failures in a row that end the sweep.
+        limit_minutes: Minutes after which a trial is killed; None for no limit.
+        slots: Trials at once; None for one per GPU, or per core.
+        slots_per_gpu: Trials at once on one GPU.
+        gpus_per_trial: GPUs per trial.
+        threads: CPU threads per trial; None divides the cores among the slots.
+        keep: Number of best trials that keep their checkpoints.
+        confirm: Number of seeds that train and test the best setting at the end.
+        output_dir: The study is in `output_dir/sweeps/<study>`.
+        seed: Of the sampler and of every trial.
+        storage: SQLAlchemy's URL of its database; None for a file in its folder. It may hold a password.
+        engine: Name of the engine that runs trials.
+    """
+
+    repeats: Count = 1
+    retries: Whole = 1
+    failures: Count = 5
+    limit_minutes: Positive | None = None
+    slots: Count | None = None
+    slots_per_gpu: Count = 1
+    gpus_per_trial: Count = 1
+    threads: Count | None = None
+    keep: Whole = 3
+    confirm: Whole = 0
+    output_dir: str = "outputs"
+    seed: Seed = 0
+    storage: str | None = field(default=None, repr=False)
+    engine: Literal["local"] = "local"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Options):
     """A sweep, read and checked.
 
     Attributes:
@@ -37,20 +131,6 @@ class Plan:
         budget: The budget.
         sampler: Name and settings.
         pruner: Name and settings.
-        repeats: Trainings per trial.
-        retries: Further attempts after a trial has died.
-        failures: Failures in a row that end the sweep.
-        limit_minutes: Minutes after which a trial is killed; None for no limit.
-        slots: Trials at once; None for one per GPU, or per core.
-        slots_per_gpu: Trials at once on one GPU.
-        gpus_per_trial: GPUs per trial.
-        threads: CPU threads per trial.
-        keep: Number of best trials that keep their checkpoints.
-        confirm: Number of seeds that train the best setting at the end.
-        output_dir: The study is in `output_dir/sweeps/<study>`.
-        storage: SQLAlchemy's URL of its database; None for a file in its folder. It may hold a password.
-        engine: Name of the engine that runs trials.
-        seed: Of the sampler and of every trial.
         members: The studies of a file that starts several; the plan itself then has no trials.
         notes: Messages for the user on what was added or left out.
     """
@@ -62,26 +142,12 @@ class Plan:
     budget: Budget
     sampler: Mapping[str, Any]
     pruner: Mapping[str, Any]
-    repeats: int
-    retries: int
-    failures: int
-    limit_minutes: float | None
-    slots: int | None
-    slots_per_gpu: int
-    gpus_per_trial: int
-    threads: int | None
-    keep: int
-    confirm: int
-    output_dir: str
-    seed: int
-    storage: str | None = field(default=None, repr=False)
-    engine: str = "local"
     members: tuple[Plan, ...] = ()
     notes: tuple[str, ...] = ()
 
     def arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""
-        metric = next((one for one in self.objectives if one.metric.startswith(TRAINING_METRIC)), None)
+        metric = next((one for one in self.objectives if one.metric.startswith(VALIDATION)), None)
         best = [f"objective.metric={metric.metric}", f"objective.mode={metric.mode}"] if metric else []
         return [*self.overrides, *(override(key, value) for key, value in values.items()), *best]
 

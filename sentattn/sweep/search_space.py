@@ -1,25 +1,25 @@
-"""The space of a sweep: ranges as Optuna's distributions.
+"""The space of a sweep: ranges in Hydra's grammar, as Optuna's distributions.
 
 The tag `zero` adds the point 0 to a range on a log scale, and stays one dimension: the log scale is drawn out
 downwards by a quarter of its length, and everything below the range's start stands for 0. So a fifth of random draws
-are 0, 0 is next to the smallest numbers, every sampler can take it (a switch beside the range would
+are 0, 0 is next to the smallest numbers, every sampler can take it (a switch next to the range would
 be a condition, which Gaussian processes and CMA-ES cannot), and the setting has one importance instead of two halves.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Quote, QuotedString, RangeSweep
+from hydra.errors import HydraException
 from optuna.distributions import (
-    BaseDistribution,
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
@@ -30,20 +30,23 @@ from optuna.distributions import (
 from sentattn.config.groups import Choices
 from sentattn.config.schema import RAW
 from sentattn.config.types import as_typed
-from sentattn.errors import Fault, SettingError
-from sentattn.sweep import grammar
+from sentattn.errors import Fault, SettingError, suggestion
 
 if TYPE_CHECKING:
     from optuna import Trial
 
+Value: TypeAlias = str | int | float | bool | None
+When: TypeAlias = Mapping[str, tuple[Value, ...]]
+"""The values of other dimensions under which a dimension is set; it is left out under all others."""
+Distribution: TypeAlias = CategoricalDistribution | FloatDistribution | IntDistribution
+
+LOG, ZERO = "log", "zero"
+FUNCTIONS = ("choice", "range", "interval", "tag", "glob", "sort", "shuffle", "int", "float", "str", "bool")
+EXAMPLES = "range(1,31), interval(0,1), tag(log,interval(1e-3,1)) and choice(a,b)"
+CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 WORD = re.compile(r"[A-Za-z_][\w.-]*")
 OTHER_THAN_TEXT = {"true", "false", "null", "nan", "inf"}
 """Words that Hydra's grammar reads as something else, in any mixture of small and capital letters."""
-
-Value: TypeAlias = str | int | float | bool | None
-When: TypeAlias = Mapping[str, tuple[Value, ...]]
-"""Under which choices of other dimensions one has its place: it is left out where they are not taken."""
-
 ROUNDING = 1e-8
 """How far a value may be from a step of its range, as in Optuna."""
 ZERO_SHARE = 0.2
@@ -64,7 +67,7 @@ class Dimension:
     """
 
     key: str
-    distribution: BaseDistribution
+    distribution: Distribution
     zero: bool = False
     floor: float = 0.0
     when: When = field(default_factory=dict)
@@ -72,29 +75,24 @@ class Dimension:
 
     def value(self, drawn: Value) -> Value:
         """Returns the setting's value for what was drawn."""
-        if self.zero and isinstance(drawn, float) and drawn < self.floor:
-            return 0.0
-        return drawn
+        return 0.0 if self.zero and isinstance(drawn, float) and drawn < self.floor else drawn
 
     def drawn(self, value: Value) -> Value:
         """Returns what is drawn for a value: the middle of what stands for 0, else the value itself."""
-        distribution = self.distribution
-        if self.zero and value == 0:
-            assert isinstance(distribution, FloatDistribution)
-            return math.sqrt(distribution.low * self.floor)
-        return float(value) if isinstance(distribution, FloatDistribution) and isinstance(value, int) else value
+        if not isinstance(self.distribution, FloatDistribution) or not isinstance(value, int | float):
+            return value
+        return math.sqrt(self.distribution.low * self.floor) if self.zero and value == 0 else float(value)
 
     def contains(self, value: Value) -> bool:
         """Whether a value lies in the range."""
         if isinstance(self.distribution, CategoricalDistribution):
-            return any(type(choice) is type(value) and choice == value for choice in self.distribution.choices)
+            return is_one_of(value, self.distribution.choices)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         if isinstance(self.distribution, IntDistribution) and not isinstance(value, int):
             return False
         if self.zero and value < self.floor:
             return value == 0
-        assert isinstance(self.distribution, FloatDistribution | IntDistribution)
         low, high, step = self.distribution.low, self.distribution.high, self.distribution.step
         steps = (value - low) / step if step else 0.0
         return low <= value <= high and abs(steps - round(steps)) < ROUNDING
@@ -103,33 +101,42 @@ class Dimension:
         """Returns all choices, or both ends of a range, and 0 where it is one of its points."""
         if isinstance(self.distribution, CategoricalDistribution):
             return tuple(self.distribution.choices)
-        assert isinstance(self.distribution, FloatDistribution | IntDistribution)
         low, high = self.distribution.low, self.distribution.high
         return (self.floor, high, 0.0) if self.zero else (low, high)
 
-    def size(self) -> int | None:
-        """Returns how many values there are; None for a continuous range."""
+    def values(self) -> Iterator[Value] | None:
+        """Returns all values one after another, or None for a continuous range."""
         distribution = self.distribution
         if isinstance(distribution, CategoricalDistribution):
-            return len(distribution.choices)
-        assert isinstance(distribution, FloatDistribution | IntDistribution)
+            return iter(distribution.choices)
         if distribution.step is None:
             return None
-        return round((distribution.high - distribution.low) / distribution.step) + 1
+        low, step = Decimal(str(distribution.low)), Decimal(str(distribution.step))
+        count = round((distribution.high - distribution.low) / distribution.step) + 1
+        number = int if isinstance(distribution, IntDistribution) else float
+        return (number(low + position * step) for position in range(count))
 
     def is_active(self, values: Mapping[str, Value]) -> bool:
-        """Whether it is set, given the values of other dimensions."""
+        """Whether it is set under these values of other dimensions."""
         return all(key in values and is_one_of(values[key], legal) for key, legal in self.when.items())
 
 
 def is_one_of(value: Value, legal: Iterable[Value]) -> bool:
     """Whether a value is among others; 1, 1.0 and true are three."""
-    return any(type(one) is type(value) and one == value for one in legal)
+    return any(type(other) is type(value) and other == value for other in legal)
 
 
-def fixed(key: str, value: Value, when: When) -> Dimension:
-    """Returns a dimension of one value: a setting that has its place under a condition only."""
-    return Dimension(key, CategoricalDistribution([value]), when=when, written=str(value))
+def is_range(key: str, text: str) -> bool:
+    """Whether a text stands for several values, valid or not; texts and paths are always one value."""
+    call = CALL.match(text)
+    if key in RAW:
+        return key == "data.vectors" and call is not None and call[1] in FUNCTIONS
+    if call is not None and suggestion(call[1].lower(), FUNCTIONS):
+        return True
+    try:
+        return OverridesParser.create().parse_override(f"{key}={text}").is_sweep_override()
+    except HydraException:
+        return False
 
 
 def read_dimension(key: str, text: str, choices: Choices, when: When | None = None) -> Dimension:
@@ -142,99 +149,105 @@ def read_dimension(key: str, text: str, choices: Choices, when: When | None = No
         when: Under which values of other dimensions it is set.
 
     Raises:
-        SettingError: If it cannot be read or is nonsense, with what to type.
+        SettingError: If it cannot be read, or holds fewer than two values.
     """
+    fields: dict[str, Any] = {"when": when or {}, "written": text}
     try:
-        return _read(key, text, choices, when or {})
-    except SettingError as error:
-        raise SettingError(*(Fault(key, "range", message) for message in error.messages)) from error
+        parsed: Any = OverridesParser.create().parse_override(f"key={text}").value()
+        if isinstance(parsed, Glob) and key in choices.groups():
+            parsed = ChoiceSweep(list=[*parsed.filter(choices.names(key))])
+        if not isinstance(parsed, ChoiceSweep | RangeSweep | IntervalSweep):
+            raise ValueError("glob(...) is for groups" if isinstance(parsed, Glob) else "it is one value")
+        _check_tags(parsed)
+        distribution = _choices(parsed) if isinstance(parsed, ChoiceSweep) else _numbers(parsed)
+    except (HydraException, ValueError) as error:
+        call = CALL.match(text)
+        close = suggestion(call[1].lower(), FUNCTIONS) if call and call[1] not in FUNCTIONS else ""
+        reason = " ".join(str(error.__cause__ or error).replace("`", "").split()).rstrip(".")
+        message = f"{key}={text}: {reason}.{close} Ranges are {EXAMPLES}."
+        raise SettingError(Fault(key, "range", message)) from error
+    if ZERO not in parsed.tags or isinstance(distribution, CategoricalDistribution):
+        return Dimension(key, distribution, **fields)
+    floor, high = distribution.low, distribution.high
+    low = floor * (floor / high) ** (ZERO_SHARE / (1 - ZERO_SHARE))
+    return Dimension(key, FloatDistribution(low, high, log=True), zero=True, floor=floor, **fields)
 
 
-def _read(key: str, text: str, choices: Choices, when: When) -> Dimension:
-    found = grammar.read(key, text)
-    make = functools.partial(Dimension, key, when=when, written=text)
-    if isinstance(found, Glob):
-        return make(CategoricalDistribution(_matching(key, text, found, choices)))
-    if isinstance(found, ChoiceSweep):
-        return make(CategoricalDistribution(found.list))  # type: ignore[arg-type]  # checked to be plain values
-    log = grammar.LOG in found.tags
-    if isinstance(found, RangeSweep):
-        return make(_stepped(found, log=log))
-    assert isinstance(found, IntervalSweep)
-    assert found.start is not None
-    assert found.end is not None
-    if isinstance(found.start, int):  # int(interval(...)): both ends are Python's integers then, and among the values
-        return make(IntDistribution(found.start, int(found.end), log=log))
-    if grammar.ZERO not in found.tags:
-        return make(FloatDistribution(found.start, found.end, log=log))
-    low = found.start * (found.start / found.end) ** (ZERO_SHARE / (1 - ZERO_SHARE))
-    return make(FloatDistribution(low, found.end, log=True), zero=True, floor=found.start)
+def _check_tags(parsed: ChoiceSweep | RangeSweep | IntervalSweep) -> None:
+    legal = set() if isinstance(parsed, ChoiceSweep) else {LOG}
+    if isinstance(parsed, IntervalSweep) and isinstance(parsed.start, float) and LOG in parsed.tags:
+        legal.add(ZERO)
+    for tag in sorted(parsed.tags - legal):
+        close = suggestion(tag, (LOG, ZERO))
+        raise ValueError(f"the tag {tag} is not legal here.{close} Numbers have log, log intervals of floats have zero")
 
 
-def _matching(key: str, text: str, found: Glob, choices: Choices) -> list[str]:
-    if key not in choices.groups():
-        raise SettingError(f"{key}={text}: glob(...) looks among the choices of a group, and {key} is none.")
-    names = found.filter(choices.names(key))
-    if len(names) > 1:
-        return names
-    fits = f"only {names[0]} fits; type {key}={names[0]}" if names else "nothing fits"
-    raise SettingError(f"{key}={text}: {fits}. {key} has {', '.join(choices.names(key))}.")
+def _choices(parsed: ChoiceSweep) -> CategoricalDistribution:
+    values: list[Any] = [value.text if isinstance(value, QuotedString) else value for value in parsed.list]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if not all(map(math.isfinite, numbers)) or any(isinstance(value, list | dict | ChoiceSweep) for value in values):
+        raise ValueError("choices are names, finite numbers, true, false and null")
+    if len(values) < 2:
+        raise ValueError(f"{' '.join(map(as_typed, values)) or 'nothing'} is all there is to choose from")
+    if len(set(values)) < len(values):
+        double = next(value for position, value in enumerate(values) if value in values[:position])
+        raise ValueError(f"the choice {as_typed(double)} is listed twice")
+    return CategoricalDistribution(values)
 
 
-def _stepped(found: RangeSweep, *, log: bool) -> BaseDistribution:
+def _numbers(parsed: RangeSweep | IntervalSweep) -> FloatDistribution | IntDistribution:
     """A range leaves out its end; counted down or up it holds the same values."""
-    assert found.start is not None
-    assert found.stop is not None
-    start, stop, step = (Decimal(str(number)) for number in (found.start, found.stop, found.step))
-    count = math.ceil((stop - start) / step)
-    last = start + (count - 1) * step
-    low, high, width = min(start, last), max(start, last), abs(step)
-    if all(isinstance(number, int) for number in (found.start, found.stop, found.step)):
-        return IntDistribution(int(low), int(high), log=log, step=int(width))
-    return FloatDistribution(float(low), float(high), step=float(width))
+    is_log, step = LOG in parsed.tags, None
+    numbers: list[Any] = (
+        [parsed.start, parsed.end] if isinstance(parsed, IntervalSweep) else [parsed.start, parsed.stop]
+    )
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("both ends must be finite")
+    if isinstance(parsed, RangeSweep):
+        numbers.append(parsed.step)
+        start, stop, width = (Decimal(str(number)) for number in numbers)
+        count = max(0, math.ceil((stop - start) / width)) if width.is_finite() and width else 0
+        last = start + (count - 1) * width if count else start
+        low, high, step = min(start, last), max(start, last), abs(width)
+    else:
+        low, high = numbers
+    if low >= high:
+        raise ValueError("it holds fewer than two values; int(...) cuts off decimals, range(...) leaves out its end")
+    if is_log and low <= 0:
+        raise ValueError(f"a log scale begins above 0, got {low}; tag(log,zero,interval(1e-3,1)) adds the point 0")
+    if all(isinstance(number, int) for number in numbers):
+        return IntDistribution(int(low), int(high), log=is_log, step=int(step or 1))
+    return FloatDistribution(float(low), float(high), log=is_log, step=None if step is None else float(step))
+
+
+def combinations(dimensions: Sequence[Dimension]) -> Iterator[dict[str, Value]]:
+    """Yields all combinations of the values of dimensions that are not continuous, along their conditions."""
+    if not dimensions:
+        yield {}
+        return
+    *others, last = dimensions
+    for values in combinations(others):
+        if last.is_active(values):
+            yield from ({**values, last.key: value} for value in last.values() or ())
+        else:
+            yield values
 
 
 def points(space: Mapping[str, Dimension], most: int) -> int | None:
     """Returns how many different trials a space has; None where it is continuous, or has more than `most`."""
-    if any(dimension.size() is None for dimension in space.values()):
+    if any(dimension.values() is None for dimension in space.values()):
         return None
-    found = len(list(islice(_walk(list(space.values()), {}), most + 1)))
-    return found if found <= most else None
-
-
-def _walk(dimensions: list[Dimension], values: dict[str, Value]) -> Iterable[dict[str, Value]]:
-    if not dimensions:
-        yield values
-    elif not dimensions[0].is_active(values):
-        yield from _walk(dimensions[1:], values)
-    else:
-        for value in all_values(dimensions[0]):
-            yield from _walk(dimensions[1:], {**values, dimensions[0].key: value})
-
-
-def all_values(dimension: Dimension) -> list[Value]:
-    """Returns each value of a dimension that is not continuous."""
-    distribution, size = dimension.distribution, dimension.size()
-    assert size is not None
-    if isinstance(distribution, CategoricalDistribution):
-        return list(distribution.choices)
-    if isinstance(distribution, IntDistribution):
-        return list(range(distribution.low, distribution.high + 1, distribution.step))
-    assert isinstance(distribution, FloatDistribution)
-    low, step = Decimal(str(distribution.low)), Decimal(str(distribution.step))
-    return [float(low + position * step) for position in range(size)]
+    count = sum(1 for _ in islice(combinations(list(space.values())), most + 1))
+    return count if count <= most else None
 
 
 def to_json(space: Mapping[str, Dimension]) -> list[dict[str, Any]]:
     """Returns a space as it is kept with a study."""
     return [
         {
-            "key": dimension.key,
+            **vars(dimension),
             "distribution": distribution_to_json(dimension.distribution),
-            "zero": dimension.zero,
-            "floor": dimension.floor,
             "when": {key: list(legal) for key, legal in dimension.when.items()},
-            "written": dimension.written,
         }
         for dimension in space.values()
     ]
@@ -242,29 +255,16 @@ def to_json(space: Mapping[str, Dimension]) -> list[dict[str, Any]]:
 
 def from_json(kept: Iterable[Mapping[str, Any]]) -> dict[str, Dimension]:
     """Returns the space that was kept with a study."""
-    return {
-        one["key"]: Dimension(
-            one["key"],
-            json_to_distribution(one["distribution"]),
-            one["zero"],
-            one["floor"],
-            {key: tuple(legal) for key, legal in one["when"].items()},
-            one["written"],
-        )
-        for one in kept
-    }
+    space = {}
+    for fields in kept:
+        distribution: Any = json_to_distribution(fields["distribution"])
+        when = {key: tuple(legal) for key, legal in fields["when"].items()}
+        space[fields["key"]] = Dimension(**{**fields, "distribution": distribution, "when": when})
+    return space
 
 
 def suggest(trial: Trial, space: Mapping[str, Dimension]) -> dict[str, Value]:
-    """Draws the values of a trial.
-
-    Args:
-        trial: Optuna's.
-        space: Each dimension after those that it depends on.
-
-    Returns:
-        Values by key; a key whose condition does not hold is left out.
-    """
+    """Draws the values of a trial by key; a key whose condition does not hold is left out."""
     values: dict[str, Value] = {}
     for dimension in space.values():
         if dimension.is_active(values):
@@ -274,20 +274,13 @@ def suggest(trial: Trial, space: Mapping[str, Dimension]) -> dict[str, Value]:
 
 def draw(trial: Trial, dimension: Dimension) -> Value:
     """Draws from one dimension."""
-    key, distribution = dimension.key, dimension.distribution
-    match distribution:
-        case CategoricalDistribution():
-            return trial.suggest_categorical(key, distribution.choices)
-        case IntDistribution():
-            return trial.suggest_int(
-                key, distribution.low, distribution.high, step=distribution.step, log=distribution.log
-            )
-        case FloatDistribution():
-            return trial.suggest_float(
-                key, distribution.low, distribution.high, step=distribution.step, log=distribution.log
-            )
-        case _:
-            raise AssertionError(f"no dimension is of kind {type(distribution).__name__}")
+    distribution = dimension.distribution
+    if isinstance(distribution, CategoricalDistribution):
+        return trial.suggest_categorical(dimension.key, distribution.choices)
+    method: Callable[..., Value] = (
+        trial.suggest_int if isinstance(distribution, IntDistribution) else trial.suggest_float
+    )
+    return method(dimension.key, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
 
 
 def override(key: str, value: Value) -> str:

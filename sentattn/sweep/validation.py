@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.distributions import CategoricalDistribution
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Faults
-from sentattn.config.groups import Choices
 from sentattn.config.request import read_request
 from sentattn.config.schema import RAW
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError, UserError, suggestion
-from sentattn.sweep.search_space import Dimension, Value, fixed, override, read_dimension
-from sentattn.sweep.sweep_file import Draft
+from sentattn.sweep.plan import DECIDED, NOT_SEARCHED
+from sentattn.sweep.search_space import Dimension, Value, combinations, override, read_dimension
+from sentattn.sweep.sweep_file import OPTIONS, Draft
 
 COMBINATIONS = 12
 """Up to so many combinations of choices each is composed; of more, each choice at least once."""
@@ -28,226 +27,197 @@ USUAL = {"model.pooling.p": "range(8,129)", "model.pooling.q": "range(1,17)"}
 Values = dict[str, Value]
 
 
-class Checker:
-    """Composes what the trials of a space may be.
-
-    Args:
-        overrides: What all trials have, by key, as text.
-        space: The dimensions, each behind those that it depends on.
-        choices: Groups and choices.
-        folders: `--config-dir=FOLDER`, where there are more choices.
-
-    Attributes:
-        settings: The settings of one trial, as soon as one could be composed.
-        notes: What was added, for the user to know.
-    """
-
-    def __init__(
-        self, overrides: Mapping[str, str], space: Mapping[str, Dimension], choices: Choices, folders: Sequence[str]
-    ) -> None:
-        self.overrides = dict(overrides)
-        self.space = dict(space)
-        self.settings: dict[str, Any] = {}
-        self.notes: list[str] = []
-        self._choices = choices
-        self._folders = list(folders)
-        self._known: dict[tuple[str, ...], tuple[Fault, ...]] = {}
-
-    def run(self, faults: Faults, positions: Mapping[str, int], unread: Sequence[str] = ()) -> None:
-        """Checks everything; what a choice leaves no place for becomes conditional.
-
-        Args:
-            faults: Takes in what is found.
-            positions: Where a key was typed.
-            unread: Keys whose ranges could not be read: that they are missing is no fault of its own.
-        """
-        while self._learn():
-            pass
-        found = [(self._blamed(fault), fault) for values in self._trials() for fault in self._faults(values)]
-        for key in dict.fromkeys(key for key, _ in found):
-            for fault in self._of_range(key, list(dict.fromkeys(one for other, one in found if other == key))):
-                if not (fault.kind == "missing" and fault.key in unread):
-                    faults.add(fault, positions.get(key or "", LAST))
-
-    def _learn(self) -> bool:
-        """Makes one setting conditional, or searches one that a choice needs; returns whether it did."""
-        for values in self._trials():
-            for fault in self._faults(values):
-                if self._added(fault, values) or self._made_conditional(self._blamed(fault), values):
-                    return True
-        return False
-
-    def _added(self, fault: Fault, values: Values) -> bool:
-        key = fault.key if fault.kind == "missing" and fault.key in USUAL else None
-        group = key.rpartition(".")[0].replace(".", "/") if key else ""
-        if key is None or key in self.space or group not in self.space:
-            return False
-        self.space[key] = read_dimension(key, USUAL[key], self._choices, {group: (values[group],)})
-        self.notes.append(f"{key}={USUAL[key]} is searched as well, since {override(group, values[group])} needs it.")
-        return True
-
-    def _made_conditional(self, key: str | None, values: Values) -> bool:
-        """Leaves a setting out where another one's choice has no place for it, if other choices have."""
-        own = self.space.get(key or "")
-        if key is None or (own is None and key not in self.overrides):
-            return False
-        conditions = [name for name in values if name != key and _is_categorical(self.space[name])]
-        inside = [name for name in conditions if key.startswith(f"{name.replace('/', '.')}.")]
-        for name in [*inside, *conditions]:
-            ends = own.ends() if own and _is_categorical(own) else (values.get(key),)
-            if any(not self._is_blamed(key, {**self._conditions(key), name: values[name], key: end}) for end in ends):
-                continue
-            legal = tuple(
-                choice
-                for choice in self.space[name].ends()
-                if not self._is_blamed(key, {**self._conditions(key), name: choice, key: values.get(key)})
-            )
-            if legal:
-                self._condition(key, own, name, legal)
-                return True
-        return False
-
-    def _condition(self, key: str, own: Dimension | None, name: str, legal: tuple[Value, ...]) -> None:
-        if own is None:
-            text = self.overrides.pop(key)
-            value: Any = text if key in RAW else OverridesParser.create().parse_override(f"key={text}").value()
-            own = fixed(key, value, {})
-        self.space.pop(key, None)
-        self.space[key] = replace(own, when={**own.when, name: legal})  # behind all others, so behind its condition
-        self.space = ordered(self.space)
-        self.notes.append(f"{key} is set with {name}={' or '.join(map(as_typed, legal))} only.")
-
-    def _is_blamed(self, key: str, asked: Values) -> bool:
-        values = self._filled({name: value for name, value in asked.items() if name in self.space}, {})
-        return any(self._blamed(fault) == key for fault in self._faults(values))
-
-    def _blamed(self, fault: Fault) -> str | None:
-        """The key of the sweep that a fault is about; None where it is about none."""
-        return fault.key if fault.key in self.space or fault.key in self.overrides else None
-
-    def _of_range(self, key: str | None, faults: list[Fault]) -> list[Fault]:
-        """One fault for a range, since both ends have the same; one for each choice, unless all are faulty."""
-        dimension = self.space.get(key or "")
-        if dimension is None:
-            return faults
-        if not _is_categorical(dimension) or len(faults) >= len(dimension.ends()):
-            faults = faults[:1]
-        is_continuous = isinstance(dimension.distribution, FloatDistribution) and dimension.size() is None
-        hint = f" Type {key}=int({dimension.written})." if is_continuous and not dimension.zero else ""
-        return [
-            replace(one, message=f"{key}={dimension.written}: {one}{hint if one.kind == 'type' else ''}")
-            for one in faults
-        ]
-
-    def _faults(self, values: Values) -> tuple[Fault, ...]:
-        words = (*texts(self.overrides), *(override(key, value) for key, value in values.items()))
-        if words not in self._known:
-            try:
-                settings = read_request([*self._folders, *words]).settings
-                self.settings = self.settings or settings
-                self._known[words] = ()
-            except UserError as error:
-                self._known[words] = error.faults
-        return self._known[words]
-
-    def _trials(self) -> Iterator[Values]:
-        """Yields trials in which each choice, both ends of each range and its 0 occur."""
-        left = {key: list(dimension.ends()) for key, dimension in self.space.items()}
-        combinations = list(islice(self._combinations(list(self.space.values()), {}), COMBINATIONS + 1))
-        for combination in combinations if len(combinations) <= COMBINATIONS else ():
-            yield self._filled(combination, left)
-        while left := {key: ends for key, ends in left.items() if ends}:
-            key, ends = next(iter(left.items()))
-            yield self._filled({**self._conditions(key), key: ends.pop(0)}, left)
-
-    def _combinations(self, dimensions: list[Dimension], values: Values) -> Iterator[Values]:
-        if not dimensions:
-            yield values
-            return
-        first, *rest = dimensions
-        if not _is_categorical(first) or not first.is_active(values):
-            yield from self._combinations(rest, values)
-            return
-        for choice in first.ends():
-            yield from self._combinations(rest, {**values, first.key: choice})
-
-    def _filled(self, asked: Values, left: dict[str, list[Value]]) -> Values:
-        """Fills up what was asked for with the other dimensions: by ends that have not occurred, or the first."""
-        values: Values = {}
-        for key, dimension in self.space.items():
-            if key in asked:
-                values[key] = asked[key]
-            elif dimension.is_active(values):
-                values[key] = (left.get(key) or dimension.ends())[0]
-            if key in values and values[key] in left.get(key, ()):
-                left[key].remove(values[key])
-        return values
-
-    def _conditions(self, key: str) -> Values:
-        """The first values under which a dimension is set."""
-        when = self.space[key].when if key in self.space else {}
-        return {name: value for other in when for name, value in self._conditions(other).items()} | {
-            name: legal[0] for name, legal in when.items()
-        }
-
-
-def conditions(
-    key: str, asked: Draft, read: Mapping[str, Dimension], faults: Faults
-) -> dict[str, tuple[Any, ...]] | None:
-    """Returns a dimension's conditions; None where one can no more hold, since a single value was typed for its key.
-
-    Args:
-        key: The dimension's.
-        asked: What was typed and what the file says.
-        read: The ranges that could be read, by key.
-        faults: Gathers conditions on what is not searched, and on values that its range never takes.
-    """
-    found: dict[str, tuple[Any, ...]] = {}
-    for other, wanted in asked.ranges[key][1].items():
-        legal = tuple(wanted) if isinstance(wanted, list) else (wanted,)
-        position, shown = asked.positions[key], f"{key}: when {other}={' or '.join(map(as_typed, legal))}"
-        if other in asked.overrides and asked.positions[other] >= 0:  # typed over the file's range
-            if types.parse(asked.overrides[other]) not in legal:
-                return None
-        elif other not in asked.ranges:
-            close = suggestion(other, asked.ranges)
-            message = f"{shown}: {other} is not in the space.{close} A condition is on what is searched."
-            faults.add(Fault(key, "unknown", message), position)
-        elif other in read and (wrong := [value for value in legal if not read[other].contains(value)]):
-            takes = asked.ranges[other][0]
-            message = f"{shown}: {other} is never {as_typed(wrong[0])}; its range is {takes}."
-            faults.add(Fault(key, "range", message), position)
-        else:
-            found[other] = legal
-    return found
-
-
-def _is_categorical(dimension: Dimension) -> bool:
-    return isinstance(dimension.distribution, CategoricalDistribution)
-
-
-def texts(overrides: Mapping[str, str]) -> list[str]:
-    """Returns overrides as one types them."""
-    return [f"{key}={text}" for key, text in overrides.items()]
-
-
-def ordered(space: Mapping[str, Dimension]) -> dict[str, Dimension]:
-    """Returns the dimensions, each behind those that it depends on.
+def read_space(draft: Draft, faults: list[Fault]) -> dict[str, Dimension]:
+    """Returns the dimensions that can be read, each after those that it depends on; the faults of the others are added.
 
     Raises:
         SettingError: If a condition leads back to itself.
     """
-    done: dict[str, Dimension] = {}
-    left = dict(space)
-    while left:
-        ready = [key for key, dimension in left.items() if not any(other in left for other in dimension.when)]
-        if not ready:
-            raise SettingError(
-                Fault(
-                    "space",
-                    "conflict",
-                    f"the conditions of {' and '.join(left)} lead in a circle; take one `when` out.",
-                )
+    read: dict[str, Dimension] = {}
+    for key, (text, _) in draft.ranges.items():
+        reason = DECIDED.get(key) or NOT_SEARCHED.get("logger" if key.startswith("logger.") else key)
+        if reason is None and key in OPTIONS and key != "seed":
+            reason = "a sweep has one value of it"
+        try:
+            if reason:
+                raise SettingError(Fault(key, "unsupported", f"{key}={text}: {key} cannot be searched; {reason}."))
+            read[key] = read_dimension(key, text, draft.choices)
+        except SettingError as error:
+            faults += error.faults
+    space: dict[str, Dimension] = {}
+    for key, dimension in read.items():
+        when = _conditions(key, draft, read, faults)
+        if when is not None:
+            space[key] = replace(dimension, when=when)
+    return _ordered({key: dimension for key, dimension in space.items() if set(dimension.when) <= set(space)})
+
+
+def _conditions(
+    key: str, draft: Draft, read: Mapping[str, Dimension], faults: list[Fault]
+) -> dict[str, tuple[Any, ...]] | None:
+    """Returns a dimension's conditions; None where one never holds, since its key has a single other value."""
+    conditions: dict[str, tuple[Any, ...]] = {}
+    for other, values in draft.ranges[key][1].items():
+        legal = tuple(values) if isinstance(values, list) else (values,)
+        condition = f"{key}: when {other}={' or '.join(map(as_typed, legal))}"
+        if other in draft.overrides:
+            if types.parse(draft.overrides[other]) not in legal:
+                return None
+        elif other not in draft.ranges:
+            message = f"{condition}: {other} is not in the space.{suggestion(other, draft.ranges)}"
+            faults.append(Fault(key, "unknown", message))
+        elif other in read and not all(map(read[other].contains, legal)):
+            message = f"{condition}: the range of {other} is {read[other].written}."
+            faults.append(Fault(key, "range", message))
+        else:
+            conditions[other] = legal
+    return conditions
+
+
+def _ordered(space: Mapping[str, Dimension]) -> dict[str, Dimension]:
+    ordered: dict[str, Dimension] = {}
+    while left := [key for key in space if key not in ordered]:
+        key = next((key for key in left if set(space[key].when) <= set(ordered)), None)
+        if key is None:
+            message = f"the conditions of {' and '.join(left)} form a circle: leave one `when` out."
+            raise SettingError(Fault("space", "conflict", message))
+        ordered[key] = space[key]
+    return ordered
+
+
+def words(overrides: Mapping[str, str]) -> list[str]:
+    """Returns overrides as one types them."""
+    return [f"{key}={text}" for key, text in overrides.items()]
+
+
+class SpaceCheck:
+    """Composes what the trials of a study may be; what a choice leaves no place for becomes conditional.
+
+    Args:
+        draft: The study.
+        space: Its dimensions, each after those that it depends on.
+
+    Attributes:
+        overrides: What all trials have, by key, as text.
+        space: The dimensions with the conditions that were added.
+        settings: The settings of one trial, as soon as one could be composed.
+        notes: What was added, for the user to know.
+    """
+
+    def __init__(self, draft: Draft, space: Mapping[str, Dimension]) -> None:
+        self.overrides = {key: text for key, text in draft.overrides.items() if key not in DECIDED}
+        self.space = dict(space)
+        self.settings: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self._draft = draft
+        self._unread = set(draft.ranges) - set(space)
+        self._composed: dict[tuple[str, ...], tuple[Fault, ...]] = {}
+
+    def faults(self) -> list[Fault]:
+        """Adds conditions until no more help, and returns the faults that are left."""
+        while any(self._repair(fault, values) for values in self._trials() for fault in self._faults(values)):
+            pass
+        by_key: dict[str, dict[Fault, None]] = {}
+        for fault in (fault for values in self._trials() for fault in self._faults(values)):
+            if fault.kind != "missing" or fault.key not in self._unread:
+                by_key.setdefault(fault.key, {})[fault] = None
+        return [fault for key, faults in by_key.items() for fault in self._of_range(key, list(faults))]
+
+    def _of_range(self, key: str, faults: list[Fault]) -> list[Fault]:
+        """One fault for a range, since both ends have the same; one for each choice, unless all are faulty."""
+        dimension = self.space.get(key)
+        if dimension is None:
+            return faults
+        if not _is_categorical(dimension) or len(faults) >= len(dimension.ends()):
+            faults = faults[:1]
+        hint = f" Type {key}=int({dimension.written})." if "interval" in dimension.written else ""
+        return [
+            replace(fault, message=f"{key}={dimension.written}: {fault}{hint if fault.kind == 'type' else ''}")
+            for fault in faults
+        ]
+
+    def _repair(self, fault: Fault, values: Values) -> bool:
+        """Searches a setting that a choice needs, or makes one conditional; returns whether it did."""
+        key = fault.key
+        group = key.rpartition(".")[0].replace(".", "/")
+        if fault.kind == "missing" and key in USUAL and key not in self.space and group in self.space:
+            self.space[key] = read_dimension(key, USUAL[key], self._draft.choices, {group: (values[group],)})
+            choice = override(group, values[group])
+            self.notes.append(f"{key}={USUAL[key]} is searched as well, since {choice} needs it.")
+            return True
+        return (key in self.space or key in self.overrides) and self._make_conditional(key, values)
+
+    def _make_conditional(self, key: str, values: Values) -> bool:
+        """Leaves a setting out where another one's choice has no place for it, if other choices have."""
+        dimension = self.space.get(key)
+        ends = dimension.ends() if dimension and _is_categorical(dimension) else (values.get(key),)
+        others = [name for name in values if name != key and _is_categorical(self.space[name])]
+        for name in sorted(others, key=lambda name: not key.startswith(f"{name.replace('/', '.')}.")):
+            legal = tuple(
+                choice
+                for choice in self.space[name].ends()
+                if any(not self._is_faulty(key, {name: choice, key: end}) for end in ends)
             )
-        done[ready[0]] = left.pop(ready[0])
-    return done
+            if legal and values[name] not in legal:
+                self._add_condition(key, name, legal)
+                return True
+        return False
+
+    def _add_condition(self, key: str, name: str, legal: tuple[Value, ...]) -> None:
+        if key in self.overrides:
+            text = self.overrides.pop(key)
+            value: Any = text if key in RAW else OverridesParser.create().parse_override(f"key={text}").value()
+            dimension = Dimension(key, CategoricalDistribution([value]), written=str(value))
+        else:
+            dimension = self.space.pop(key)
+        when = {**dimension.when, name: legal}
+        self.space = _ordered({**self.space, key: replace(dimension, when=when)})  # after all that it depends on
+        self.notes.append(f"{key} is set with {name}={' or '.join(map(as_typed, legal))} only.")
+
+    def _is_faulty(self, key: str, values: Values) -> bool:
+        start = {name: value for name, value in {**self._needs(key), **values}.items() if name in self.space}
+        return any(fault.key == key for fault in self._faults(self._fill(start, {})))
+
+    def _faults(self, values: Values) -> tuple[Fault, ...]:
+        """Composes a trial, each one once."""
+        arguments = (*words(self.overrides), *(override(key, value) for key, value in values.items()))
+        if arguments not in self._composed:
+            try:
+                settings = read_request([*self._draft.folders, *arguments]).settings
+                self.settings = self.settings or settings
+                self._composed[arguments] = ()
+            except UserError as error:
+                self._composed[arguments] = error.faults
+        return self._composed[arguments]
+
+    def _trials(self) -> Iterator[Values]:
+        """Yields trials in which each choice, both ends of each range and its 0 occur."""
+        unseen = {key: list(dimension.ends()) for key, dimension in self.space.items()}
+        choices = combinations([dimension for dimension in self.space.values() if _is_categorical(dimension)])
+        starts = list(islice(choices, COMBINATIONS + 1))
+        if len(starts) <= COMBINATIONS:
+            yield from (self._fill(start, unseen) for start in starts)
+        while unseen := {key: ends for key, ends in unseen.items() if ends}:
+            key, ends = next(iter(unseen.items()))
+            yield self._fill({**self._needs(key), key: ends[0]}, unseen)
+
+    def _fill(self, start: Values, unseen: dict[str, list[Value]]) -> Values:
+        """Adds the other dimensions: their ends that have not occurred yet, or else their first."""
+        values: Values = {}
+        for key, dimension in self.space.items():
+            ends = unseen.get(key, [])
+            if key in start or dimension.is_active(values):
+                values[key] = start[key] if key in start else (ends or dimension.ends())[0]
+                if values[key] in ends:
+                    ends.remove(values[key])
+        return values
+
+    def _needs(self, key: str) -> Values:
+        """The first values under which a dimension is set."""
+        when = self.space[key].when if key in self.space else {}
+        needs = {name: value for other in when for name, value in self._needs(other).items()}
+        return needs | {name: legal[0] for name, legal in when.items()}
+
+
+def _is_categorical(dimension: Dimension) -> bool:
+    return isinstance(dimension.distribution, CategoricalDistribution)

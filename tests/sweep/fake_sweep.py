@@ -10,8 +10,7 @@ from optuna.distributions import FloatDistribution
 from stand_in import Noted, engine, slots
 
 from sentattn.config import command_line
-from sentattn.sweep.objective import Objective
-from sentattn.sweep.plan import Budget, Plan
+from sentattn.sweep.plan import Budget, Objective, Plan
 from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.search_space import Dimension
 from sentattn.sweep.study import SweepStudy

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.objective import Objective
-from sentattn.sweep.plan import Budget, Plan
+from sentattn.sweep.plan import Budget, Objective, Plan
 from sentattn.sweep.search_space import When, read_dimension
 
 PRUNE: When = {"model/pooling": ("prune",)}
@@ -28,18 +27,6 @@ def plan(space: Mapping[str, str | tuple[str, When]] = SPACE, **others: Any) -> 
         "budget": Budget(10, None),
         "sampler": {"name": "random"},
         "pruner": {"name": "none"},
-        "repeats": 1,
-        "retries": 1,
-        "failures": 5,
-        "limit_minutes": None,
-        "slots": None,
-        "slots_per_gpu": 1,
-        "gpus_per_trial": 1,
-        "threads": None,
-        "keep": 3,
-        "confirm": 0,
-        "output_dir": "outputs",
-        "seed": 0,
     }
     choices = Choices.of()
     written = {key: one if isinstance(one, tuple) else (one, {}) for key, one in space.items()}

@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 from sentattn.sweep.config import read_plan
 
 
-def faults(*words: str) -> list[str]:
+def faults(*words: str) -> tuple[Fault, ...]:
     with pytest.raises(SettingError) as caught:
         read_plan(words)
-    return list(caught.value.messages)
+    return caught.value.faults
+
+
+def kinds(*words: str) -> list[tuple[str, str]]:
+    return [(fault.key, fault.kind) for fault in faults(*words)]
 
 
 def write(folder: Path, **content: object) -> str:

@@ -25,12 +25,13 @@ def read(text: str, key: str = "loss.penalty") -> Dimension:
     return read_dimension(key, text, CHOICES)
 
 
-def fault(text: str, key: str = "loss.penalty") -> str:
+def refusal(text: str, key: str = "loss.penalty") -> str:
     with pytest.raises(SettingError) as caught:
         read(text, key)
-    (sentence,) = caught.value.messages
-    assert sentence.startswith(f"{key}={text}")
-    return sentence
+    (fault,) = caught.value.faults
+    assert (fault.key, fault.kind) == (key, "range")
+    assert fault.message.startswith(f"{key}={text}: ")
+    return fault.message
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,7 @@ def fault(text: str, key: str = "loss.penalty") -> str:
         ("1,2,4", CategoricalDistribution([1, 2, 4])),
         ("null,1", CategoricalDistribution([None, 1])),
         ("sort(3,1,2)", CategoricalDistribution([1, 2, 3])),
+        ("shuffle(1,2,3)", CategoricalDistribution([1, 2, 3])),
         ("choice('a b',c)", CategoricalDistribution(["a b", "c"])),
         ("bool(0,1)", CategoricalDistribution([False, True])),
     ],
@@ -70,54 +72,38 @@ def test_integers_stay_integers() -> None:
 def test_a_glob_takes_the_choices_of_its_group() -> None:
     assert read("glob(*)", "model/pooling").ends() == tuple(CHOICES.names("model/pooling"))
     assert read("glob([f*,m*])", "model/pooling").ends() == ("flatten", "mean")
-    assert "glob(...) looks among the choices of a group" in fault("glob(*)")
-    assert "type model/pooling=prune" in fault("glob(pr*)", "model/pooling")
-    assert "nothing fits" in fault("glob(x*)", "model/pooling")
+    for text, key in (("glob(*)", "loss.penalty"), ("glob(pr*)", "model/pooling"), ("glob(x*)", "model/pooling")):
+        refusal(text, key)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("range(5,1)", "type range(1,5)"),
-        ("range(3,3)", "holds nothing"),
-        ("range(1,5,-1)", "holds nothing"),
-        ("range(1,2)", "holds one value, 1"),
-        ("range(1,5,0)", "step 0"),
-        ("interval(3,1)", "type interval(1.0,3.0)"),
-        ("interval(1,1)", "one value"),
-        ("int(interval(0.2,0.9))", "cuts off what follows the point"),
-        ("interval(1,inf)", "finite"),
-        ("interval(nan,1)", "finite"),
-        ("choice()", "nothing to choose from"),
-        ("choice(a)", "type loss.penalty=a"),
-        ("choice(a,b,a)", "a is there twice"),
-        ("choice(1,1.0)", "1.0 is there twice"),
-        ("choice(null,balanced)", "type loss.penalty=null,balanced"),
-        ("choice([1,2],[3])", "lists are no choices"),
-        ("choice({a:1},b)", "lists are no choices"),
-        ("choice(choice(1,2),3)", "values and no ranges"),
-        ("choice(range(1,3),2)", "values and no ranges"),
-        ("tag(log,interval(0,1))", "the tag zero adds the point 0"),
-        ("tag(log,interval(-1,1))", "nothing at -1"),
-        ("tag(log,range(1,9,2))", "steps have no log scale"),
-        ("tag(zero,interval(1e-3,1))", "tag(log,zero,interval(1e-3,1))"),
-        ("tag(log,zero,range(1,9))", "tag(log,zero,interval(1e-3,1))"),
-        ("tag(log,zero,int(interval(1,9)))", "tag(log,zero,interval(1e-3,1))"),
-        ("tag(lgo,interval(1,2))", "Did you mean 'log'?"),
-        ("tag(log,choice(1,2))", "choices have no log"),
-        ("shuffle(1,2,3)", "leave out shuffle"),
-        ("shuffle([1,2])", "leave out shuffle"),
-        ("sort(shuffle(range(1,5)))", "leave out shuffle"),
-        ("rnge(1,5)", "Did you mean 'range'?"),
-        ("Choice(a,b)", "Did you mean 'choice'?"),
-        ("choice(a,b", "parentheses do not match"),
-        ("interval(1)", "cannot be read"),
-        ("0.3", "is one value and no range"),
-        ("[1,2]", "is one value and no range"),
+        *("range(5,1)", "range(3,3)", "range(1,5,-1)", "range(1,2)", "range(1,5,0)", "range(1,inf)"),
+        *("interval(3,1)", "interval(1,1)", "int(interval(0.2,0.9))", "interval(1,inf)", "interval(nan,1)"),
+        *("choice()", "choice(a)", "choice(a,b,a)", "choice(1,1.0)", "choice(null,balanced)", "choice(nan,1)"),
+        *("choice([1,2],[3])", "choice({a:1},b)", "choice(choice(1,2),3)", "choice(range(1,3),2)"),
+        *("tag(log,interval(-1,1))", "tag(log,range(1,9,2))", "tag(log,range(0.1,0.9,0.1))", "tag(log,choice(1,2))"),
+        *("tag(zero,interval(1e-3,1))", "tag(log,zero,range(1,9))", "tag(log,zero,int(interval(1,9)))"),
+        *("choice(a,b", "interval(1)", "0.3", "[1,2]", "shuffle([1,2])"),
     ],
 )
-def test_nonsense_is_refused(text: str, said: str) -> None:
-    assert said in fault(text)
+def test_nonsense_is_refused(text: str) -> None:
+    refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("rnge(1,5)", "'range'"),
+        ("Choice(a,b)", "'choice'"),
+        ("tag(lgo,interval(1,2))", "'log'"),
+        ("tag(log,interval(0,1))", "tag(log,zero,interval(1e-3,1))"),
+        ("choice(a,b,a)", "listed twice"),
+    ],
+)
+def test_the_closest_range_is_suggested(text: str, hint: str) -> None:
+    assert hint in refusal(text)
 
 
 ZERO = "tag(log,zero,interval(1e-3,1))"
@@ -152,7 +138,7 @@ def test_a_range_holds_what_pythons_holds(start: int, stop: int, step: int) -> N
         with pytest.raises(SettingError):
             read(f"range({start},{stop},{step})")
     else:
-        assert space.all_values(read(f"range({start},{stop},{step})")) == expected
+        assert list(read(f"range({start},{stop},{step})").values() or ()) == expected
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=5, unique=True))

@@ -20,8 +20,7 @@ from studies import run, states, tell
 
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
-from sentattn.sweep.objective import Objective
-from sentattn.sweep.plan import Budget
+from sentattn.sweep.plan import Budget, Objective
 from sentattn.sweep.records import read
 from sentattn.sweep.samplers import SAMPLERS
 from sentattn.sweep.study import SweepStudy

@@ -22,8 +22,7 @@ from sentattn.config.request import Request, read_request
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.objective import Objective
-from sentattn.sweep.plan import Budget
+from sentattn.sweep.plan import Budget, Objective
 from sentattn.sweep.records import read
 from sentattn.sweep.study import SweepStudy
 

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, IntDistribution
-from sweep_words import faults, write
+from sweep_words import kinds, write
 
 from sentattn.config.groups import comment
 from sentattn.config.request import read_request
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.objective import Objective
-from sentattn.sweep.plan import Plan
+from sentattn.sweep.plan import Objective, Plan
 from sentattn.sweep.search_space import suggest
 from sentattn.sweep.sweep_file import sweeps_dir
 
@@ -175,7 +174,7 @@ def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Pat
 
 def test_hours_alone_are_a_budget() -> None:
     assert read_plan([HOPS, "hours=2"]).budget.trials is None
-    assert faults(HOPS, "trials=null") == ["trials=null needs hours=HOURS: one of them ends the sweep."]
+    assert kinds(HOPS, "trials=null") == [("trials", "missing")]
 
 
 def test_reading_a_plan_needs_no_torch() -> None:

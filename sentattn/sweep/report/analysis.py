@@ -13,7 +13,7 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import Record
 from sentattn.sweep.search_space import Dimension
 

@@ -14,7 +14,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from sentattn.config.request import read_request
 from sentattn.config.types import as_typed
 from sentattn.errors import SettingError, UserError
-from sentattn.sweep.objective import Objective, metric_of
+from sentattn.sweep.plan import Objective, metric_of
 from sentattn.sweep.records import TRIALS, Record
 from sentattn.sweep.report.artifacts import results
 from sentattn.sweep.report.confirm import mean_interval
@@ -111,7 +111,7 @@ def edges(plan: Plan, winner: Record) -> list[str]:
 
 def edge(dimension: Dimension, value: object) -> str | None:
     """Returns at which end of its range a number lies, `lower` or `upper`; None where at neither."""
-    if isinstance(dimension.distribution, CategoricalDistribution) or dimension.size() == 1:
+    if isinstance(dimension.distribution, CategoricalDistribution) or dimension.distribution.single():
         return None
     assert isinstance(value, int | float)
     if dimension.zero and value == 0:  # 0 is a point of its own, and no smaller value is legal

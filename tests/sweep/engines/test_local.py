@@ -125,7 +125,7 @@ def test_everything_can_be_imported_on_other_systems(tmp_path: Path) -> None:
         sys.platform = "darwin"
         from sentattn.sweep.engines import preload
         preload.end_with_parent(1)
-        for name in ("cli", "config", "study", "scheduler", "resources", "progress", "engines.local"):
+        for name in ("cli", "config", "study", "scheduler", "resources", "callbacks", "engines.local"):
             importlib.import_module(f"sentattn.sweep.{name}")
         from sentattn.sweep.resources import SlotRequest, find
         print(len(find(SlotRequest(accelerator="cpu", slots=2))))

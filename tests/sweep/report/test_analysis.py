@@ -9,7 +9,7 @@ import pytest
 from fake_records import record
 from plans import plan
 
-from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import analysis
 from sentattn.sweep.report.analysis import as_study, disagreement, front, importances, most_balanced

@@ -13,7 +13,7 @@ from plans import plan
 from sentattn.config.compose import compose
 from sentattn.config.groups import at
 from sentattn.config.request import read_saved
-from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Objective
 from sentattn.sweep.report.analysis import front
 from sentattn.sweep.report.artifacts import CostReader, write_best, write_table
 

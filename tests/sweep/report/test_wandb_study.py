@@ -15,7 +15,7 @@ from test_callback import ended
 from tiny import tiny
 
 from sentattn.config.compose import compose
-from sentattn.sweep.objective import Objective
+from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import report_callbacks
 from sentattn.sweep.report.artifacts import CostReader

@@ -8,28 +8,35 @@ import pytest
 from rich.console import Console
 from stand_in import Listed, prepared, scheduler, slots
 
-from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.progress import Board, Lines, duration, format_objective, format_values, progress
+from sentattn.sweep.callbacks import (
+    ProgressLines,
+    ProgressTable,
+    RunningTrial,
+    duration,
+    format_objective,
+    format_values,
+    progress,
+)
 from sentattn.sweep.records import TrialOutcome
 
 
-def shown(folder: Path, kind: type[Lines], *, trials: int = 5) -> tuple[Any, Any, Any, io.StringIO]:
+def shown(folder: Path, kind: type[ProgressLines], *, trials: int = 5) -> tuple[Any, Any, Any, io.StringIO]:
     """What shows, a trial in it, and where it is shown."""
     study = Listed([])
     one = prepared(folder, study, trials=trials)
     out = io.StringIO()
-    console = Console(file=out, width=200, force_terminal=kind is Board)
+    console = Console(file=out, width=200, force_terminal=kind is ProgressTable)
     values = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
     return kind([one], 2, console), RunningTrial(one, 3, values, [], slots(1)[0]), one, out
 
 
 def test_a_terminal_gets_a_table_and_a_file_gets_lines(tmp_path: Path) -> None:
-    assert type(progress([], 1, Console(file=io.StringIO()))) is Lines
-    assert type(progress([], 1, Console(file=io.StringIO(), force_terminal=True))) is Board
+    assert type(progress([], 1, Console(file=io.StringIO()))) is ProgressLines
+    assert type(progress([], 1, Console(file=io.StringIO(), force_terminal=True))) is ProgressTable
 
 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
-    lines, trial, one, out = shown(tmp_path, Lines)
+    lines, trial, one, out = shown(tmp_path, ProgressLines)
     lines.started(trial)
     trial.study.told = {3: ("complete", [0.875], "")}
     one.best_values = {3: [0.875]}
@@ -42,14 +49,14 @@ def test_the_lines_of_a_trial(tmp_path: Path) -> None:
 
 
 def test_a_pruned_trial(tmp_path: Path) -> None:
-    lines, trial, _, out = shown(tmp_path, Lines)
+    lines, trial, _, out = shown(tmp_path, ProgressLines)
     trial.epoch, trial.value = 2, 0.5
     lines.ended(trial, TrialOutcome("pruned"))
     assert out.getvalue().startswith("trial 3: pruned after 2 at 0.5000 in 0 s; 0 of 5 finished")
 
 
 def test_a_failure_is_told_with_its_reason_and_last_lines(tmp_path: Path) -> None:
-    lines, trial, _, out = shown(tmp_path, Lines)
+    lines, trial, _, out = shown(tmp_path, ProgressLines)
     lines.ended(trial, TrialOutcome("failed", error="it was killed (SIGKILL)", log_lines=["a", "b", "[red]c", "d"]))
     assert out.getvalue() == (
         f"trial 3 failed: it was killed (SIGKILL) (log: {tmp_path}/trials/3/log.txt)\n    b\n    [red]c\n    d\n"
@@ -57,14 +64,14 @@ def test_a_failure_is_told_with_its_reason_and_last_lines(tmp_path: Path) -> Non
 
 
 def test_the_table(tmp_path: Path) -> None:
-    board, trial, one, out = shown(tmp_path, Board)
+    board, trial, one, out = shown(tmp_path, ProgressTable)
     one.best_values = {1: [0.9]}
     with board:
         board.started(trial)
         assert board.tick() == pytest.approx(0.5)
         assert "starting" in out.getvalue()
         trial.first_batch, trial.epochs, trial.epoch, trial.value = 1.0, 4, 2, 0.75
-        board._shown = 0.0
+        board._drawn = 0.0
         board.tick()
         board.message("something")
     text = out.getvalue()
@@ -76,7 +83,7 @@ def test_the_table(tmp_path: Path) -> None:
 def test_a_whole_sweep_on_a_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
     study = Listed([["x=1"], ["act=refuse"], ["x=2"]])
-    board = Board([study], 2, Console(file=out, width=200, force_terminal=True))  # type: ignore[list-item]  # a stand-in
+    board = ProgressTable([study], 2, Console(file=out, width=200, force_terminal=True))  # type: ignore[list-item]  # a stand-in
     with board:
         scheduler(tmp_path, study, trials=2, callbacks=[board]).run()
     text = out.getvalue()
