@@ -31,7 +31,7 @@ from sentattn.distributed.launch import run_ranks
 from sentattn.errors import Fault, Pruned, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb import TrialCallback
 from sentattn.sweep.engines import FirstBatch, Report, TrialConnection, TrialTask
-from sentattn.sweep.objective import metric_of
+from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialOutcome
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries

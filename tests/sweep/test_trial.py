@@ -14,7 +14,7 @@ from tiny import tiny
 from sentattn.errors import SettingError, TrainingError, UserError
 from sentattn.run import Run
 from sentattn.sweep import trial
-from sentattn.sweep.objective import metric_of
+from sentattn.sweep.plan import metric_of
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
 
