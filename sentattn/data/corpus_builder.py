@@ -94,17 +94,32 @@ def build(
         DataError: If the data is missing or damaged, or no row holds a word.
     """
     splits: dict[str, tuple[int, int]] = {}
-    columns = _Columns()
+    columns = {name: array("q") for name in ("labels", "positions")}  # with the others about 50 bytes a row
+    columns |= {name: array("q", [0]) for name in ("text_offsets", "rationale_offsets")}
+    columns |= {name: array("i") for name in ("row_groups", "rationales")}
+    labels, text_offsets, rationales = columns["labels"], columns["text_offsets"], columns["rationales"]
+    row_ids, groups = bytearray(), dict[str, int]()
     with (folder / TEXTS).open("wb") as file:
         for split in source.splits:
-            before = len(columns.labels)
+            before = len(labels)
             rows = _with_progress(source.read(split), f"Reading {split}", progress)
             for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
-                file.write(columns.add(position, row))
-            splits[split] = (before, len(columns.labels))
-    columns.save(folder)
+                text = row.text.encode()
+                file.write(text)
+                text_offsets.append(text_offsets[-1] + len(text))
+                labels.append(row.label)
+                columns["positions"].append(position)
+                row_ids += hashlib.sha256(text).hexdigest()[:ID_DIGITS].encode()
+                columns["row_groups"].append(groups.setdefault(row.group, len(groups)))
+                rationales.extend(chain.from_iterable(row.rationale))
+                columns["rationale_offsets"].append(len(rationales) // 2)
+            splits[split] = (before, len(labels))
+    for name, column in columns.items():
+        np.save(folder / f"{name}.npy", np.asarray(column).reshape((-1, 2) if column is rationales else -1))
+    np.save(folder / "row_ids.npy", np.frombuffer(row_ids, dtype=f"S{ID_DIGITS}"))
+    _write_json(folder / GROUPS, list(groups))
     with tempfile.NamedTemporaryFile(dir=folder) as words_file:
-        texts, offsets = folder / TEXTS, columns.text_offsets
+        texts, offsets = folder / TEXTS, text_offsets
         if rules == "spacy":
             offsets = _split_by_spacy(texts, offsets, Path(words_file.name), progress)
             texts = Path(words_file.name)
@@ -112,46 +127,6 @@ def build(
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     meta = {"format": FORMAT, "splits": splits, "classes": source.labels, "ordered": source.ordered, "bytes": sizes}
     _write_json(folder / META, meta)
-
-
-class _Columns:
-    """The stored columns of the rows except texts and tokens, about 50 bytes a row."""
-
-    def __init__(self) -> None:
-        self.text_offsets = array("q", [0])
-        self.labels = array("q")
-        self._positions = array("q")
-        self._row_ids = bytearray()
-        self._row_groups = array("i")
-        self._groups: dict[str, int] = {}
-        self._rationales = array("i")
-        self._rationale_offsets = array("q", [0])
-
-    def add(self, position: int, row: Row) -> bytes:
-        """Appends a row and returns its text in UTF-8."""
-        text = row.text.encode()
-        self.text_offsets.append(self.text_offsets[-1] + len(text))
-        self.labels.append(row.label)
-        self._positions.append(position)
-        self._row_ids += hashlib.sha256(text).hexdigest()[:ID_DIGITS].encode()
-        self._row_groups.append(self._groups.setdefault(row.group, len(self._groups)))
-        self._rationales.extend(chain.from_iterable(row.rationale))
-        self._rationale_offsets.append(len(self._rationales) // 2)
-        return text
-
-    def save(self, folder: Path) -> None:
-        arrays = {
-            "labels": np.asarray(self.labels),
-            "positions": np.asarray(self._positions),
-            "row_ids": np.frombuffer(self._row_ids, dtype=f"S{ID_DIGITS}"),
-            "row_groups": np.asarray(self._row_groups),
-            "text_offsets": np.asarray(self.text_offsets),
-            "rationales": np.asarray(self._rationales).reshape(-1, 2),
-            "rationale_offsets": np.asarray(self._rationale_offsets),
-        }
-        for name, column in arrays.items():
-            np.save(folder / f"{name}.npy", column)
-        _write_json(folder / GROUPS, list(self._groups))
 
 
 def _split_by_spacy(texts: Path, offsets: array[int], file: Path, progress: Progress) -> array[int]:

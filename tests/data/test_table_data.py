@@ -109,7 +109,7 @@ def test_a_faulty_table_leaves_nothing_in_the_cache(
 @pytest.mark.parametrize(
     ("settings", "key", "kind"),
     [
-        ({"classes": ["bad", "bad"]}, "data.classes", "conflict"),
+        ({"classes": ["bad", "bad"]}, "data.classes", "range"),
         ({"text": "label"}, "data.text", "conflict"),
         ({"val": "val.csv", "val_size": 0.1}, "data.val_size", "no_effect"),
     ],

@@ -92,10 +92,7 @@ class TableSource(Source):
         if not self._indices:
             self._find_classes()
         path = self._files[split]
-        for record in self._records(path):
-            name = self._label_name(record, path)
-            if not name:
-                raise self._unlabelled(path, record.where)
+        for record, name in self._records(path):
             if name not in self._indices:
                 owner = "the model" if "train" not in self._files else "data.classes" if self._classes else "data.train"
                 raise unknown_label(name, self.labels, owner, f"{path}, {record.where}")
@@ -127,39 +124,31 @@ class TableSource(Source):
     def _count_labels(self, path: Path) -> dict[str, LabelCount]:
         """Returns the labels of a file by their first row; of far too many only the first."""
         counts: dict[str, LabelCount] = {}
-        for number, record in enumerate(self._records(path), start=1):
+        for number, (record, name) in enumerate(self._records(path), start=1):
             if number % ROWS_BETWEEN_REPORTS == 0:
                 self._progress("Finding the classes", number, None)
-            name = self._label_name(record, path)
             rows, where = counts.get(name, LabelCount(0, record.where))
             counts[name] = LabelCount(rows + 1, where)
             if len(counts) > MAX_COUNTED:
                 break
-        if unlabelled := counts.get(""):
-            raise self._unlabelled(path, unlabelled.where, unlabelled.rows)
         return counts
 
-    def _records(self, path: Path) -> Iterator[Record]:
+    def _records(self, path: Path) -> Iterator[tuple[Record, str]]:
+        """Yields the records of a file, each with the name of its class."""
         record = None
         for record in records(path, [self._text, self._label], COLUMNS_HINT):
-            yield record
+            value = record.values[self._label]
+            try:
+                name, kind = label_name(value), "missing"
+            except TypeError:
+                name, kind = None, "type"
+            if name is None:
+                legal = "must be a word or a number; write it in, or take the row out"
+                message = f"{path}, {record.where}: the label in {self._label!r} {legal}, got {reprlib.repr(value)}."
+                raise DataError(Fault("data.label", kind, message))
+            yield record, name
         if record is None:
             raise DataError(Fault("", "missing", f"{path} holds no row."))
-
-    def _label_name(self, record: Record, path: Path) -> str:
-        """Returns the name of a record's class, "" where there is no label."""
-        value = record.values[self._label]
-        try:
-            return label_name(value) or ""
-        except TypeError as error:
-            message = f"the label in {self._label!r} must be a word or a number, got {reprlib.repr(value)}."
-            raise DataError(Fault("data.label", "type", f"{path}, {record.where}: {message}")) from error
-
-    def _unlabelled(self, path: Path, where: str, rows: int = 1) -> DataError:
-        message = (
-            f"there is no label in {self._label!r} (rows without one: {rows:,}); write it in, or take the row out."
-        )
-        return DataError(Fault("data.label", "missing", f"{path}, {where}: {message}"))
 
 
 class Table(TextData):

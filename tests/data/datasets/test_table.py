@@ -119,9 +119,8 @@ def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "key", "kind", "fragment"),
     [
-        ([("a", "x"), ("b", None), ("c", "y")], "data.label", "missing", "line 3: there is no label in 'label'"),
-        ([("a", " "), ("b", None), ("c", "y")], "data.label", "missing", "line 2: there is no label"),
-        ([("a", " "), ("b", None), ("c", "y")], "data.label", "missing", "(rows without one: 2)"),
+        ([("a", "x"), ("b", None), ("c", "y")], "data.label", "missing", "line 3: the label in 'label' must be"),
+        ([("a", " "), ("b", None), ("c", "y")], "data.label", "missing", "line 2: the label in 'label' must be"),
         ([("a", "x"), (7, "y")], "data.text", "type", "line 3: 'text' must be the column of texts, got 7."),
         ([("a", "x"), (True, "y")], "data.text", "type", "line 3: 'text' must be the column of texts, got True."),
         ([("a", "x"), (["b"], "y")], "data.text", "type", "line 3: 'text' must be the column of texts, got ['b']."),
@@ -129,13 +128,13 @@ def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
             [("a", "x"), ("b", ["y"])],
             "data.label",
             "type",
-            "line 3: the label in 'label' must be a word or a number, got ['y'].",
+            "line 3: the label in 'label' must be a word or a number; write it in, or take the row out, got ['y'].",
         ),
         (
             [("a", "x"), ("b", {"y": 1})],
             "data.label",
             "type",
-            "line 3: the label in 'label' must be a word or a number, got {'y': 1}.",
+            "line 3: the label in 'label' must be a word or a number; write it in, or take the row out, got {'y': 1}.",
         ),
         ([("a", "x"), ("b", "x")], "data.label", "range", "got 1 different values in 2 rows, such as 'x'."),
         ([("a", f"user {i}") for i in range(50)], "data.label", "type", "got 50 different values in 50 rows"),
