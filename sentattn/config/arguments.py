@@ -23,14 +23,7 @@ LAST = 1 << 30
 
 @dataclass(frozen=True)
 class Argument:
-    """A setting as it was typed.
-
-    Attributes:
-        position: Which word of the command line it was.
-        key: Its key: dotted, or with slashes for a group inside a group.
-        text: Its value's text.
-        value: Its value as Hydra's grammar reads it, or the text itself for a raw key.
-    """
+    """A setting as it was typed: which word it was, its key, and its value as text and as Hydra's grammar reads it."""
 
     position: int
     key: str
@@ -52,22 +45,14 @@ class Faults:
         self._collected.append((position, fault if isinstance(fault, Fault) else Fault("", SettingError.kind, fault)))
 
     def raise_any(self) -> None:
-        """Raises what was collected.
-
-        Raises:
-            SettingError: If there is any fault.
-        """
+        """Raises what was collected, if anything, as `SettingError`."""
         in_order = sorted(self._collected, key=lambda placed: placed[0])
         if by_message := {fault.message: fault for _, fault in in_order}:
             raise SettingError(*by_message.values())
 
 
 def split_folders(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Splits `--config-dir FOLDER` from the arguments: the rest, and the folders.
-
-    Raises:
-        SettingError: If the last one names no folder.
-    """
+    """Splits `--config-dir FOLDER` from the arguments: the rest, and the folders."""
     rest: list[str] = []
     folders: list[Path] = []
     words = iter(arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sentattn.config import types
@@ -19,25 +19,19 @@ LONG = 20
 """Of more legal names than these a message lists only those in the YAML."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Composition:
     """One set of settings under check, and what it came from, so that a message can begin with what was typed.
 
-    Attributes:
-        settings: The settings, references resolved.
-        written: The settings, references as they were written.
-        choices: Groups and choices.
-        chosen: Which choice each group has.
-        typed: What was typed.
-        faults: Where faults go.
+    `chosen` is the choice of each group; references are as they were written in `written`, resolved in `settings`.
     """
 
-    settings: Mapping[str, Any]
-    written: Mapping[str, Any]
     choices: Choices
-    chosen: Mapping[str, str]
     typed: Sequence[Argument]
     faults: Faults
+    chosen: dict[str, str] = field(default_factory=dict)
+    written: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def at(self, path: str) -> Any:
         """The value of a setting, or None."""

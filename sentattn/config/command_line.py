@@ -73,10 +73,10 @@ def read_values(
     Args:
         argv: The arguments.
         keys: Legal keys with their types; where text is legal, a value stays text.
-        positional: Name for the words without a key; None where there are none.
+        positional: Name for the list of words without a key; None where there are none.
 
     Returns:
-        Legal values by key, words without a key as a list under `positional`; and what is wrong with the others.
+        Legal values by key, and what is wrong with the others.
     """
     values: dict[str, Any] = {positional: []} if positional else {}
     texts: dict[str, str] = {}
@@ -106,11 +106,7 @@ def read_values(
 
 
 def raw_arguments(
-    argv: Sequence[str],
-    keys: Mapping[str, Any],
-    positional: str | None = None,
-    *,
-    required: Sequence[str] = (),
+    argv: Sequence[str], keys: Mapping[str, Any], positional: str | None = None, *, required: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns the values that `read_values` reads.
 

@@ -6,7 +6,7 @@ import copy
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -32,22 +32,15 @@ VECTORS, SIZE = "data.vectors", "model.embedding.size"
 
 
 def compose(args: Sequence[str]) -> dict[str, Any]:
-    """Composes settings from `conf/` and what was typed; references are resolved.
-
-    Args:
-        args: Settings such as `model=mean`, `loss.penalty=0.3`; `--config-dir FOLDER` adds a folder of choices.
+    """Composes settings from `conf/` and what was typed; `--config-dir FOLDER` adds a folder of choices.
 
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
-    typed, choices, faults = _read(args)
-    picks, values = _pick(typed, choices, faults)
-    settings, chosen = _composed(picks | _quirks(picks, values, choices, faults), choices)
-    composition = _lay(settings, _with_size(settings, values, faults), choices, chosen, typed, faults)
-    check_settings(composition)
-    check_combinations(composition)
-    faults.raise_any()
-    return dict(composition.settings)
+    c = _read(args)
+    picks, values = _pick(c, c.typed)
+    c.written, c.chosen = _composed(picks | _quirks(c, picks, values), c.choices)
+    return _checked(c, _with_size(c, values))
 
 
 def override(
@@ -64,45 +57,37 @@ def override(
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
-    typed, choices, faults = _read(args)
-    saved = _literal(admit(settings, choices, trust=trust))
+    c = _read(args)
+    c.written = _literal(admit(settings, c.choices, trust=trust))
     legal = []
-    for one in typed:
+    for one in c.typed:
         top = one.key.replace("/", ".").partition(".")[0]
         if only is not None and (top not in only or one.key in OF_THE_TRAINING):
             message = f"{one}: {one.key} cannot be changed after the training of the model; leave it out."
-        elif one.key == "experiment" or (one.key == "faithful" and one.value != saved.get("faithful", False)):
+        elif one.key == "experiment" or (one.key == "faithful" and one.value != c.written.get("faithful", False)):
             message = f"{one} cannot be laid over saved settings; type the settings that it stands for."
         else:
             legal.append(one)
             continue
-        faults.add(Fault(one.key, "unsupported", message), one.position)
-    picks, values = _pick([one for one in legal if one.key != "faithful"], choices, faults)
-    chosen = choices.chosen(saved)
-    if picks:
-        fresh, fresh_chosen = _composed(picks, choices)
-        for group in sorted(picks, key=lambda name: name.count("/")):
-            parent, _, key = group.replace("/", ".").rpartition(".")
-            (at(saved, parent) if parent else saved)[key] = at(fresh, group.replace("/", "."))
-            chosen |= {g: name for g, name in fresh_chosen.items() if g == group or g.startswith(f"{group}/")}
-    if "model" in picks and "faithful" in saved:
-        saved["faithful"] = False  # the quirks are those of the variant that was replaced
-    if only is None:
-        values = _with_size(saved, values, faults)
-    composition = _lay(saved, values, choices, chosen, typed, faults)
-    check_settings(composition)
-    if only is None:  # otherwise they are those of a trained model, whose length and classes go before the data's
-        check_combinations(composition)
-    faults.raise_any()
-    return dict(composition.settings)
+        c.faults.add(Fault(one.key, "unsupported", message), one.position)
+    picks, values = _pick(c, [one for one in legal if one.key != "faithful"])
+    c.chosen = c.choices.chosen(c.written)
+    fresh, chosen = _composed(picks, c.choices) if picks else ({}, {})
+    for group in sorted(picks, key=lambda name: name.count("/")):
+        parent, _, key = group.replace("/", ".").rpartition(".")
+        (at(c.written, parent) if parent else c.written)[key] = at(fresh, group.replace("/", "."))
+        c.chosen |= {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
+    if "model" in picks and "faithful" in c.written:
+        c.written["faithful"] = False  # the quirks are those of the variant that was replaced
+    if only is not None:  # a trained model, whose size, length and classes go before the data's
+        return _checked(c, values, check_settings)
+    return _checked(c, _with_size(c, values))
 
 
 def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> str:
     """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices.
 
-    Args:
-        settings: The resolved settings.
-        vectors: Hash of the vectors that the words start from: their file may have any name on another machine.
+    `vectors` is the hash of the vectors that the words start from: their file may have any name on another machine.
     """
     kept = _without(renamed(settings, STABLE), "")
     if vectors is not None:
@@ -120,111 +105,116 @@ def _without(value: Any, path: str) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _read(args: Sequence[str]) -> tuple[list[Argument], Choices, Faults]:
-    """Reads what was typed: the settings, the choices that exist, and the faults so far."""
+def _read(args: Sequence[str]) -> Composition:
+    """Reads what was typed; nothing is composed yet."""
     words, folders = split_folders(args)
     choices, faults = Choices.of(*folders), Faults()
-    return read(words, choices, faults), choices, faults
+    return Composition(choices, read(words, choices, faults), faults)
 
 
-def _pick(arguments: Sequence[Argument], choices: Choices, faults: Faults) -> tuple[dict[str, str], list[Argument]]:
+def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> dict[str, Any]:
+    """Returns the settings with the values laid over them, once they pass the checks: by default all."""
+    _lay(c, values)
+    for check in checks or (check_settings, check_combinations):
+        check(c)
+    c.faults.raise_any()
+    return c.settings
+
+
+def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str], list[Argument]]:
     """Splits choices of groups from values; values below a misspelt choice cannot be checked and are left out."""
     picks: dict[str, str] = {}
     values: list[Argument] = []
     misspelt: list[str] = []
-    groups, optional = choices.groups(), defaults(load(choices.folders[0] / "train.yaml"))
+    groups, optional = c.choices.groups(), defaults(load(c.choices.folders[0] / "train.yaml"))
     for one in arguments:
         group, name = closest(one.key, groups), one.value if isinstance(one.value, str) else one.text
-        names = choices.names(group) if group else []
+        names = c.choices.names(group) if group else []
         if one.key == group and name in names:
             picks[group] = name
-        elif one.key in groups and not (one.value is None and optional.get(group, "") is None):
-            message = f"{one}: {group} has no choice {name!r}.{suggestion(name, names)} There are {', '.join(names)}."
-            faults.add(Fault(group, "unknown", message), one.position)
+        elif one.key in groups and one.value is None and optional.get(group, "") is None:
+            continue
+        elif one.key in groups:
+            hint = f"{suggestion(name, names)} There are {', '.join(names)}."
+            c.faults.add(Fault(group, "unknown", f"{one}: {group} has no choice {name!r}.{hint}"), one.position)
             misspelt.append(f"{group.replace('/', '.')}.")
-        elif one.key not in (*groups, *RAW) and (name in names or "/" in one.key):
+        elif one.key not in RAW and (name in names or "/" in one.key):
             hint = f"Did you mean {group!r}?" if group else f"There are {', '.join(groups)}."
-            faults.add(Fault(one.key, "unknown", f"{one}: there is no group {one.key!r}. {hint}"), one.position)
+            c.faults.add(Fault(one.key, "unknown", f"{one}: there is no group {one.key!r}. {hint}"), one.position)
             misspelt += [f"{group.replace('/', '.')}."] if group else []
-        elif one.key not in groups:
+        else:
             values.append(one)
     return picks, [one for one in values if not one.key.startswith(tuple(misspelt))]
 
 
-def _quirks(picks: Mapping[str, str], values: Sequence[Argument], choices: Choices, faults: Faults) -> dict[str, str]:
+def _quirks(c: Composition, picks: Mapping[str, str], values: Sequence[Argument]) -> dict[str, str]:
     """Returns the choice that `faithful=true` stands for: the quirks of the experiment, or else of the variant."""
     group = "experiment" if "experiment" in picks else "model"
-    name = picks.get(group) or str(defaults(load(choices.folders[0] / "train.yaml"))[group])
+    name = picks.get(group) or str(defaults(load(c.choices.folders[0] / "train.yaml"))[group])
     typed = [one for one in values if one.key == "faithful"]
-    is_faithful = typed[0].value if typed else choices.node(group, name).get("faithful")
+    is_faithful = typed[0].value if typed else c.choices.node(group, name).get("faithful")
     if is_faithful is not True:
         return {}
-    if name in choices.names(QUIRKS):
+    names = c.choices.names(QUIRKS)
+    if name in names:
         return {QUIRKS: name}
-    message = f"faithful=true: {group}={name} has no quirks to repeat; {', '.join(choices.names(QUIRKS))} have some."
-    faults.add(Fault("faithful", "no_effect", message), typed[0].position if typed else LAST)
+    message = f"faithful=true: {group}={name} has no quirks to repeat; {', '.join(names)} have some."
+    c.faults.add(Fault("faithful", "no_effect", message), typed[0].position if typed else LAST)
     return {}
 
 
-def _with_size(settings: Mapping[str, Any], values: Sequence[Argument], faults: Faults) -> list[Argument]:
+def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     """Returns the typed values and, before them, the size of the words where they start from vectors."""
     typed = {one.key: one for one in values}
-    vectors = typed[VECTORS].text if VECTORS in typed else _literal(at(settings, VECTORS), NOT_A_REFERENCE, "${")
+    vectors = typed[VECTORS].text if VECTORS in typed else _literal(at(c.written, VECTORS), NOT_A_REFERENCE, "${")
     position = typed[VECTORS].position if VECTORS in typed else LAST
     if vectors in (None, "", "null"):
-        return list(values)
-    if type_of(settings, SIZE) is None:
+        return values
+    if type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
-        faults.add(Fault(VECTORS, "no_effect", message), position)
-        return list(values)
+        c.faults.add(Fault(VECTORS, "no_effect", message), position)
+        return values
     from sentattn.data.vector_file import width
 
     try:
         size = width(vectors)
     except DataError as error:
-        faults.add(error.faults[0], position)
-        return list(values)
+        c.faults.add(error.faults[0], position)
+        return values
     if SIZE in typed and typed[SIZE].value != size:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
-        faults.add(Fault(SIZE, "conflict", message), typed[SIZE].position)
+        c.faults.add(Fault(SIZE, "conflict", message), typed[SIZE].position)
     return [Argument(LAST, SIZE, str(size), size), *values]
 
 
-def _lay(
-    settings: dict[str, Any],
-    values: Sequence[Argument],
-    choices: Choices,
-    chosen: Mapping[str, str],
-    typed: Sequence[Argument],
-    faults: Faults,
-) -> Composition:
+def _lay(c: Composition, values: Sequence[Argument]) -> None:
     """Lays typed values over settings and resolves references, which follow what was typed.
 
     Unknown keys are placed as well: the check finds and names them.
     """
     for one in values:
         *parents, last = one.key.split(".")
-        node: Any = settings
+        node: Any = c.written
         for parent in parents:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else None
-        kind = type_of(settings, one.key)
+        kind = type_of(c.written, one.key)
         if not isinstance(node, dict) or isinstance(node.get(last), dict) or last.startswith("_"):
             message = f"{one}: {one.key} is no single setting; a part is chosen as in model/attention=uniform."
-            faults.add(Fault(one.key, "unsupported", message), one.position)
+            c.faults.add(Fault(one.key, "unsupported", message), one.position)
         elif kind is not None and not one.text:
             message = f"{one} has no value: {one.key} must be {types.words(kind)}."
-            faults.add(Fault(one.key, "missing", message), one.position)
+            c.faults.add(Fault(one.key, "missing", message), one.position)
         else:
             parsed = None if one.key in RAW and one.text == "null" else one.value
             # The text itself where only a text is legal: `group=2026` is a name, not a number.
             legal = [value for value in (parsed, one.text) if kind and types.mismatch(kind, value) is None]
             node[last] = _literal(legal[0] if legal else one.value)
     try:
-        resolved = OmegaConf.to_container(OmegaConf.create(settings), resolve=True)
+        resolved = OmegaConf.to_container(OmegaConf.create(c.written), resolve=True)
     except OmegaConfBaseException as error:
         message = f"A reference in the configuration cannot be resolved: {_first_line(error)}"
         raise SettingError(Fault("", "not_found", message)) from error
-    return Composition(_literal(resolved, NOT_A_REFERENCE, "${"), settings, choices, chosen, typed, faults)
+    c.settings = _literal(resolved, NOT_A_REFERENCE, "${")
 
 
 def _literal(value: Any, sign: str = "${", other: str = NOT_A_REFERENCE) -> Any:

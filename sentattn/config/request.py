@@ -26,13 +26,9 @@ TYPES = {key: own.type for key, own in OWN.items()}
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be trained, and how.
+    """What is to be trained: the resolved settings of the first run, and the command's own keys.
 
-    Attributes:
-        settings: The resolved settings of the first run.
-        seeds: Number of runs; each has the seed after that of the one before.
-        check: Whether to stop before the training, with what is to be expected of it.
-        resume: The run directory to continue, or `auto`; None begins anew.
+    `resume` is the run directory to continue, or `auto`; None begins anew.
     """
 
     settings: dict[str, Any]
@@ -41,16 +37,13 @@ class Request:
     resume: str | None = None
 
     def runs(self) -> list[dict[str, Any]]:
-        """The settings of each run."""
+        """The settings of each run: each has the seed after that of the one before."""
         first = self.settings["seed"]
         return [{**self.settings, "seed": seed} for seed in range(first, first + self.seeds)]
 
 
 def read_request(arguments: Sequence[str]) -> Request:
-    """Reads the arguments of a training.
-
-    Args:
-        arguments: Settings as for `compose`, and `seeds=N`, `from=DIR`, `check=true`, `resume=DIR`, `trust=true`.
+    """Reads the arguments of a training: settings as for `compose`, and the keys of `OWN`.
 
     Raises:
         SettingError: With all faults, those of the command's own keys first.
@@ -132,8 +125,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
 
     Args:
         path: A run directory, `latest` for the newest finished run, or a YAML file: with all settings as in a run's
-            `config.yaml`, or with a list of training arguments under `overrides` and, next to it, what people should
-            know, which is not read.
+            `config.yaml`, or with a list of training arguments under `overrides`; what is next to it is not read.
         folders: `--config-dir FOLDER` as it was typed: where else the arguments of such a list find choices.
 
     Raises:

@@ -46,10 +46,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
 def admit(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) -> dict[str, Any]:
     """Returns saved settings, the classes in them at their current paths, if each fits its slot.
 
-    Args:
-        saved: What was loaded.
-        choices: The configuration folders of the package and those that the user typed.
-        trust: Whether the user trusts the origin: then any class may be named.
+    `choices` are those of the package and of the folders that the user typed; with `trust` any class may be named.
 
     Raises:
         SettingError: With every class that may not be named, kind `unsafe`.

@@ -55,11 +55,9 @@ Init = TypeVar("Init", bound=Callable[..., None])
 
 
 def resolve(annotation: Any, names: Mapping[str, Any] | None = None) -> Any:
-    """Returns the type of an annotation; what is no type of settings, such as a tensor, becomes `Any`.
+    """Returns the type of an annotation, or of its source text with the names that it may refer to.
 
-    Args:
-        annotation: A type, or its source text.
-        names: What the text may refer to, such as a module's globals; None for the types of this module.
+    What is no type of settings, such as a tensor, becomes `Any`.
     """
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     scope = dict(NAMES if names is None else names)

@@ -87,12 +87,8 @@ class Checkpoints(Checkpoint):
     the one before, before and after each validation, and after a signal. It holds weights, their average, optimizer,
     schedule, the position in the epoch, the epoch's means so far, the rows of metrics and all random states.
 
-    Args:
-        folder: Where checkpoints are written.
-        recorder: Knows the best epoch.
-        signals: Defers signals while a step is running.
-        minutes: Between two checkpoints inside an epoch; None writes none at a time interval.
-        about: Hashes of the setting and of the data, which must be the same when the training resumes.
+    With `minutes` None, none is written at a time interval. `about` holds hashes of the setting and of the data, which
+    must be the same when the training resumes.
     """
 
     def __init__(

@@ -162,11 +162,7 @@ def explained_out_of_memory() -> Iterator[None]:
 def require_memory(settings: Settings, model: TextClassifier, *, rows: int = 0, tokens: int = 0) -> None:
     """Refuses a model that cannot fit, before a system without memory stops answering.
 
-    Args:
-        settings: The resolved settings.
-        model: The model, which may be on torch's meta device.
-        rows: Rows of the largest batch of a process, where they are known.
-        tokens: Tokens of its longest row.
+    The model may be on torch's meta device. `rows` and `tokens` are the largest batch of a process, where it is known.
 
     Raises:
         TrainingError: If what is needed at least is more than the whole memory.

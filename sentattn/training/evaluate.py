@@ -59,12 +59,9 @@ def evaluate_split(
 
 
 def evaluate_run(run: Run, settings: Settings, split: str) -> Evaluation:
-    """Evaluates a run's model on `val` or `test`, read with the run's own vocabulary and length.
+    """Evaluates a run's model on `val` or `test`, read with the run's vocabulary and length.
 
-    Args:
-        run: The run.
-        settings: Its settings, or the same with other data.
-        split: `val` or `test`.
+    The settings are those of the run, or the same with other data.
 
     Raises:
         UserError: If the run has no model, or the data's labels are not the model's.

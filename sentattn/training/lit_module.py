@@ -74,14 +74,7 @@ class LitClassifier(LightningModule):
     """Trains a `TextClassifier`, and evaluates it on validation and test rows.
 
     `means` holds means over the epoch; what is added to it, under a name such as `train/loss`, is recorded at its end.
-
-    Args:
-        model: The model to train.
-        loss: The loss to minimise.
-        optimizer: The model to an optimizer of its parameters.
-        scheduler: Optimizer and number of steps to Lightning's description of a schedule.
-        classes: Number of classes.
-        ordered: Whether the classes are steps of a scale.
+    `ordered` says whether the classes are steps of a scale.
     """
 
     def __init__(

@@ -62,13 +62,9 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
 def build_lit(
     settings: Settings, data: TextData, model: TextClassifier, *, class_counts: Mapping[str, int]
 ) -> LitClassifier:
-    """Returns the LightningModule that trains and measures a model.
+    """Returns the LightningModule that trains and measures a model on data.
 
-    Args:
-        settings: All settings.
-        data: What it is trained or measured on.
-        model: The model.
-        class_counts: Number of rows of each class that the model is, or was, trained on.
+    `class_counts` are the rows of each class that the model is, or was, trained on.
 
     Raises:
         SettingError: If the schedule or the loss refuses its settings.
