@@ -24,12 +24,9 @@ Settings = Mapping[str, Any]
 
 
 def instantiate(node: Settings, base: type | None = None, /, **filled: Any) -> Any:
-    """Calls a node's `_target_` with the node's other settings and what is filled in.
+    """Calls the `_target_` of a slot, a class derived from `base`, with its settings and what is filled in.
 
-    Args:
-        node: The settings of one slot. Loaded ones went through `config.targets.admit`.
-        base: The class of which the target has to be one; None for any callable.
-        filled: Further arguments.
+    Loaded settings went through `config.targets.admit`.
 
     Raises:
         SettingError: If there is no such class, or it is no `base`.
@@ -65,12 +62,7 @@ def build_data(settings: Settings) -> TextData:
 
 
 def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextClassifier:
-    """Returns a variant, its slots fitted to one another.
-
-    Args:
-        node: The `model` settings.
-        num_embeddings: Number of ids of the vocabulary, the specials included.
-        classes: Number of classes.
+    """Returns a variant, its slots fitted to one another; `num_embeddings` counts the special ids too.
 
     Raises:
         SettingError: If a slot refuses its settings.
@@ -88,17 +80,12 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
 
 
 def build_attention(node: Settings, **offered: Any) -> Attention:
-    """Returns an attention for the states that an encoder gives.
-
-    Args:
-        node: The `model.attention` settings.
-        offered: What is known of the states, such as `dim`; an attention takes what its constructor names.
+    """Returns an attention for the states of an encoder: of what is `offered`, such as `dim`, it gets what it takes.
 
     Raises:
         SettingError: If the attention refuses its settings.
     """
     takes = inspect.signature(find(node[TARGET], Attention)).parameters
-    attention: Attention = instantiate(
-        node, Attention, **{name: value for name, value in offered.items() if name in takes}
-    )
+    filled = {name: value for name, value in offered.items() if name in takes}
+    attention: Attention = instantiate(node, Attention, **filled)
     return attention

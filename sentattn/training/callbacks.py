@@ -43,15 +43,13 @@ class EpochRecorder(Callback):
     """
 
     def __init__(self, path: Path, *, metric: str, mode: str) -> None:
-        self.path = path
-        self.metric = metric
+        self.path, self.metric = path, metric
         self.sign = 1.0 if mode == "max" else -1.0
         self.rows: list[Row] = []
         self.best: Row = {}
         self.train_seconds = 0.0
         self._tokens: list[Tensor] = []
-        self._since = time.perf_counter()
-        self._started = time.perf_counter()
+        self._since = self._started = time.perf_counter()
 
     @property
     def tokens(self) -> int:
@@ -135,11 +133,8 @@ class EpochLines(Callback):
     """Shows the progress inside each epoch, and prints a line of metrics when it ends."""
 
     def __init__(self, recorder: EpochRecorder, progress: Progress) -> None:
-        self.recorder = recorder
-        self.progress = progress
-        self._epoch = -1
-        self._first_batch = 0
-        self._started = 0.0
+        self.recorder, self.progress = recorder, progress
+        self._epoch, self._first_batch, self._started = -1, 0, 0.0
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:
         if trainer.current_epoch != self._epoch:  # a resumed epoch does not begin at batch 0

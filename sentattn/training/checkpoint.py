@@ -16,16 +16,15 @@ import torch
 from lightning_fabric.plugins import TorchCheckpointIO
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Checkpoint
-from torch import Tensor
 
 from sentattn.data.batching import Batch, BatchLoader
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, Interruption, RunError
-from sentattn.run import LAST
+from sentattn.run import LAST, replacing
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.signals import Signals
 
-BEST, PART = "best.ckpt", ".part"
+BEST = "best.ckpt"
 
 
 class FileInPlace(TorchCheckpointIO):
@@ -39,9 +38,8 @@ class FileInPlace(TorchCheckpointIO):
     ) -> None:
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
-        temporary = Path(path).with_suffix(PART)
-        temporary.write_bytes(buffer.getbuffer())
-        os.replace(temporary, path)
+        with replacing(Path(path)) as temporary:
+            temporary.write_bytes(buffer.getbuffer())
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -52,8 +50,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     try:
         checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise RunError(Fault(str(path), "not_found", f"{path} is missing.")) from error
     except Exception as error:  # torch has no common class for what it finds in a damaged file
         reason = " ".join(str(error).split())[:200]
         raise RunError(Fault(str(path), "damaged", f"{path} cannot be read: {reason}")) from error
@@ -101,10 +97,9 @@ class Checkpoints(Checkpoint):
         self._written = time.monotonic()
         self.last = folder / LAST
 
-    def best_weights(self) -> dict[str, Tensor]:
+    def best_weights(self) -> dict[str, Any]:
         """Returns the weights of the best epoch."""
-        weights: dict[str, Tensor] = read_checkpoint(self.folder / BEST)["state_dict"]
-        return weights
+        return dict(read_checkpoint(self.folder / BEST)["state_dict"])
 
     def state_dict(self) -> dict[str, Any]:
         return {"random": ranks.gather(random_state()), "batches": self._batches, "about": self.about}
@@ -160,11 +155,12 @@ class Checkpoints(Checkpoint):
             _link_or_copy(self.last, self.folder / BEST)
         self._stop_if_signalled()
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_end(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException | None = None
+    ) -> None:
         self.signals.deferred = False
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.signals.deferred = False
+    on_exception = on_train_end
 
     def _stop_if_signalled(self) -> None:
         """Ends the training on all ranks if any of them received a signal."""
@@ -180,7 +176,6 @@ class Checkpoints(Checkpoint):
             trainer.save_checkpoint(self.last, weights_only=False)
         except OSError as error:
             trainer.strategy.barrier()  # the other ranks wait there, at the end of what failed here
-            self.last.with_suffix(PART).unlink(missing_ok=True)
             print(f"{self.last} cannot be written ({error.strerror or error}); the previous one is kept.", flush=True)
             return ranks.from_rank_zero(False)
         return ranks.from_rank_zero(True)
@@ -188,10 +183,8 @@ class Checkpoints(Checkpoint):
 
 def _link_or_copy(source: Path, target: Path) -> None:
     """Replaces a file by a hard link to another, or by a copy where the disk has no hard links."""
-    temporary = target.with_suffix(PART)
-    temporary.unlink(missing_ok=True)
-    try:
-        os.link(source, temporary)
-    except OSError:
-        shutil.copyfile(source, temporary)
-    os.replace(temporary, target)
+    with replacing(target) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)

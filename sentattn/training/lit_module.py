@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from pytorch_lightning import LightningModule
@@ -20,7 +20,6 @@ from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.schedulers import Steps
 
 Schedule = Callable[[Optimizer, Steps], dict[str, Any]]
-STAGES = ("val", "test")
 
 
 class EpochMeans:
@@ -38,12 +37,9 @@ class EpochMeans:
         for name, value in values.items():
             value = value.detach().float()
             weight_tensor = torch.as_tensor(weight, dtype=value.dtype, device=value.device)
-            if name in self._sums:
+            for sums, new in ((self._sums, weight * value), (self._weights, weight_tensor)):
                 # What was loaded from a checkpoint is in main memory.
-                self._sums[name] = self._sums[name].to(value.device) + weight * value
-                self._weights[name] = self._weights[name].to(value.device) + weight_tensor
-            else:
-                self._sums[name], self._weights[name] = weight * value, weight_tensor
+                sums[name] = sums[name].to(new.device) + new if name in sums else new
 
     def compute(self) -> dict[str, float]:
         """Returns the means of the epoch so far."""
@@ -61,13 +57,6 @@ class EpochMeans:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._sums, self._weights = dict(state["sums"]), dict(state["weights"])
-
-
-class Logits(NamedTuple):
-    """Rows of a split and the logits that were computed for them."""
-
-    rows_B: Tensor
-    logits_BC: Tensor
 
 
 class LitClassifier(LightningModule):
@@ -89,20 +78,14 @@ class LitClassifier(LightningModule):
     ) -> None:
         super().__init__()
         self.model, self.loss, self.optimizer, self.scheduler = model, loss, optimizer, scheduler
-        self.metrics = nn.ModuleDict(
-            {
-                f"{stage}_metrics": ClassifierMetrics(classes=classes, ordered=ordered, is_distributed=ranks.several)
-                for stage in STAGES
-            }
-            # A NaN stays one; with nan_strategy="disable" torchmetrics would leave the weights out.
-            | {
-                f"{stage}_{term}": MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan)
-                for stage in STAGES
-                for term in loss.terms
-            }
-        )
+        self.metrics = ClassifierMetrics(classes=classes, ordered=ordered, is_distributed=ranks.several)
+        # A NaN stays one; with nan_strategy="disable" torchmetrics would leave the weights out.
+        self.terms = {
+            term: MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan) for term in loss.terms
+        }
+        self.registered_terms = nn.ModuleDict(self.terms)  # so that they are moved to the device of the model
         self.means = EpochMeans()
-        self.logits: list[Logits] = []
+        self.logits: list[tuple[Tensor, Tensor]] = []
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
         classified: Classified = self.model(tokens_BL, mask_BL)
@@ -136,40 +119,25 @@ class LitClassifier(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.means.load_state_dict(checkpoint["means"])
 
-    @property
-    def stage(self) -> str:
-        """`val` or `test`: which split is evaluated."""
-        return "test" if self.trainer.testing else "val"
-
-    def _mean(self, term: str) -> MeanMetric:
-        mean = self.metrics[f"{self.stage}_{term}"]
-        assert isinstance(mean, MeanMetric)
-        return mean
-
-    def _metrics(self) -> ClassifierMetrics:
-        metrics = self.metrics[f"{self.stage}_metrics"]
-        assert isinstance(metrics, ClassifierMetrics)
-        return metrics
-
     def on_validation_epoch_start(self) -> None:
         self.logits = []
-        self._metrics().reset()
-        for term in self.loss.terms:
-            self._mean(term).reset()
+        self.metrics.reset()
+        for mean in self.terms.values():
+            mean.reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         classified, (_, parts) = self.compute_loss(batch)
         weights = self.loss.weights_of(batch.labels_B)
         for term, value in parts.items():  # the loss of a split must not depend on how it is divided into batches
-            self._mean(term).update(value, weights[term])
-        self._metrics().update(classified.logits_BC, batch.labels_B)
-        self.logits.append(Logits(batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
+            self.terms[term].update(value, weights[term])
+        self.metrics.update(classified.logits_BC, batch.labels_B)
+        self.logits.append((batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
 
     def on_validation_epoch_end(self) -> None:
         self.logits = [logits for of_rank in ranks.gather(self.logits) for logits in of_rank]
-        loss = self.loss.combine({term: self._mean(term).compute() for term in self.loss.terms}).loss
-        metrics = {"loss": loss, **self._metrics().compute()}
-        self.log_dict({f"{self.stage}/{name}": value for name, value in metrics.items()})
+        loss = self.loss.combine({term: mean.compute() for term, mean in self.terms.items()}).loss
+        split = "test" if self.trainer.testing else "val"
+        self.log_dict({f"{split}/{name}": value for name, value in {"loss": loss, **self.metrics.compute()}.items()})
 
     on_test_epoch_start = on_validation_epoch_start
     test_step = validation_step
@@ -200,6 +168,5 @@ class LitClassifier(LightningModule):
 
     def scores(self) -> Tensor:
         """Returns the logits of the last validation or test, (rows of the split, C), in the split's order."""
-        rows = torch.cat([logits.rows_B for logits in self.logits])
-        logits_SC = torch.cat([logits.logits_BC for logits in self.logits])
-        return logits_SC[rows.argsort()]
+        rows_S, logits_SC = (torch.cat(tensors) for tensors in zip(*self.logits, strict=True))
+        return logits_SC[rows_S.argsort()]
