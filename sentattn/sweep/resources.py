@@ -18,12 +18,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for one trial at a time.
-
-    Attributes:
-        gpus: As `CUDA_VISIBLE_DEVICES` names them; none is the processor.
-        threads: Threads of a trial.
-    """
+    """A place for one trial at a time; `gpus` are named as in `CUDA_VISIBLE_DEVICES`, and none is the processor."""
 
     name: str
     gpus: tuple[str, ...]
@@ -39,16 +34,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class SlotRequest:
-    """The settings of slots.
-
-    Attributes:
-        accelerator: As `trainer.accelerator`.
-        slots: Trials at once; None takes as many as there are places.
-        slots_per_gpu: Trials that share a GPU.
-        gpus_per_trial: GPUs that a trial takes together.
-        threads: Threads of a trial on the processor; None divides the cores among the slots.
-        trials: The most that could run at once.
-    """
+    """The settings of slots as in `Plan`, the trainer's accelerator, and the number of trials of all studies."""
 
     accelerator: str = "auto"
     slots: int | None = None

@@ -52,7 +52,11 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
     """
     sweep = plan.study if plan.storage else None  # a file holds one sweep, and its folder may be renamed
     name = storages.current(storage, sweep)
-    study = optuna.load_study(study_name=name, storage=storage) if name else _created(plan, storage)
+    modes = [StudyDirection.MAXIMIZE if one.mode == "max" else StudyDirection.MINIMIZE for one in plan.objectives]
+    study = optuna.create_study(study_name=name or plan.study, storage=storage, directions=modes, load_if_exists=True)
+    if name is None:
+        for key, value in (_identity(plan) | {storages.CURRENT: 1}).items():
+            study.set_user_attr(key, value)
     if plan.storage:
         _require_no_scheduler(plan, study)
     storages.delete_others(storage, sweep, study.study_name)
@@ -64,14 +68,6 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
     if _ranges(study.user_attrs[SPACE]) != _ranges(to_json(plan.space)):
         study = _migrate(study, storage, plan)
         storages.delete_others(storage, sweep, study.study_name)
-    return study
-
-
-def _created(plan: Plan, storage: RDBStorage) -> optuna.Study:
-    modes = [StudyDirection.MAXIMIZE if one.mode == "max" else StudyDirection.MINIMIZE for one in plan.objectives]
-    study = optuna.create_study(study_name=plan.study, storage=storage, directions=modes, load_if_exists=True)
-    for key, value in (_identity(plan) | {storages.CURRENT: 1}).items():
-        study.set_user_attr(key, value)
     return study
 
 

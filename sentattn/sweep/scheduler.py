@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -19,30 +20,20 @@ from sentattn.sweep.study import SweepStudy
 MINUTE = 60.0
 
 
+@dataclass
 class Scheduler:
     """Keeps every slot busy until the budgets are met; any process may die at any line, and the same command resumes.
 
-    Args:
-        studies: Those with the fewest trials come first.
-        slots: Where trials run.
-        engine: Runs them.
-        callbacks: Are called when something happens.
+    Trials of the studies with the fewest come first.
     """
 
-    def __init__(
-        self,
-        studies: Sequence[SweepStudy],
-        slots: Sequence[Slot],
-        engine: Engine,
-        callbacks: Sequence[SweepCallback],
-    ) -> None:
-        self._studies = studies
-        self._slots = list(slots)
-        self._engine = engine
-        self._callbacks = callbacks
-        self._running: dict[str, RunningTrial] = {}
-        self._ended: set[str] = set()
-        self._error: RunError | None = None
+    studies: Sequence[SweepStudy]
+    slots: Sequence[Slot]
+    engine: Engine
+    callbacks: Sequence[SweepCallback]
+    _running: dict[Slot, RunningTrial] = field(default_factory=dict, init=False)
+    _ended: set[str] = field(default_factory=set, init=False)
+    _error: RunError | None = field(default=None, init=False)
 
     def run(self) -> None:
         """Runs trials until the budgets are met.
@@ -52,13 +43,13 @@ class Scheduler:
             UserError: If the data that all trials share is unusable.
             Interruption: If a signal ended it.
         """
-        if all(study.ended() for study in self._studies):
+        if all(study.ended() for study in self.studies):
             return
         with StopSignals() as stop:
-            with self._engine:
+            with self.engine:
                 self._assign(stop)
                 while self._running and not stop.at_once:
-                    for trial, message in self._engine.messages(self._timeout(), stop.wakeup):
+                    for trial, message in self.engine.messages(self._timeout(), stop.wakeup):
                         self._handle(trial, message)
                     if stop.is_new() and not stop.at_once:
                         count = _count(len(self._running), "running trial")
@@ -75,34 +66,32 @@ class Scheduler:
 
     def _assign(self, stop: StopSignals) -> None:
         """Assigns trials to free slots, those of the studies with the fewest first."""
-        for study in self._studies:
+        for study in self.studies:
             if study.plan.study not in self._ended and (reason := study.ended()):
                 self._ended.add(study.plan.study)
                 self._notify("message", f"{study.plan.study}: {reason}.")
-        while self._slots and stop.received is None:
-            studies = sorted(self._studies, key=lambda study: study.finished() + study.running())
+        for slot in (slot for slot in self.slots if slot not in self._running and stop.received is None):
+            studies = sorted(self.studies, key=lambda study: study.finished() + study.running())
             next_trial = next(((study, trial) for study in studies if (trial := study.ask())), None)
             if next_trial is None:
                 return
-            running = RunningTrial(next_trial[0], *next_trial[1], self._slots.pop(0))
-            self._running[running.key] = running
-            self._engine.start(running)
-            self._notify("started", running)
+            self._running[slot] = RunningTrial(next_trial[0], *next_trial[1], slot)
+            self.engine.start(self._running[slot])
+            self._notify("started", self._running[slot])
 
     def _handle(self, trial: RunningTrial, message: Message) -> None:
         match message:
             case FirstBatch():
-                trial.first_batch, trial.epochs = message.moment, message.epochs
+                trial.first_batch, trial.epochs = time.monotonic(), message.epochs
                 self._notify("moved", trial, {})
             case Report(step, value, metrics):
                 trial.epoch, trial.value = step, value
                 prune = value is not None and trial.study.report(trial.number, step, value)
-                self._engine.reply(trial, prune=prune)
+                self.engine.reply(trial, prune=prune)
                 self._notify("moved", trial, metrics)
             case TrialOutcome():
                 study = trial.study
-                del self._running[trial.key]
-                self._slots.append(trial.slot)
+                del self._running[trial.slot]
                 study.tell(trial.number, message)
                 self._notify("ended", trial, message)
                 if study.failures >= study.plan.failures and self._error is None:
@@ -112,7 +101,7 @@ class Scheduler:
     def _timeout(self) -> float | None:
         """Returns the seconds until a trial is late, or something wants to be called again."""
         late = [max(0.0, _deadline(trial) - time.monotonic()) for trial in self._running.values()]
-        ticks = [*(one.tick() for one in self._studies), *(one.tick() for one in self._callbacks)]
+        ticks = [*(one.tick() for one in self.studies), *(one.tick() for one in self.callbacks)]
         seconds = min([*late, *(tick for tick in ticks if tick is not None)])
         return None if seconds == float("inf") else seconds
 
@@ -120,10 +109,10 @@ class Scheduler:
         for trial in self._running.values():
             if time.monotonic() >= _deadline(trial):
                 trial.killed = f"it took longer than limit_minutes={trial.study.plan.limit_minutes:g}"
-                self._engine.kill(trial)
+                self.engine.kill(trial)
 
     def _notify(self, event: str, *arguments: Any) -> None:
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             getattr(callback, event)(*arguments)
 
 

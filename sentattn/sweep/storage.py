@@ -28,31 +28,27 @@ CURRENT = "current"
 """Numbers the studies of a sweep whose space was changed: the largest is the current one."""
 
 
-class StudyLock:
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
     """Holds a study's folder for this process; the system releases it when the process dies.
 
     Raises:
         RunError: If another process holds it, with its ID.
     """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file = folder / OWNER
-        self._lock = FileLock(folder / LOCK)
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout as error:
-            message = (
-                f"{folder} is in use by process {owner(folder) or 'unknown'}; "
-                f"`python -m sentattn.sweep stop {folder.name}` stops it."
-            )
-            raise RunError(Fault("study", "busy", message)) from error
-        write_atomically(self._file, json.dumps(_identity(os.getpid())) + "\n")
-
-    def release(self) -> None:
-        """Releases the folder."""
-        self._file.unlink(missing_ok=True)
-        self._lock.release()
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        stop = f"`python -m sentattn.sweep stop {folder.name}` stops it"
+        message = f"{folder} is in use by process {owner(folder) or 'unknown'}; {stop}."
+        raise RunError(Fault("study", "busy", message)) from error
+    try:
+        write_atomically(folder / OWNER, json.dumps(_identity(os.getpid())) + "\n")
+        yield
+    finally:
+        (folder / OWNER).unlink(missing_ok=True)
+        lock.release()
 
 
 def owner(folder: Path) -> int | None:
@@ -96,18 +92,15 @@ def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) 
         except (ArgumentError, ImportError) as error:
             message = f"storage={_place(folder, url)} cannot be opened: {_reason(error)}."
             raise SettingError(Fault("storage", "type", message)) from None  # SQLAlchemy's may hold the password
-    file = folder / DATABASE
-    if not reader:
-        with sqlite3.connect(file) as connection:
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(folder / DATABASE, timeout=30, check_same_thread=False)
+        if not reader:
             connection.execute("PRAGMA journal_mode=WAL")
-        connection.close()
-    return make(f"sqlite:///{file}", engine_kwargs={"creator": lambda: _connect(file)})
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
 
-
-def _connect(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, timeout=30, check_same_thread=False)
-    connection.execute("PRAGMA synchronous=NORMAL")
-    return connection
+    return make(f"sqlite:///{folder / DATABASE}", engine_kwargs={"creator": connect})
 
 
 def studies(storage: RDBStorage, sweep: str | None) -> dict[str, int]:

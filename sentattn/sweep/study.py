@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -57,17 +57,16 @@ class NextTrial(NamedTuple):
 
 
 class SweepStudy:
-    """A study that this process works on, whose folder it holds by a lock.
+    """A study that this process works on.
 
     Attributes:
         best_values: Objectives of the best trials by number, the best first; those that keep their checkpoints.
         failures: How many trials have failed since the last that did not.
     """
 
-    def __init__(self, plan: Plan, folder: Path, lock: storages.StudyLock) -> None:
+    def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self._lock = lock
         self._study = open_study(plan, storages.open_storage(folder, plan.storage))
         trials = self._study.get_trials(deepcopy=False)
         self._study.sampler = build_sampler(plan, past=len(trials))
@@ -88,36 +87,20 @@ class SweepStudy:
         self._keep_best(complete, [int(one.name) for one in folders if one.name.isdecimal()])
 
     @classmethod
-    def open(cls, plan: Plan, folder: Path) -> SweepStudy:
-        """Begins a study or resumes it; its space may have been changed since.
+    @contextmanager
+    def open(cls, plan: Plan, folder: Path) -> Iterator[SweepStudy]:
+        """Begins a study or resumes it, and holds its folder; its space may have been changed since.
 
         Raises:
             RunError: If another process works on it, or it cannot be written.
             SettingError: If the study there is about something else.
         """
-        with storages.writing(folder, plan.storage):
-            lock = storages.StudyLock(folder)
-            try:
-                return cls(plan, folder, lock)
-            except BaseException:
-                lock.release()
-                raise
-
-    def __enter__(self) -> SweepStudy:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Writes the time and releases the folder."""
-        try:
-            with self._writing():
-                self._study.set_user_attr(SECONDS, self.seconds())
-                if self.plan.storage:
-                    self._study.set_user_attr(SCHEDULER, None)
-        finally:
-            self._lock.release()
+        with ExitStack() as stack:
+            with storages.writing(folder, plan.storage):
+                stack.enter_context(storages.locked(folder))
+                study = cls(plan, folder)
+            stack.callback(study._note, None)
+            yield study
 
     def ask(self) -> NextTrial | None:
         """Returns the next trial; None if there is none now, since those that run may fill the budget.
@@ -177,12 +160,16 @@ class SweepStudy:
     def tick(self) -> float | None:
         """Writes the time now and then; returns the seconds after which that is due again, or None."""
         if time.monotonic() - self._noted >= NOTE_SECONDS:
-            self._noted = time.monotonic()
-            with self._writing():
-                self._study.set_user_attr(SECONDS, self.seconds())
-                if self.plan.storage:
-                    self._study.set_user_attr(SCHEDULER, this_scheduler())
+            self._note(this_scheduler())
         return ALIVE_SECONDS / 4 if self.plan.storage else None
+
+    def _note(self, scheduler: Mapping[str, Any] | None) -> None:
+        """Writes the time, and into a shared database which scheduler works on the study."""
+        self._noted = time.monotonic()
+        with self._writing():
+            self._study.set_user_attr(SECONDS, self.seconds())
+            if self.plan.storage:
+                self._study.set_user_attr(SCHEDULER, scheduler)
 
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""

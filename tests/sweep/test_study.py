@@ -6,6 +6,7 @@ import inspect
 import sqlite3
 import time
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -175,23 +176,24 @@ def test_whatever_happens_no_trial_is_lost_or_doubled(
 ) -> None:
     folder, high = tmp_path_factory.mktemp("study"), 31
     one = plan(budget=Budget(6, None), failures=1000, retries=1)
-    study, running, told = SweepStudy.open(one, folder), list[int](), dict[int, str]()
+    stack = ExitStack()
+    study, running, told = stack.enter_context(SweepStudy.open(one, folder)), list[int](), dict[int, str]()
     for step in [*steps, "break", *["ask", "complete"] * 8]:
         if step == "ask" and (asked := study.ask()):
             assert asked.number not in told
             running.append(asked.number)
         elif step in ("break", "widen"):
-            study.close()
+            stack.close()
             high += step == "widen"
             running.clear()
             one = replace(one, space=plan({**SPACE, "model.attention.hops": f"range(1,{high})"}).space)
-            study = SweepStudy.open(one, folder)
+            study = stack.enter_context(SweepStudy.open(one, folder))
         elif running and step not in ("ask", "break", "widen"):
             number = running.pop(0)
             state = {"complete": "complete", "pruned": "pruned"}.get(step, "failed")
             tell(study, number, *([0.5] if step == "complete" else []), state=state, retry=step == "retry")
             told[number] = state
-    study.close()
+    stack.close()
     found = {record.number: record for record in read(folder)}
     assert all(found[number].state == state for number, state in told.items())
     assert sum(record.state in ("complete", "pruned") for record in found.values()) == 6
@@ -247,8 +249,8 @@ def test_the_sampler_keeps_away_from_running_trials() -> None:
 def test_a_password_is_never_printed(tmp_path: Path) -> None:
     one = plan(storage="postgresql+nodriver://me:secret@host/db")
     assert "secret" not in repr(one)
-    with pytest.raises(SettingError) as caught:
-        SweepStudy.open(one, tmp_path)
+    with pytest.raises(SettingError) as caught, SweepStudy.open(one, tmp_path):
+        pass
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
 
@@ -274,8 +276,8 @@ def test_a_scheduler_of_another_machine_is_not_disturbed(tmp_path: Path) -> None
         assert study.ask()
     shared = storage.load(tmp_path / "mine", one.storage)
     shared.set_user_attr("scheduler", {"host": "elsewhere", "pid": 7, "seen": time.time()})
-    with pytest.raises(RunError) as caught:
-        SweepStudy.open(one, tmp_path / "there")
+    with pytest.raises(RunError) as caught, SweepStudy.open(one, tmp_path / "there"):
+        pass
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
     shared.set_user_attr("scheduler", {"host": "elsewhere", "pid": 7, "seen": time.time() - 3600})
     with SweepStudy.open(one, tmp_path / "there") as study:

@@ -32,8 +32,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "before_lean"
 def test_one_owner(tmp_path: Path) -> None:
     with SweepStudy.open(plan(), tmp_path):
         assert storage.owner(tmp_path) == os.getpid()
-        with pytest.raises(RunError) as caught:
-            SweepStudy.open(plan(), tmp_path)
+        with pytest.raises(RunError) as caught, SweepStudy.open(plan(), tmp_path):
+            pass
         [fault] = caught.value.faults
         assert (fault.key, fault.kind) == ("study", "busy")
         assert f"process {os.getpid()}" in fault.message
@@ -48,7 +48,8 @@ sys.path.insert(0, sys.argv[2])
 from plans import plan
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.study import SweepStudy
-study = SweepStudy.open(plan(), Path(sys.argv[1]))
+opened = SweepStudy.open(plan(), Path(sys.argv[1]))
+study = opened.__enter__()
 first, second, third = (study.ask() for _ in range(3))
 study.tell(second.number, TrialOutcome("complete", [0.5]))
 study.report(third.number, 1, 0.3)
@@ -80,8 +81,8 @@ def test_an_owner_that_is_killed_loses_nothing(tmp_path: Path) -> None:
 )
 def test_what_would_make_trials_incomparable_is_refused(tmp_path: Path, others: dict[str, object], said: str) -> None:
     run(plan(), tmp_path, most=1)
-    with pytest.raises(SettingError) as caught:
-        SweepStudy.open(plan(**others), tmp_path)
+    with pytest.raises(SettingError) as caught, SweepStudy.open(plan(**others), tmp_path):
+        pass
     assert {(fault.key, fault.kind) for fault in caught.value.faults} == {("study", "conflict")}
     assert said in str(caught.value)
     run(plan(overrides=("model=structured", "logger=none", "threads=2")), tmp_path)
@@ -154,8 +155,9 @@ def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> N
     with SweepStudy.open(back, tmp_path) as study:
         assert study.finished() == 10
     elsewhere = replace(back, overrides=("model=structured", "loss.penalty=0.4"))
-    with pytest.raises(SettingError, match=r"loss\.penalty=0\.5, not loss\.penalty=0\.4"):
-        SweepStudy.open(elsewhere, tmp_path)
+    message = r"loss\.penalty=0\.5, not loss\.penalty=0\.4"
+    with pytest.raises(SettingError, match=message), SweepStudy.open(elsewhere, tmp_path):
+        pass
 
 
 def test_a_folder_of_classes_that_only_the_study_names_is_not_read(
@@ -189,8 +191,9 @@ def test_a_killed_change_of_the_space_is_undone(tmp_path: Path, monkeypatch: pyt
             real(*args, **others)  # type: ignore[arg-type]
 
         patched.setattr(optuna.Study, "add_trial", dies)
-        with pytest.raises(KeyboardInterrupt):
-            SweepStudy.open(plan({**SPACE, "model.attention.hops": "range(1,61)"}), tmp_path)
+        wider = plan({**SPACE, "model.attention.hops": "range(1,61)"})
+        with pytest.raises(KeyboardInterrupt), SweepStudy.open(wider, tmp_path):
+            pass
     assert read(tmp_path) == before
     with SweepStudy.open(plan(), tmp_path) as study:
         assert study.finished() == 10

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeAlias
 
@@ -46,14 +45,9 @@ class TrialTask:
 
 @dataclass(frozen=True)
 class FirstBatch:
-    """Training has begun, with so many epochs at most.
-
-    Attributes:
-        moment: When, by `time.monotonic`, which all processes of a machine share.
-    """
+    """Training has begun, with so many epochs at most."""
 
     epochs: int | None
-    moment: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)

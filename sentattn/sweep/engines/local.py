@@ -144,9 +144,7 @@ class LocalEngine:
         code = _end(one)
         if code == SERVER_DIED and self._answer is None:
             self._prepare()
-        error = one.trial.killed or _description(code)
-        died = TrialOutcome("failed", error=error, log_lines=_last_lines(one.trial.log), retry=True)
-        yield one.trial, one.outcome or died
+        yield one.trial, one.outcome or _failed(one.trial, code)
 
     def _prepare(self) -> None:
         """Starts the server, and in it a process that prepares the data; it answers when all is ready.
@@ -218,14 +216,17 @@ def _end(one: _Process) -> int:
     return code
 
 
-def _description(code: int) -> str:
+def _failed(trial: RunningTrial, code: int) -> TrialOutcome:
+    """Returns the outcome of a trial that has not sent one."""
     if code == SERVER_DIED:
-        return "the process that had started it has died"
-    if code == -signal.SIGKILL:
-        return "it was killed (SIGKILL), as the system does when memory runs out"
-    if code < 0:
-        return f"it was killed ({signal.Signals(-code).name})"
-    return f"it ended with exit code {code}" if code else "it ended without a result"
+        reason = "the process that had started it has died"
+    elif code == -signal.SIGKILL:
+        reason = "it was killed (SIGKILL), as the system does when memory runs out"
+    elif code < 0:
+        reason = f"it was killed ({signal.Signals(-code).name})"
+    else:
+        reason = f"it ended with exit code {code}" if code else "it ended without a result"
+    return TrialOutcome("failed", error=trial.killed or reason, log_lines=_last_lines(trial.log), retry=True)
 
 
 def _last_lines(file: Path) -> list[str]:
