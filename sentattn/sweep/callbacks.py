@@ -80,15 +80,19 @@ class SweepCallback(Protocol):
 
     def started(self, trial: RunningTrial) -> None:
         """A trial was assigned to a slot."""
+        return
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """An epoch or a repeat of a trial has ended; without metrics its first batch began."""
+        return
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """A trial has ended, and the study has recorded it."""
+        return
 
     def message(self, text: str) -> None:
         """There is something to print."""
+        return
 
     def tick(self) -> float | None:
         """Is called between events; returns the seconds after which it wants to be called again, or None."""

@@ -1,119 +1,53 @@
-"""What the trials of a study say: the best setting or the Pareto front, and how much each setting matters."""
+"""What the trials of a study say: the best setting, how much each setting matters, and what to be careful about."""
 
 from __future__ import annotations
 
 import math
+import statistics
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import optuna
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState, create_trial
 
-from sentattn.sweep.plan import Objective
+from sentattn.config.request import read_request
+from sentattn.config.types import as_typed
+from sentattn.errors import SettingError, UserError
+from sentattn.sweep import records as trials
+from sentattn.sweep.plan import Objective, metric_of
 from sentattn.sweep.records import Record
-from sentattn.sweep.search_space import Dimension
+from sentattn.sweep.report import artifacts
+from sentattn.sweep.search_space import Dimension, Value, is_one_of
 
 if TYPE_CHECKING:
     from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
 
+    from sentattn.sweep.plan import Plan
+
+DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
 MIN_TRIALS = 4
 MAX_FANOVA_TRIALS = 200
 """Trials that fANOVA takes: its time grows faster than their number, 22 s for 1,000."""
 DISAGREEMENT = 0.3
 RANDOM_SAMPLERS = ("random", "qmc", "grid", "brute_force")
-DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
-STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "running": TrialState.RUNNING}
+EDGE = 0.05
+"""Share of a range, on its own scale, that counts as its edge; of integers the last one always does."""
+MIN_COMPLETE, MIN_COMPLETE_PER_SETTING = 10, 2
+MANY_FAILED = 0.2
 
 
-def as_study(
-    records: Sequence[Record],
-    space: Mapping[str, Dimension],
-    objectives: Sequence[Objective],
-    index: int | None = None,
-) -> optuna.Study:
-    """Returns trials as an Optuna study in memory; the n-th record is trial n.
-
-    Trials of an earlier space and interrupted ones are failed trials there, as they take part in no comparison.
-    Parameters have the values that the sampler drew: the point 0 of a log range is a small number.
-
-    Args:
-        records: The trials.
-        space: Their parameters; others are left out.
-        objectives: Their objectives.
-        index: The only objective that is taken; None for all.
-    """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    # Optuna warns of few trials, which the cautions report. Blamed on the caller's module from Python 3.12 on.
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"optuna\.|sentattn\.sweep\.report\.")
-    taken = slice(None) if index is None else slice(index, index + 1)
-    directions = [DIRECTIONS[objective.mode] for objective in objectives[taken]]
-    study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions)
-    for number, record in enumerate(records):
-        state = STATES.get(record.state, TrialState.FAIL)
-        is_complete = state is TrialState.COMPLETE
-        values = {key: value for key, value in record.values.items() if is_complete and key in space}
-        began = record.started or record.ended or datetime.now()
-        study.add_trial(
-            FrozenTrial(
-                number=number,
-                state=state,
-                value=None,
-                values=list((record.objectives or ())[taken]) if is_complete else None,
-                datetime_start=began,
-                datetime_complete=(record.ended or began) if state.is_finished() else None,
-                params={key: space[key].drawn(value) for key, value in values.items()},
-                distributions={key: space[key].distribution for key in values},
-                user_attrs={},
-                system_attrs={},
-                intermediate_values={step: v for step, v in record.steps.items() if math.isfinite(v)},
-                trial_id=number,
-            )
-        )
-    return study
-
-
-def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Record]:
-    """Returns the best trial, the first of equals; with several objectives the Pareto front, most balanced first."""
-    complete = [record for record in records if record.state == "complete" and record.objectives]
-    best = [complete[t.number] for t in as_study(complete, {}, objectives).best_trials]
-    if len(objectives) == 1 or not best:
-        return best[:1]
-    chosen = best[most_balanced([record.objectives or () for record in best], [o.mode for o in objectives])]
-    return [chosen, *(record for record in best if record is not chosen)]
-
-
-def most_balanced(points: Sequence[Sequence[float]], modes: Sequence[str]) -> int:
-    """Returns the index of the point that is nearest to the best of each objective at once.
-
-    Each objective is scaled to 0 for the best and 1 for the worst on the front; the distance is Euclid's.
-    """
-    columns = zip(zip(*points, strict=True), modes, strict=True)
-    ranges = [(max(column), min(column)) if mode == "max" else (min(column), max(column)) for column, mode in columns]
-
-    def distance(point: Sequence[float]) -> float:
-        parts = [(value - good) / (bad - good) for value, (good, bad) in zip(point, ranges, strict=True) if bad != good]
-        return math.hypot(*parts)
-
-    return min(range(len(points)), key=lambda index: distance(points[index]))
-
-
-@dataclass(frozen=True)
-class Importances:
+class Importances(NamedTuple):
     """How much each setting matters for an objective; the shares of each measure sum to 1, the largest comes first.
 
     PED-ANOVA compares where good trials lie with where all lie, and knows conditional settings too; fANOVA splits the
-    variance of a random forest's predictions, over the settings that all trials have. Where a sampler concentrates its
-    trials, PED-ANOVA can take that for importance, so neither is shown without the other.
-
-    Attributes:
-        metric: The objective.
-        ped_anova: Shares by key.
-        fanova: The same, without conditional settings; None where scikit-learn is missing.
-        caution: Where the two disagree; empty where they agree.
+    variance of a random forest's predictions, over the settings that all trials have, and needs scikit-learn.
+    `caution` says where they disagree.
     """
 
     metric: str
@@ -127,35 +61,121 @@ class Importances:
         return list(self.fanova or self.ped_anova)
 
 
-def importances(
+class Findings:
+    """What is known of a study.
+
+    Args:
+        plan: The sweep.
+        folder: The study's folder.
+        records: Its trials.
+        reader: Of the runs' costs.
+
+    Attributes:
+        front: The best trial; with several objectives the Pareto front, most balanced first.
+        importances: For each objective, None where there are too few trials.
+        confirmed: The content of `confirm.json`; None where the best setting is not confirmed.
+        cautions: What to be careful about, a message each.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, records: Sequence[Record], reader: artifacts.CostReader) -> None:
+        self.plan, self.folder, self.records, self.reader = plan, folder, records, reader
+        self.front = front(records, plan.objectives)
+        numbers, sampler = range(len(plan.objectives)), plan.sampler["name"]
+        self.importances = [importances(records, plan.space, plan.objectives, index, sampler) for index in numbers]
+        confirmed = artifacts.read_confirmed(folder)
+        is_best = confirmed and self.front and confirmed["trial"] == self.front[0].number
+        self.confirmed = confirmed if is_best else None
+        self.cautions = [message for check in CHECKS for message in check(self)]
+
+    @property
+    def complete(self) -> list[Record]:
+        """The complete trials."""
+        return [record for record in self.records if record.state == "complete"]
+
+
+def as_study(
     records: Sequence[Record],
     space: Mapping[str, Dimension],
     objectives: Sequence[Objective],
-    index: int,
-    sampler: str,
-) -> Importances | None:
-    """Measures how much each setting matters for an objective.
+    index: int | None = None,
+) -> optuna.Study:
+    """Returns trials as an Optuna study in memory, with one of the objectives or all; the n-th record is trial n.
 
-    Args:
-        records: The trials; complete ones count.
-        space: What was searched.
-        objectives: All objectives.
-        index: The objective that is measured.
-        sampler: What has drawn the trials.
+    Trials of an earlier space and interrupted ones are failed trials there, as they take part in no comparison.
+    Parameters outside of `space` are left out; they have the values that the sampler drew: the point 0 of a log range
+    is a small number.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    # Optuna warns of few trials, which the cautions report. Blamed on the caller's module from Python 3.12 on.
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"optuna\.|sentattn\.sweep\.report\.")
+    taken = slice(None) if index is None else slice(index, index + 1)
+    directions = [DIRECTIONS[objective.mode] for objective in objectives[taken]]
+    study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions)
+    states = {name: state for state, name in trials.STATES.items()}
+    for record in records:
+        is_complete = record.state == "complete"
+        values = {key: value for key, value in record.values.items() if is_complete and key in space}
+        trial = create_trial(
+            state=states.get(record.state, TrialState.FAIL),
+            values=list((record.objectives or ())[taken]) if is_complete else None,
+            params={key: space[key].drawn(value) for key, value in values.items()},
+            distributions={key: space[key].distribution for key in values},
+            intermediate_values={step: value for step, value in record.steps.items() if math.isfinite(value)},
+        )
+        trial.datetime_start = record.started or record.ended or datetime.now()
+        if trial.state.is_finished():
+            trial.datetime_complete = record.ended or trial.datetime_start
+        study.add_trial(trial)
+    return study
+
+
+def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Record]:
+    """Returns the best trial, the first of equals; with several objectives the Pareto front, most balanced first.
+
+    The most balanced trial is the nearest to the best of each objective at once: each is scaled to 0 for the best and
+    1 for the worst on the front, and the distance is Euclid's.
+    """
+    best = trials.best(records, [objective.mode for objective in objectives])
+    if len(best) < 2:
+        return best
+    columns = zip(zip(*(record.objectives or () for record in best), strict=True), objectives, strict=True)
+    ends = [(max(c), min(c)) if objective.mode == "max" else (min(c), max(c)) for c, objective in columns]
+
+    def distance(record: Record) -> float:
+        pairs = zip(record.objectives or (), ends, strict=True)
+        return math.hypot(*((value - good) / (bad - good) for value, (good, bad) in pairs if bad != good))
+
+    chosen = min(best, key=distance)
+    return [chosen, *(record for record in best if record is not chosen)]
+
+
+def importances(
+    records: Sequence[Record], space: Mapping[str, Dimension], objectives: Sequence[Objective], index: int, sampler: str
+) -> Importances | None:
+    """Measures how much each setting of complete trials matters for the objective with this index.
 
     Returns:
         None where too few trials are complete, or all have the same value.
     """
-    from optuna.importance import PedAnovaImportanceEvaluator
+    from optuna import importance
 
     complete = [record for record in records if record.state == "complete" and record.objectives and record.values]
     if len(complete) < MIN_TRIALS or len({record.objectives[index] for record in complete if record.objectives}) == 1:
         return None
-    ped_anova = _shares(as_study(complete, space, objectives, index), PedAnovaImportanceEvaluator())
-    every = -(-len(complete) // MAX_FANOVA_TRIALS)
-    fanova = _fanova(as_study(complete[::every], space, objectives, index))
-    caution = disagreement(ped_anova, fanova or {}, sampler)
-    return Importances(objectives[index].metric, ped_anova, fanova, caution)
+
+    def shares(
+        evaluator: PedAnovaImportanceEvaluator | FanovaImportanceEvaluator, most: int = len(complete)
+    ) -> dict[str, float]:
+        study = as_study(complete[:: -(-len(complete) // most)], space, objectives, index)
+        measured = importance.get_param_importances(study, evaluator=evaluator)
+        return {key: float(share) for key, share in measured.items()}
+
+    ped_anova = shares(importance.PedAnovaImportanceEvaluator())
+    try:
+        fanova = shares(importance.FanovaImportanceEvaluator(seed=0), MAX_FANOVA_TRIALS)
+    except ImportError:
+        fanova = None
+    return Importances(objectives[index].metric, ped_anova, fanova, disagreement(ped_anova, fanova or {}, sampler))
 
 
 def disagreement(ped_anova: Mapping[str, float], fanova: Mapping[str, float], sampler: str) -> str:
@@ -167,31 +187,127 @@ def disagreement(ped_anova: Mapping[str, float], fanova: Mapping[str, float], sa
     ped, forest = (
         {key: measure[key] / total for key in both} for measure, total in zip((ped_anova, fanova), totals, strict=True)
     )
-    first, second = max(ped, key=ped.__getitem__), max(forest, key=forest.__getitem__)
     widest = max(both, key=lambda key: abs(ped[key] - forest[key]))
-    if first == second and abs(ped[widest] - forest[widest]) <= DISAGREEMENT:
+    is_same_first = max(both, key=ped.__getitem__) == max(both, key=forest.__getitem__)
+    if is_same_first and abs(ped[widest] - forest[widest]) <= DISAGREEMENT:
         return ""
-    if first != second:
-        text = f"PED-ANOVA ranks {first} first ({ped[first]:.2f}; fANOVA: {forest[first]:.2f}), fANOVA ranks {second} "
-        text += f"first ({forest[second]:.2f}; PED-ANOVA: {ped[second]:.2f})."
-    else:
-        text = f"They differ on {widest}: {ped[widest]:.2f} by PED-ANOVA, {forest[widest]:.2f} by fANOVA."
     concentrated = f" sampler={sampler} concentrates its trials, which PED-ANOVA can take for importance;"
-    return f"{text}{'' if sampler in RANDOM_SAMPLERS else concentrated} look at the slices before you trust either."
+    return (
+        f"PED-ANOVA and fANOVA disagree, most on {widest}: {ped[widest]:.2f} and {forest[widest]:.2f}."
+        f"{'' if sampler in RANDOM_SAMPLERS else concentrated} look at the slices before you trust either."
+    )
 
 
-def _fanova(study: optuna.Study) -> dict[str, float] | None:
-    from optuna.importance import FanovaImportanceEvaluator
+def _few_trials(found: Findings) -> Iterator[str]:
+    complete, settings = len(found.complete), len(found.plan.space)
+    enough = max(MIN_COMPLETE, MIN_COMPLETE_PER_SETTING * settings)
+    if complete < enough:
+        are, s = "trial is" if complete == 1 else "trials are", "s" * (settings != 1)
+        yield (
+            f"Only {complete} {are} complete, for {settings} setting{s}: what looks important may be chance. "
+            f"Run at least {enough}."
+        )
 
-    try:
-        return _shares(study, FanovaImportanceEvaluator(seed=0))
-    except ImportError:
-        return None
+
+def _untried_choices(found: Findings) -> Iterator[str]:
+    """The choices that no complete trial has, of settings that complete trials have."""
+    for key, dimension in found.plan.space.items():
+        tried = [record.values[key] for record in found.complete if key in record.values]
+        untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
+        if tried and untried and isinstance(dimension.distribution, CategoricalDistribution):
+            choices = " or ".join(as_typed(value) for value in untried)
+            yield f"No trial with {key}={choices} is complete: the study says nothing about it."
 
 
-def _shares(
-    study: optuna.Study, evaluator: PedAnovaImportanceEvaluator | FanovaImportanceEvaluator
-) -> dict[str, float]:
-    from optuna.importance import get_param_importances
+def _pruned_and_failed(found: Findings) -> Iterator[str]:
+    counts = Counter(record.state for record in found.records)
+    finished = counts["complete"] + counts["pruned"]
+    if 2 * counts["pruned"] > finished:
+        yield (
+            f"{counts['pruned']} of {finished} finished trials were pruned: importances rest on the others, which are "
+            "the good ones. pruner=none runs all trials to their end."
+        )
+    if counts["failed"] > MANY_FAILED * len(found.records):
+        errors = Counter(record.error.partition("\n")[0] for record in found.records if record.state == "failed")
+        yield (
+            f"{counts['failed']} of {len(found.records)} trials failed, most often: {errors.most_common(1)[0][0]}. "
+            "Where that depends on a setting, its range looks better than it is."
+        )
 
-    return {key: float(share) for key, share in get_param_importances(study, evaluator=evaluator).items()}
+
+def _edges(found: Findings) -> Iterator[str]:
+    """The numbers of the best trial at an end of their range beyond which values are legal."""
+    plan, values = found.plan, found.front[0].values if found.front else {}
+    for key, value in values.items():
+        if key in plan.space and (end := edge(plan.space[key], value)):
+            try:
+                read_request(plan.arguments({**values, key: end[1]}))
+            except SettingError:
+                continue
+            except UserError:
+                pass  # of something else
+            yield (
+                f"{key}={as_typed(value)} lies at the {end[0]} end of {plan.space[key].written}: the best may lie "
+                "beyond it. Widen the range and type the same command again; finished trials are kept."
+            )
+
+
+def edge(dimension: Dimension, value: Value) -> tuple[str, float | int] | None:
+    """Returns the end of its range at which a number lies, `lower` or `upper`, and a value slightly beyond it."""
+    distribution = dimension.distribution
+    if isinstance(distribution, CategoricalDistribution) or distribution.single() or (dimension.zero and value == 0):
+        return None  # 0 is a point of its own, and no smaller value is legal
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    assert isinstance(value, int | float)
+    low, high, step = dimension.floor if dimension.zero else distribution.low, distribution.high, distribution.step
+    scale, inverse = (math.log, math.exp) if distribution.log else (float, float)
+    bottom, length = scale(low), scale(high) - scale(low)
+    share = (scale(value) - bottom) / length
+    if share >= 1 - EDGE - 1e-9:
+        return "upper", high + step if step else inverse(bottom + (1 + EDGE) * length)
+    if share <= EDGE + 1e-9 and not dimension.zero:  # there the range continues at 0
+        return "lower", low - step if step else inverse(bottom - EDGE * length)
+    return None
+
+
+def _noise(found: Findings) -> Iterator[str]:
+    """Whether the best trial is within the noise of others, as far as seeds show it.
+
+    With `repeats` the best and the second are compared over their seeds; with `confirm` the spread of the confirmed
+    seeds is what two single runs may differ by.
+    """
+    plan = found.plan
+    if len(plan.objectives) > 1 or len(found.complete) < 2:
+        return
+    [objective], winner = plan.objectives, found.front[0].number
+    sign = 1.0 if objective.mode == "max" else -1.0
+    scores = {record.number: sign * record.objectives[0] for record in found.complete if record.objectives}
+    best = scores.pop(winner)
+    if plan.repeats > 1:
+        second = max(scores, key=scores.__getitem__)
+        first, other = (_by_seed(found.reader.directory(number), objective) for number in (winner, second))
+        leads = [sign * (first[seed] - other[seed]) for seed in first.keys() & other.keys()]
+        if len(leads) > 1 and (interval := artifacts.mean_interval(leads))[0] <= 0:
+            yield (
+                f"Trial {winner} is not significantly better than trial {second}: over {len(leads)} seeds it leads by "
+                f"{statistics.fmean(leads):.4f}, with a 95% interval from {interval[0]:.4f} to {interval[1]:.4f}."
+            )
+    values = (found.confirmed or {}).get("metrics", {}).get(objective.metric, {}).get("values", [])
+    if plan.repeats == 1 and len(values) > 1:
+        low, high = artifacts.mean_interval(values)
+        # The interval is that of a mean of so many runs; two single runs differ by the root of 2 times a run's spread.
+        spread = (high - low) / 2 * math.sqrt(2 * len(values))
+        if close := sum(best - score <= spread for score in scores.values()):
+            others = "1 other trial" if close == 1 else f"{close} other trials"
+            yield (
+                f"Trial {winner} is not significantly better than {others}: by {len(values)} seeds of its setting, two "
+                f"runs may differ by {spread:.4f} in {objective.metric} through their seeds alone."
+            )
+
+
+def _by_seed(directory: Path, objective: Objective) -> dict[int, float]:
+    values = {result["seed"]: metric_of(result, objective.metric) for result in artifacts.results(directory)}
+    return {seed: value for seed, value in values.items() if value is not None}
+
+
+CHECKS = (_few_trials, _untried_choices, _pruned_and_failed, _edges, _noise)

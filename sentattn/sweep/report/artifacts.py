@@ -1,37 +1,33 @@
-"""The files of a study: `best.yaml`, `pareto/` and `trials.parquet`, with what the runs of its trials say."""
+"""The files of a study: `best.yaml`, `pareto/`, `trials.parquet` and `confirm.json`."""
 
 from __future__ import annotations
 
-import os
+import json
+import math
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from sentattn.config.request import OVERRIDES, read_request
 from sentattn.errors import RunError
-from sentattn.run import Run, write_atomically
+from sentattn.run import Run, replacing, write_atomically
 from sentattn.sweep.records import TRIALS, Record
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
-BEST, PARETO, TABLE = "best.yaml", "pareto", "trials.parquet"
+BEST, PARETO, TABLE, CONFIRMED = "best.yaml", "pareto", "trials.parquet", "confirm.json"
 BASE = "from="
+CONFIDENCE = 0.95
+Train = Callable[[Sequence[str]], Sequence[Run]]
 
 
-@dataclass(frozen=True)
-class Costs:
-    """What a trial took.
-
-    Attributes:
-        best_epoch: The epoch whose metrics are the trial's; None with several runs.
-        seconds: From its start to its end; with several runs, of all.
-        parameters: Number of the model's parameters.
-    """
+class Costs(NamedTuple):
+    """What a trial took: the sum of the seconds of its runs, and of a single run the best epoch."""
 
     best_epoch: int | None = None
     seconds: float | None = None
@@ -39,11 +35,7 @@ class Costs:
 
 
 class CostReader:
-    """Reads the costs of a study's trials from their runs, each once.
-
-    Args:
-        folder: The study's folder.
-    """
+    """Reads the costs of a study's trials from their runs in the study's folder, each once."""
 
     def __init__(self, folder: Path) -> None:
         self._trials = folder / TRIALS
@@ -55,12 +47,16 @@ class CostReader:
         if record.state not in ("complete", "pruned"):
             return Costs(seconds=seconds)
         if record.number not in self._known:
-            self._known[record.number] = _costs(results(self.directory(record)), seconds)
+            costs = Costs(seconds=seconds)
+            if runs := results(self.directory(record.number)):
+                best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
+                costs = Costs(best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"])
+            self._known[record.number] = costs
         return self._known[record.number]
 
-    def directory(self, record: Record) -> Path:
+    def directory(self, number: int) -> Path:
         """Returns the directory of a trial."""
-        return self._trials / str(record.number)
+        return self._trials / str(number)
 
 
 def results(directory: Path) -> list[dict[str, Any]]:
@@ -75,27 +71,11 @@ def results(directory: Path) -> list[dict[str, Any]]:
     return readable
 
 
-def _costs(results: Sequence[Mapping[str, Any]], seconds: float | None) -> Costs:
-    if not results:
-        return Costs(seconds=seconds)
-    return Costs(
-        best_epoch=results[0].get("best_epoch") if len(results) == 1 else None,
-        seconds=sum(result["seconds"]["total"] for result in results),
-        parameters=results[0]["parameters"]["total"],
-    )
-
-
 def write_table(file: Path, records: Sequence[Record], plan: Plan, reader: CostReader) -> None:
     """Writes `trials.parquet` atomically: a row per trial.
 
     Each searched setting has a column, empty where a trial did not set it, and so has each objective, empty where a
     trial is not complete.
-
-    Args:
-        file: The file.
-        records: The trials.
-        plan: The sweep.
-        reader: Of the runs' costs.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -114,16 +94,12 @@ def write_table(file: Path, records: Sequence[Record], plan: Plan, reader: CostR
         "best_epoch": pa.array([cost.best_epoch for cost in costs], pa.int64()),
         "seconds": pa.array([cost.seconds for cost in costs], pa.float64()),
         "parameters": pa.array([cost.parameters for cost in costs], pa.int64()),
-        "directory": pa.array([str(reader.directory(record)) for record in records], pa.string()),
+        "directory": pa.array([str(reader.directory(record.number)) for record in records], pa.string()),
         "retried_from": pa.array([record.retry_of for record in records], pa.int64()),
         "note": pa.array([record.error for record in records], pa.string()),
     }
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
+    with replacing(file) as temporary:
         pq.write_table(pa.table(columns), temporary, compression="zstd")
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _column(values: Sequence[Any]) -> Any:
@@ -137,23 +113,36 @@ def _column(values: Sequence[Any]) -> Any:
 
 
 def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
-    """Writes `best.yaml`, and with several objectives a file for each setting of the Pareto front in `pareto/`.
-
-    Args:
-        plan: The sweep.
-        folder: The study's folder.
-        front: The best trial, or the Pareto front, with the setting of `best.yaml` first.
-    """
-    if not front:
-        return
-    if len(plan.objectives) > 1:
+    """Writes `best.yaml` for the first setting of the front; of several objectives, a file for each in `pareto/`."""
+    files = {folder / BEST: front[0]} if front else {}
+    if front and len(plan.objectives) > 1:
         (folder / PARETO).mkdir(exist_ok=True)
-        for record in front:
-            _write_setting(plan, record, folder / PARETO / f"{record.number}.yaml")
+        files |= {folder / PARETO / f"{record.number}.yaml": record for record in front}
         for file in (folder / PARETO).glob("*.yaml"):
-            if file.stem not in {str(record.number) for record in front}:
+            if file not in files:
                 file.unlink()
-    _write_setting(plan, front[0], folder / BEST)
+    for file, record in files.items():
+        arguments = train_arguments(plan, record.values)
+        origin: dict[str, Any] = {
+            "study": plan.study,
+            "trial": record.number,
+            "reached": {o.metric: value for o, value in zip(plan.objectives, record.objectives or (), strict=True)},
+            "date": f"{record.ended:%Y-%m-%d %H:%M}" if record.ended else None,
+            "found": dict(record.values),
+        }
+        text = f"# Trial {record.number} of the study {plan.study}. Train and test it again: {train_command(file)}\n"
+        if any(argument.startswith(BASE) for argument in arguments):
+            # A list of arguments cannot name another base, so the settings are written in full.
+            text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
+            text += _yaml(read_request(arguments).settings)
+        else:
+            text += _yaml({**origin, OVERRIDES: arguments})
+        write_atomically(file, text)
+
+
+def _yaml(value: Mapping[str, Any]) -> str:
+    text: str = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=1000)
+    return text
 
 
 def train_command(file: Path) -> str:
@@ -166,25 +155,88 @@ def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
     return [*plan.arguments(values), *([] if "seed" in values else [f"seed={plan.seed}"])]
 
 
-def _write_setting(plan: Plan, record: Record, file: Path) -> None:
-    arguments = train_arguments(plan, record.values)
-    origin: dict[str, Any] = {
+def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None) -> dict[str, Any]:
+    """Trains the setting of `best.yaml` with `confirm` seeds; writes the means and intervals of its metrics.
+
+    The runs are ordinary ones under `outputs/`, tested once each. Finished runs of the same setting and seeds are kept;
+    an interrupted one is resumed. The seeds are not those of the trials: the best of many trials was lucky in its own.
+
+    Args:
+        plan: The sweep.
+        folder: The study's folder.
+        winner: The best trial.
+        train: Trains with the arguments of a training command; None for what the command itself does.
+
+    Returns:
+        The content of `confirm.json`.
+
+    Raises:
+        UserError: If a training fails.
+    """
+    known = read_confirmed(folder)
+    if known and known["trial"] == winner.number and len(known["seeds"]) == plan.confirm:
+        return known
+    print(f"{plan.study}: training trial {winner.number} with {plan.confirm} seeds, and testing it.", flush=True)
+    runs = (train or _train)(confirm_arguments(plan, folder, winner))
+    measured, metrics = [run.metrics for run in runs], {}
+    for name in measured[0]:
+        if name.startswith(("val/", "test/")) and all(name in run_metrics for run_metrics in measured):
+            values = [run_metrics[name] for run_metrics in measured]
+            interval = list(mean_interval(values)) if len(values) > 1 else None
+            metrics[name] = {"mean": statistics.fmean(values), "interval": interval, "values": values}
+    confirmed = {
         "study": plan.study,
-        "trial": record.number,
-        "reached": {o.metric: value for o, value in zip(plan.objectives, record.objectives or (), strict=True)},
-        "date": f"{record.ended:%Y-%m-%d %H:%M}" if record.ended else None,
-        "found": dict(record.values),
+        "trial": winner.number,
+        "seeds": [run.settings["seed"] for run in runs],
+        "runs": [str(run.path) for run in runs],
+        "confidence": CONFIDENCE,
+        "metrics": metrics,
     }
-    text = f"# Trial {record.number} of the study {plan.study}. Train and test it again: {train_command(file)}\n"
-    if any(argument.startswith(BASE) for argument in arguments):
-        # A list of arguments cannot name another base, so the settings are written in full.
-        text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
-        text += _yaml(read_request(arguments).settings)
-    else:
-        text += _yaml({**origin, OVERRIDES: arguments})
-    write_atomically(file, text)
+    write_atomically(folder / CONFIRMED, json.dumps(confirmed, indent=2, ensure_ascii=False) + "\n")
+    return confirmed
 
 
-def _yaml(value: Mapping[str, Any]) -> str:
-    text: str = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=1000)
-    return text
+def confirm_arguments(plan: Plan, folder: Path, winner: Record) -> list[str]:
+    """Returns the arguments of the training command that confirms a trial."""
+    seed = winner.values.get("seed", plan.seed)
+    assert isinstance(seed, int)
+    seeds = [f"seed={seed + plan.repeats}", f"seeds={plan.confirm}"]
+    devices = [f"trainer.devices={plan.gpus_per_trial}", "trainer.strategy=ddp"] if plan.gpus_per_trial > 1 else []
+    return [f"from={folder / BEST}", "test=true", "resume=auto", f"output_dir={plan.output_dir}", *seeds, *devices]
+
+
+def _train(arguments: Sequence[str]) -> Sequence[Run]:
+    from sentattn.training.fit import train
+    from sentattn.training.seeds import train_all
+
+    return train_all(read_request(arguments), train)
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the 95% confidence interval of the mean of two or more values, by Student's t."""
+    from scipy.stats import t
+
+    mean = statistics.fmean(values)
+    half = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    return mean - half, mean + half
+
+
+def read_confirmed(folder: Path) -> dict[str, Any] | None:
+    """Returns the content of a study's `confirm.json`; None where there is none, or it cannot be read."""
+    try:
+        confirmed: dict[str, Any] = json.loads((folder / CONFIRMED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return confirmed
+
+
+def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
+    """Returns the result of `confirm` in one line: the objective's mean, in validation and test."""
+    objective, metrics = plan.objectives[0].metric, confirmed["metrics"]
+    names = [name for name in (objective, objective.replace("val/", "test/", 1)) if name in metrics]
+    means = []
+    for name in names or list(metrics)[:1]:
+        interval = " ({:.4f} to {:.4f})".format(*metrics[name]["interval"]) if metrics[name]["interval"] else ""
+        means.append(f"{name} {metrics[name]['mean']:.4f}{interval}")
+    seeds = f"{len(confirmed['seeds'])} seed{'s' * (len(confirmed['seeds']) != 1)}"
+    return f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}: {', '.join(means)}"

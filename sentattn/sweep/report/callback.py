@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sentattn.errors import Fault, RunError
 from sentattn.run import write_atomically
-from sentattn.sweep.callbacks import RunningTrial
+from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
-from sentattn.sweep.report import confirm
-from sentattn.sweep.report.analysis import front, importances
-from sentattn.sweep.report.artifacts import BEST, TABLE, CostReader, write_best, write_table
-from sentattn.sweep.report.cautions import cautions
-from sentattn.sweep.report.html import Findings, page
+from sentattn.sweep.report.analysis import Findings, front
+from sentattn.sweep.report.artifacts import (
+    BEST,
+    TABLE,
+    CostReader,
+    confirm,
+    describe_confirmed,
+    write_best,
+    write_table,
+)
+from sentattn.sweep.report.html import page
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
@@ -30,14 +35,11 @@ LOAD = 50
 """A report that took a second is written again after as many seconds at the earliest."""
 
 
-class ReportCallback:
+class ReportCallback(SweepCallback):
     """Writes the results of a study into its folder.
 
     `best.yaml` is written as soon as the best trial changes; table and report now and then, in a thread, and when the
     context ends, however the study ended. What cannot be written while the study runs is printed once.
-
-    Args:
-        study: The study.
 
     Attributes:
         findings: What the last report shows.
@@ -68,42 +70,28 @@ class ReportCallback:
         finally:
             self._executor.shutdown()
 
-    def started(self, trial: RunningTrial) -> None:
-        """Does nothing."""
-
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Does nothing."""
-
-    def message(self, text: str) -> None:
-        """Does nothing."""
-
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Writes the best setting where a trial of this study has changed it."""
         if trial.study is not self._study:
             return
         self._changed = True
-        if outcome.state != "complete":
-            return
-        # Trials end in any order, and of equals the one that started first is the best.
-        new = record_of(trial, outcome)
-        best = front(sorted([*self._front, new], key=lambda record: record.number), self._plan.objectives)
-        if any(record is new for record in best):
-            self._front = best
-            try:
-                write_best(self._plan, self._study.folder, best)
-            except Exception as error:  # everything is written again at the end
-                self._print_once(error)
+        if outcome.state == "complete":
+            # Trials end in any order, and of equals the one that started first is the best.
+            new = record_of(trial, outcome)
+            best = front(sorted([*self._front, new], key=lambda record: record.number), self._plan.objectives)
+            if any(record is new for record in best):
+                self._front = best
+                self._attempt(write_best, self._plan, self._study.folder, best)
 
     def tick(self) -> float | None:
         """Writes table and report if anything has changed and the last ones are old; returns seconds to wait."""
-        self._report_failure()
+        now = time.monotonic()
         if not self._changed:
             return None
-        now = time.monotonic()
-        if now < self._due or self._writing:
+        if now < self._due or not self.is_idle():
             return max(1.0, self._due - now)
         self._changed, self._due = False, now + PAUSE
-        self._writing = self._executor.submit(self._write_all, self._study.records())
+        self._writing = self._executor.submit(self._attempt, self._write_all, self._study.records())
         return None
 
     def is_idle(self) -> bool:
@@ -111,10 +99,7 @@ class ReportCallback:
         return self._writing is None or self._writing.done()
 
     def confirm(self) -> str | None:
-        """Trains the best setting with the seeds that the plan asks for.
-
-        Returns:
-            The result in a line; None where nothing is to be confirmed.
+        """Trains the best setting with the seeds of `confirm`; returns the result in a line, None without them.
 
         Raises:
             UserError: If a training fails.
@@ -122,7 +107,7 @@ class ReportCallback:
         if not self._plan.confirm or not self._front or len(self._plan.objectives) > 1:
             return None
         self.write()
-        return confirm.line(self._plan, confirm.confirm(self._plan, self._study.folder, self._front[0]))
+        return describe_confirmed(self._plan, confirm(self._plan, self._study.folder, self._front[0]))
 
     def write(self) -> None:
         """Writes everything as it is now.
@@ -130,46 +115,32 @@ class ReportCallback:
         Raises:
             RunError: If it cannot be written.
         """
-        folder = self._study.folder
-        if self._writing:
-            wait([self._writing])
-            self._report_failure()
+        folder, records = self._study.folder, self._study.records()
         try:
-            records = self._study.records()
             self._front = front(records, self._plan.objectives)
             write_best(self._plan, folder, self._front)
-            self._write_all(records)
+            self._executor.submit(self._write_all, records).result()
         except OSError as error:
-            raise RunError(
-                Fault(
-                    str(folder),
-                    "unwritable",
-                    f"{folder}: {BEST}, {TABLE} and {REPORT} cannot be written ({error.strerror or error}). "
-                    "Free some space, and the same command writes them.",
-                )
-            ) from error
+            reason = f"{BEST}, {TABLE} and {REPORT} cannot be written ({error.strerror or error})"
+            message = f"{folder}: {reason}. Free some space, and the same command writes them."
+            raise RunError(Fault(str(folder), "unwritable", message)) from error
 
     def _write_all(self, records: Sequence[Record]) -> None:
-        began = time.monotonic()
-        folder = self._study.folder
+        began, folder = time.monotonic(), self._study.folder
         write_table(folder / TABLE, records, self._plan, self._reader)
-        self.findings = findings(self._plan, folder, records, self._reader)
+        self.findings = Findings(self._plan, folder, records, self._reader)
         write_atomically(folder / REPORT, page(self.findings))
         self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
 
-    def _report_failure(self) -> None:
-        """Prints why the thread could not write, if it could not."""
-        if self._writing and self.is_idle():
-            error = self._writing.exception()
-            self._writing = None
-            if isinstance(error, Exception):
-                self._print_once(error)
-
-    def _print_once(self, error: Exception) -> None:
-        if not self._printed:
-            self._printed = True
+    def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Writes something that is written again at the end; the first error is printed."""
+        try:
+            write(*arguments)
+        except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            print(f"{self._study.folder}: the report is written at the end of the sweep only ({reason}).")
+            if not self._printed:
+                print(f"{self._study.folder}: the report is written at the end of the sweep only ({reason}).")
+            self._printed = True
 
 
 def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
@@ -186,24 +157,3 @@ def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
         started=None,
         ended=datetime.now(),
     )
-
-
-def findings(plan: Plan, folder: Path, records: Sequence[Record], reader: CostReader) -> Findings:
-    """Works out what the report shows.
-
-    Args:
-        plan: The sweep.
-        folder: The study's folder.
-        records: Its trials.
-        reader: Of the runs' costs.
-    """
-    best = front(records, plan.objectives)
-    measured = [
-        importances(records, plan.space, plan.objectives, index, plan.sampler["name"])
-        for index in range(len(plan.objectives))
-    ]
-    confirmed = confirm.read(folder)
-    if confirmed and not (best and confirmed["trial"] == best[0].number):
-        confirmed = None
-    warnings = cautions(plan, folder, records, best, confirmed)
-    return Findings(plan, folder, records, best, measured, warnings, confirmed, reader)

@@ -6,21 +6,19 @@ read 0. All text that plotly shows passes through `safe`, because plotly renders
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import accumulate, combinations, product
+from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import CategoricalDistribution
 
-from sentattn.sweep.report import style
 from sentattn.sweep.report.analysis import Importances, as_study
-from sentattn.sweep.report.style import BLUE, GREY, ORANGE, RED, SCALE, safe, shown, styled
+from sentattn.sweep.report.style import as_text, empty_figure, layout, place, safe, set_axis, short_names
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from optuna.trial import FrozenTrial
 
     from sentattn.sweep.plan import Plan
     from sentattn.sweep.records import Record
@@ -28,6 +26,10 @@ if TYPE_CHECKING:
 MAX_TRIALS, MAX_CURVES, MAX_CONTOUR, MAX_BARS = 2000, 200, 150, 300
 """Trials that are drawn; of more the best ones and every n-th other one, in the timeline the last ones."""
 MIN_CONTOUR_TRIALS = 10
+HOVER = "%{text}<extra></extra>"
+BLUE, ORANGE, GREY, RED = "#2a6fb0", "#e67300", "#8a8d93", "#c0392b"
+SCALE = ["#cfdceb", "#9fc1de", "#5f9cce", "#2a6fb0", "#0b3c6f"]
+"""Colours from low to high; the lowest is still visible on white."""
 STATE_COLOURS = {"complete": BLUE, "pruned": ORANGE, "running": GREY}
 BEST = {"color": ORANGE, "size": 11, "line": {"color": "black", "width": 1}}
 PRUNED = {"color": ORANGE, "size": 7, "symbol": "circle-open", "line": {"width": 1.5}}
@@ -39,15 +41,8 @@ CURVES: dict[str, Any] = {
 }
 
 
-class Chart(NamedTuple):
-    """A figure with its title, which is plain text and may be empty."""
-
-    title: str
-    figure: go.Figure
-
-
 class Charts:
-    """The figures of a study.
+    """The figures of a study, those of each objective or setting with a title, which is plain text and may be empty.
 
     Args:
         plan: The sweep.
@@ -58,87 +53,81 @@ class Charts:
     def __init__(self, plan: Plan, records: Sequence[Record], front: Sequence[Record]) -> None:
         self._plan = plan
         self._objectives = plan.objectives
+        self._metrics = [safe(objective.metric) for objective in plan.objectives]
         self._best = {record.number for record in front}
-        self._space = {key: style.with_labels(dimension) for key, dimension in plan.space.items()}
-        self._all = [style.with_labels_of(self._space, record) for record in records]
-        self._records = self._thinned(MAX_TRIALS, self._all)
         self._hover = [self._describe(record) for record in records]
+        self._all = records
+        self._records = self._thinned(MAX_TRIALS, records)
+        self._complete = [record for record in self._records if record.state == "complete"]
 
-    def history(self) -> list[Chart]:
+    def history(self) -> list[tuple[str, go.Figure]]:
         """The value of each trial and the best so far, for each objective."""
-        from optuna.visualization import plot_optimization_history
-
-        charts: list[Chart] = []
-        if not self._complete():
-            return charts
-        for index, objective in enumerate(self._objectives):
-            figure = plot_optimization_history(self._study(index), target_name=safe(objective.metric))
-            points, best = figure.data[:2]
-            points.update(name="complete", marker={"color": BLUE, "size": 7})
-            self._set_hover(points, points.x)
-            best.update(name="best so far", line={"color": ORANGE, "shape": "hv"}, hoverinfo="skip")
-            figure.data = [points, best]
-            self._mark_best(figure, points.x)
-            pruned = [n for n, record in enumerate(self._records) if record.state == "pruned" and record.steps]
-            if pruned and len(self._objectives) == 1:
-                values = [self._records[n].steps[max(self._records[n].steps)] for n in pruned]
-                figure.add_scatter(x=pruned, y=values, mode="markers", name="pruned", marker=PRUNED)
-                self._set_hover(figure.data[-1], pruned)
-            figure.update_xaxes(title_text="trial")
-            charts.append(Chart(self._title(index), styled(figure, 340)))
+        charts = []
+        for index, objective in enumerate(self._objectives if self._complete else ()):
+            figure = empty_figure(340, xaxis_title="trial", yaxis_title=self._metrics[index])
+            numbers, values = [record.number for record in self._complete], _reached(self._complete, index)
+            self._add_points(figure, self._complete, numbers, values, {"color": BLUE, "size": 7})
+            best, line = accumulate(values, max if objective.mode == "max" else min), {"color": ORANGE, "shape": "hv"}
+            figure.add_scatter(x=numbers, y=list(best), name="best so far", mode="lines", line=line, hoverinfo="skip")
+            pruned = [record for record in self._records if record.state == "pruned" and record.steps]
+            if len(self._objectives) == 1:
+                numbers, values = [r.number for r in pruned], [r.steps[max(r.steps)] for r in pruned]
+                self._add_points(figure, pruned, numbers, values, PRUNED, "pruned")
+            charts.append((self._title(index), figure))
         return charts
 
-    def pareto(self) -> list[Chart]:
+    def pareto(self) -> list[tuple[str, go.Figure]]:
         """Each pair of objectives, with the trials on the Pareto front."""
-        from optuna.visualization import plot_pareto_front
-
-        if len(self._objectives) == 1 or not self._best:
-            return []
-        study = as_study(self._records, {}, self._objectives)
-        labels = [safe(f"{objective.metric} ({objective.mode})") for objective in self._objectives]
         charts = []
-        for pair in combinations(reversed(range(len(labels))), 2):
-            names = [labels[place] for place in pair]
-            figure = plot_pareto_front(study, target_names=names, targets=partial(_values, places=pair))
-            for trace, name, colour in zip(figure.data, ("dominated", "Pareto front"), (BLUE, ORANGE), strict=True):
-                self._set_hover(trace, trace.marker.color)
-                trace.update(name=name, showlegend=True, marker={"color": colour, "size": 8, "showscale": False})
-            charts.append(Chart("", styled(figure, 380)))
+        for x, y in combinations(reversed(range(len(self._objectives))), 2) if self._best else ():
+            titles = [f"{self._metrics[n]} ({self._objectives[n].mode})" for n in (x, y)]
+            figure = empty_figure(380, xaxis_title=titles[0], yaxis_title=titles[1])
+            values, marker = [_reached(self._complete, n) for n in (x, y)], {"color": BLUE, "size": 8}
+            self._add_points(figure, self._complete, values[0], values[1], marker, "dominated")
+            charts.append(("", figure))
         return charts
 
-    def importances(self, measured: Sequence[Importances | None]) -> list[Chart]:
-        """Importances by both measures, for each objective."""
-        return [
-            Chart(self._title(index), style.importance_bars(measure))
-            for index, measure in enumerate(measured)
-            if measure
-        ]
-
-    def slices(self) -> list[Chart]:
-        """Each objective over each setting."""
-        from optuna.visualization import plot_slice
-
+    def importances(self, measured: Sequence[Importances | None]) -> list[tuple[str, go.Figure]]:
+        """Importances by both measures, for each objective, as grouped bars."""
         charts = []
-        for index, objective in enumerate(self._objectives):
-            study, complete = self._study(index), self._complete()
-            for key, dimension in self._space.items():
-                missing = sum(key not in record.values for record in complete)
-                if missing == len(complete):
-                    continue
-                figure = plot_slice(study, params=[key], target_name=safe(objective.metric))
-                [points] = figure.data
-                if isinstance(dimension.distribution, CategoricalDistribution):
-                    labels = {repr(label): label for label in dimension.distribution.choices}
-                    points.x = [labels[label] for label in points.x]
-                    figure.update_xaxes(categoryarray=dimension.distribution.choices)
-                numbers = points.marker.color
-                self._set_hover(points, numbers)
-                points.update(name="complete", marker={"colorscale": SCALE, "showscale": False, "size": 8})
-                self._mark_best(figure, numbers)
-                style.set_axis(figure.layout.xaxis, dimension)
-                figure.update_layout(xaxis_title=None, showlegend=False)
-                unset = f", not set in {missing} of {len(complete)} trials" if missing else ""
-                charts.append(Chart(f"{self._title(index, ': ')}{key}{unset}", styled(figure, 230, top=12)))
+        for index, measure in enumerate(measured):
+            if measure is None:
+                continue
+            ped_anova, fanova = measure.ped_anova, measure.fanova
+            keys = sorted(ped_anova, key=lambda key: max(ped_anova[key], (fanova or {}).get(key, 0)), reverse=True)
+            figure = empty_figure(110 + 42 * len(keys), xaxis_title="share of importance", xaxis_range=[0, 1.08])
+            for name, shares, colour in (("PED-ANOVA", ped_anova, BLUE), ("fANOVA", fanova, ORANGE)):
+                if shares is not None:
+                    figure.add_bar(
+                        x=[shares.get(key, 0) for key in keys],
+                        y=[safe(key) for key in keys],
+                        orientation="h",
+                        name=name,
+                        text=[f"{shares[key]:.2f}" if key in shares else "conditional: not measured" for key in keys],
+                        textposition="outside",
+                        cliponaxis=False,
+                        marker={"color": colour},
+                        hovertemplate=f"%{{y}}: %{{text}}<extra>{name}</extra>",
+                    )
+            figure.update_yaxes(autorange="reversed", ticksuffix="  ", automargin=True)
+            charts.append((self._title(index), figure))
+        return charts
+
+    def slices(self) -> list[tuple[str, go.Figure]]:
+        """Each objective over each setting."""
+        charts = []
+        for (index, metric), (key, dimension) in product(enumerate(self._metrics), self._plan.space.items()):
+            records = [record for record in self._complete if key in record.values]
+            if not records:
+                continue
+            figure = empty_figure(230, top=12, yaxis_title=metric, showlegend=False)
+            values, numbers = [place(dimension, r.values[key]) for r in records], [r.number for r in records]
+            marker = {"color": numbers, "colorscale": SCALE, "size": 8, "line": {"width": 0.5, "color": "grey"}}
+            self._add_points(figure, records, values, _reached(records, index), marker)
+            set_axis(figure.layout.xaxis, dimension)
+            missing, count = len(self._complete) - len(records), len(self._complete)
+            unset = f", not set in {missing} of {count} trials" if missing else ""
+            charts.append((f"{self._title(index, ': ')}{key}{unset}", figure))
         return charts
 
     def contour(self, index: int, ranking: Sequence[str]) -> go.Figure | None:
@@ -148,83 +137,101 @@ class Charts:
         """
         from optuna.visualization import plot_contour
 
-        numbers = [key for key in ranking if not isinstance(self._space[key].distribution, CategoricalDistribution)]
-        if len(numbers) < 2:
+        space = self._plan.space
+        numbers = [key for key in ranking if not isinstance(space[key].distribution, CategoricalDistribution)]
+        both = [record for record in self._complete if set(numbers[:2]) <= record.values.keys()]
+        if len(numbers) < 2 or len(both) < MIN_CONTOUR_TRIALS:
             return None
         x, y = sorted(numbers[:2])
-        both = [record for record in self._complete() if {x, y} <= record.values.keys()]
-        if len(both) < MIN_CONTOUR_TRIALS or any(len({record.values[key] for record in both}) < 2 for key in (x, y)):
+        if any(len({record.values[key] for record in both}) < 2 for key in (x, y)):
             return None
         # Optuna's grid has a cell for each pair of values, so that its size grows with the square of the trials.
         records = self._thinned(MAX_CONTOUR, both)
-        metric = safe(self._objectives[index].metric)
-        figure = plot_contour(self._study(index, records), params=[x, y], target_name=metric)
+        study = as_study(records, {x: space[x], y: space[y]}, self._objectives, index)
+        figure = plot_contour(study, params=[x, y], target_name=self._metrics[index])
         surface, points = figure.data[:2]
         surface.update(colorscale=SCALE)
-        self._set_hover(points, [n for n, record in enumerate(records) if record.state == "complete"])
+        texts = [self._hover[record.number] for record in records if record.state == "complete"]
+        points.update(text=texts, hovertemplate=HOVER)
         points.update(marker={"color": "black", "size": 6, "line": {"color": "white", "width": 1}})
         figure.data = [surface, points]
         for axis, key in ((figure.layout.xaxis, x), (figure.layout.yaxis, y)):
-            style.set_axis(axis, self._space[key])
+            set_axis(axis, space[key])
             axis.title.text = safe(key)
-        return styled(figure, 420, top=12)
+        return figure.update_layout(layout(420, top=12))
 
     def parallel(self) -> go.Figure | None:
         """A line per trial through all settings and objectives; None with fewer than two trials."""
+        import plotly.colors
         from optuna.visualization import plot_parallel_coordinate
 
-        complete = self._complete()
-        keys = sorted({key for record in complete for key in record.values if key in self._space})
+        complete, count, space = self._complete, len(self._metrics), dict(self._plan.space)
+        keys = sorted({key for record in complete for key in record.values if key in space})
         if len(complete) < 2 or not keys:
             return None
-        metrics = [objective.metric for objective in self._objectives]
-        if len(metrics) == 1:
-            figure = plot_parallel_coordinate(self._study(0), target_name=safe(metrics[0]))
-        else:
-            figure = plot_parallel_coordinate(as_study(self._records, self._space, self._objectives))
-        names = [safe(name) for name in (*metrics, *style.short_names(keys))]
-        partial = {key for key in keys if any(key not in record.values for record in complete)}
+        for key, dimension in space.items():
+            if isinstance(dimension.distribution, CategoricalDistribution):
+                choices = [place(dimension, value) for value in dimension.distribution.choices]
+                space[key] = replace(dimension, distribution=CategoricalDistribution(choices))
+        records = [
+            replace(r, values={k: place(self._plan.space[k], v) for k, v in r.values.items() if k in space})
+            for r in self._records
+        ]
+        study = as_study(records, space, self._objectives, 0 if count == 1 else None)
+        figure = plot_parallel_coordinate(study, target_name=self._metrics[0] if count == 1 else "Objective Value")
+        names = [*self._metrics, *map(safe, short_names(keys))]
 
-        def text(column: int, tick: str) -> str:
-            key = keys[column - len(metrics)]
-            return tick if column < len(metrics) else style.tick(tick, self._space[key], partial=key in partial)
+        def text(column: int, label: str) -> str:
+            """Optuna's tick as people read it: it writes None for "not set", and the drawn value for 0."""
+            if column < count:
+                return label
+            key, dimension = keys[column - count], space[keys[column - count]]
+            if label in ("None", "None (value)") and any(key not in record.values for record in complete):
+                return "not set" if label == "None" else "None"
+            if not dimension.zero or float(label) >= dimension.floor * 0.99:
+                return label
+            return "0" if label == f"{dimension.drawn(0):.3g}" else ""
 
-        figure.layout.xaxis.ticktext = [style.wrapped(name) for name in names]
+        def darker(colour: str) -> str:  # the lightest of Optuna's scale are invisible on white
+            return "rgb({:.0f},{:.0f},{:.0f})".format(*(0.82 * part for part in plotly.colors.unlabel_rgb(colour)))
+
+        # A long name breaks after dots and slashes.
+        breaks = str.maketrans({sign: f"{sign}<br>" for sign in "./_"})
+        figure.layout.xaxis.ticktext = [name if len(name) < 16 else name.translate(breaks) for name in names]
         for note in figure.layout.annotations:
             note.update(text=text(note.x, note.text), bgcolor="rgba(255,255,255,0.75)")
         *lines, scale = figure.data
         for line in lines:
-            ticks = [text(column, tick) for column, (_, tick) in enumerate(line.customdata)]
-            line.customdata = list(zip(names, ticks, strict=True))
-            line.update(line={"color": style.darker(line.line.color)}, opacity=0.75)
-        scale.marker.colorscale = [[place, style.darker(colour)] for place, colour in scale.marker.colorscale]
-        if len(metrics) == 1:  # with several, Optuna draws the trials in the order of their ranks
+            labels = [text(column, label) for column, (_, label) in enumerate(line.customdata)]
+            line.customdata = list(zip(names, labels, strict=True))
+            line.update(line={"color": darker(line.line.color)}, opacity=0.75)
+        scale.marker.colorscale = [[place, darker(colour)] for place, colour in scale.marker.colorscale]
+        if count == 1:  # with several, Optuna draws the trials in the order of their ranks
             for line, record in zip(lines, complete, strict=True):
                 line.hovertemplate = f"trial {record.number}<br>{line.hovertemplate}"
                 if record.number in self._best:
                     line.update(line={"color": ORANGE, "width": 4}, opacity=1)
-        return styled(figure, 440, top=20)
+        return figure.update_layout(layout(440, top=20))
 
     def curves(self) -> go.Figure | None:
         """What each trial had reached after each epoch or repeat; None where none has two of them."""
-        from optuna.visualization import plot_intermediate_values
-
         records = self._thinned(MAX_CURVES, [record for record in self._records if record.steps])
-        drawn = [record for record in records if record.state in ("complete", "pruned", "running") and record.steps]
+        drawn = [record for record in records if record.state in CURVES and record.steps]
         if len(self._objectives) > 1 or all(len(record.steps) < 2 for record in drawn):
             return None
-        figure = plot_intermediate_values(self._study(0, records))
+        repeats = self._plan.repeats > 1
+        title = self._metrics[0] if repeats else f"{self._metrics[0]}, best epoch so far"
+        figure = empty_figure(360, xaxis_title="repeat" if repeats else "epoch", yaxis_title=title, showlegend=True)
         legend: set[str] = set()
-        for trace, record in zip(figure.data, drawn, strict=True):
+        for record in drawn:
             name = "best" if record.number in self._best else record.state
-            self._set_hover(trace, [record.number] * len(trace.x))
-            trace.update(CURVES[name], name=name, legendgroup=name, showlegend=name not in legend)
+            steps = {step: value for step, value in sorted(record.steps.items()) if math.isfinite(value)}
+            figure.add_scatter(x=list(steps), y=list(steps.values()), mode="lines+markers", name=name, legendgroup=name)
+            texts = [self._hover[record.number]] * len(steps)
+            figure.data[-1].update(CURVES[name], text=texts, hovertemplate=HOVER, showlegend=name not in legend)
             legend.add(name)
-        metric, unit = safe(self._objectives[0].metric), "repeat" if self._plan.repeats > 1 else "epoch"
-        title = metric if unit == "repeat" else f"{metric}, best epoch so far"
-        figure.update_layout(xaxis_title=unit, yaxis_title=title, showlegend=True)
         figure.update_xaxes(dtick=max(1, round(max(max(record.steps) for record in drawn) / 10)))
-        return styled(figure, 360)
+        return figure
 
     def timeline(self) -> go.Figure | None:
         """When each trial ran; None without trials."""
@@ -236,18 +243,10 @@ class Charts:
         for trace in figure.data:
             states = {self._all[number].state for number in trace.y}
             trace.update(name=" or ".join(sorted(states)), marker={"color": STATE_COLOURS.get(min(states), RED)})
-            self._set_hover(trace, trace.y)
-        count = min(len(self._all), MAX_BARS)
-        figure.update_layout(xaxis_title=None, yaxis_title="trial", bargap=0.15)
+            trace.update(text=[self._hover[number] for number in trace.y], hovertemplate=HOVER)
         figure.update_yaxes(autorange="reversed", tickformat="d")
-        return styled(figure, max(220, min(700, 110 + 14 * count)))
-
-    def _study(self, index: int, records: Sequence[Record] | None = None) -> Any:
-        """The trials with one of the objectives, as Optuna has them."""
-        return as_study(self._records if records is None else records, self._space, self._objectives, index)
-
-    def _complete(self) -> list[Record]:
-        return [record for record in self._records if record.state == "complete"]
+        height = max(220, min(700, 110 + 14 * min(len(self._all), MAX_BARS)))
+        return figure.update_layout(layout(height), xaxis_title=None, yaxis_title="trial", bargap=0.15)
 
     def _thinned(self, most: int, wanted: Sequence[Record]) -> list[Record]:
         """All trials, in which only `most` of the wanted ones and the best keep their state, and so are drawn."""
@@ -259,27 +258,35 @@ class Charts:
         """The hover text of a trial."""
         named = zip(self._objectives, record.objectives or (), strict=False)
         reached = ", ".join(f"{objective.metric} {value:.6g}" for objective, value in named) or record.state
-        values = [f"{key}={shown(value)}" for key, value in record.values.items()]
+        values = [f"{key}={as_text(value)}" for key, value in record.values.items()]
         unset = [f"{key} not set" for key in self._plan.space if key not in record.values] if record.values else []
         lines = [f"trial {record.number}: {reached}", *values, *unset, record.error.partition("\n")[0]]
         return "<br>".join(safe(line) for line in lines if line)
 
-    def _set_hover(self, trace: Any, numbers: Iterable[Any]) -> None:
-        """Shows a trial's description at each point; `numbers` are the points' trials."""
-        trace.update(text=[self._hover[int(n)] for n in numbers], hovertemplate="%{text}<extra></extra>")
-
-    def _mark_best(self, figure: go.Figure, numbers: Sequence[Any]) -> None:
-        """Draws the best of the first trace's points again, larger; `numbers` are its points' trials."""
-        points = figure.data[0]
-        best = [place for place, number in enumerate(numbers) if number in self._best]
-        x, y = ([values[place] for place in best] for values in (points.x, points.y))
-        name = "best" if len(self._objectives) == 1 else "Pareto front"
-        figure.add_scatter(x=x, y=y, mode="markers", name=name, marker=BEST)
-        self._set_hover(figure.data[-1], [numbers[place] for place in best])
+    def _add_points(
+        self,
+        figure: go.Figure,
+        records: Sequence[Record],
+        x: Sequence[Any],
+        y: Sequence[float],
+        marker: dict[str, Any],
+        name: str = "complete",
+    ) -> None:
+        """Draws a point for each trial, and those of the best ones again, larger."""
+        best_name = "best" if len(self._objectives) == 1 else "Pareto front"
+        points = list(zip((record.number for record in records), x, y, strict=True))
+        best = [point for point in points if point[0] in self._best]
+        for drawn, drawn_name, style in ((points, name, marker), (best, best_name, BEST)):
+            if drawn:
+                numbers, xs, ys = zip(*drawn, strict=True)
+                texts = [self._hover[number] for number in numbers]
+                figure.add_scatter(x=xs, y=ys, mode="markers", name=drawn_name, marker=style, text=texts)
+                figure.data[-1].hovertemplate = HOVER
 
     def _title(self, index: int, end: str = "") -> str:
         return f"{self._objectives[index].metric}{end}" if len(self._objectives) > 1 else ""
 
 
-def _values(trial: FrozenTrial, places: Sequence[int]) -> list[float]:
-    return [trial.values[place] for place in places]
+def _reached(records: Sequence[Record], index: int) -> list[float]:
+    """What complete trials reached of an objective."""
+    return [record.objectives[index] for record in records if record.objectives]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from sentattn.sweep.callbacks import RunningTrial
+from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
+from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.callback import ReportCallback, record_of
 from sentattn.sweep.report.figures import Charts
-from sentattn.sweep.report.html import Findings, page
+from sentattn.sweep.report.html import page
 
 if TYPE_CHECKING:
     import wandb
@@ -26,12 +27,12 @@ TRIALS, BEST, REACHED = "trials", "best", "reached"
 MAX_ROWS = 10_000
 
 
-class StudyLogger:
+class StudyLogger(SweepCallback):
     """Logs a study to W&B, if its trials are logged there.
 
-    Each trial that ends is a row at once; what the report shows follows whenever the report was written anew. A study
-    that is continued has the id that it began with. W&B is called in a thread, so the scheduler waits for its end only,
-    and behind the guard of all loggers, so that no error ends the sweep.
+    Each trial that ends is a row at once; importances and the table of trials follow whenever the report was written
+    anew, and the report in the end. A study that is continued has the id that it began with. W&B is called in a thread,
+    so the scheduler waits for its end only, and behind the guard of all loggers, so that no error ends the sweep.
 
     Args:
         study: The study.
@@ -53,7 +54,13 @@ class StudyLogger:
     def __exit__(self, *_: Any) -> None:
         if self._guard is not None:
             self.tick()
-            self._thread.submit(self._guard.finish, _summary(self._study))
+            if findings := self._report.findings:
+                self._submit(lambda run: run.log({TRIALS: self._rows.count, "report": _html(findings)}))
+            states = Counter(record.state for record in self._study.records())
+            summary: dict[str, Any] = {f"trials/{state}": count for state, count in states.items()}
+            for best in self._study.best()[:1]:
+                summary |= {f"best/{key}": value for key, value in best.values.items()} | {"best_trial": best.number}
+            self._thread.submit(self._guard.finish, summary)
         self._thread.shutdown()
 
     def started(self, trial: RunningTrial) -> None:
@@ -71,17 +78,11 @@ class StudyLogger:
             self._thread.submit(self._guard.start)
             self._submit(lambda run: self._rows.log_past(run, past))
 
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Does nothing: the trial has a run of its own."""
-
-    def message(self, text: str) -> None:
-        """Does nothing."""
-
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Logs a trial of this study that has ended."""
         if trial.study is self._study:
             record = record_of(trial, outcome)
-            self._submit(lambda run: self._rows.log(run, record))
+            self._submit(lambda run: run.log(self._rows.next(record)))
 
     def tick(self) -> float | None:
         """Logs what the report shows, if it was written anew."""
@@ -100,40 +101,33 @@ class StudyLogger:
 class Rows:
     """The rows of a study's run: one for each trial that has ended, with the best value so far.
 
-    Args:
-        plan: The sweep.
-
     Attributes:
         count: Number of trials so far.
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self._objectives = plan.objectives
         self._best: float | None = None
         self.count = 0
-
-    def log(self, run: wandb.Run, record: Record) -> None:
-        """Logs a trial."""
-        run.log(self._next(record))
 
     def log_past(self, run: wandb.Run, records: Sequence[Record]) -> None:
         """Logs the trials that ended before the run was opened, as far as W&B's server does not have them."""
         logged = int(dict(run.summary).get(TRIALS, 0))
-        for row in [self._next(record) for record in records][logged:]:
+        for row in [self.next(record) for record in records][logged:]:
             run.log(row)
 
-    def _next(self, record: Record) -> dict[str, Any]:
+    def next(self, record: Record) -> dict[str, Any]:
+        """Returns the row of the next trial."""
         self.count += 1
         row: dict[str, Any] = {TRIALS: self.count, "trial": record.number, "state": record.state}
-        objectives = self._plan.objectives
         if record.state == "complete" and record.objectives:
-            values = record.objectives
-            row |= {f"{REACHED}/{one.metric}": value for one, value in zip(objectives, values, strict=True)}
-            if len(values) == 1:
-                better = max if objectives[0].mode == "max" else min
-                self._best = values[0] if self._best is None else better(self._best, values[0])
+            names = [f"{REACHED}/{objective.metric}" for objective in self._objectives]
+            row |= zip(names, record.objectives, strict=True)
+            if len(names) == 1:
+                better, value = max if self._objectives[0].mode == "max" else min, record.objectives[0]
+                self._best = value if self._best is None else better(self._best, value)
         if self._best is not None:
-            row[f"{BEST}/{objectives[0].metric}"] = self._best
+            row[f"{BEST}/{self._objectives[0].metric}"] = self._best
         return row
 
 
@@ -168,7 +162,7 @@ def study_guard(
         config={
             "study": plan.study,
             "space": {key: dimension.written for key, dimension in plan.space.items()},
-            "objectives": [f"{one.metric} ({one.mode})" for one in plan.objectives],
+            "objectives": [f"{objective.metric} ({objective.mode})" for objective in plan.objectives],
             "sampler": dict(plan.sampler),
             "pruner": dict(plan.pruner),
             "overrides": list(plan.overrides),
@@ -179,43 +173,32 @@ def study_guard(
 
 
 def media(findings: Findings) -> dict[str, Any]:
-    """Returns W&B's objects for what the report shows, by name."""
+    """Returns W&B's objects by name: the table of trials, importances and contours."""
     import wandb
 
     plan = findings.plan
-    objects: dict[str, Any] = {"table": trial_table(findings), "report": wandb.Html(page(findings), inject=False)}
+    keys, metrics = list(plan.space), [objective.metric for objective in plan.objectives]
+    table = wandb.Table(columns=["trial", "state", *keys, *metrics, "seconds", "note"], allow_mixed_types=True)
+    for record in findings.records[-MAX_ROWS:]:
+        values = [*map(record.values.get, keys), *(record.objectives or [None] * len(metrics))]
+        table.add_data(record.number, record.state, *values, findings.reader.costs(record).seconds, record.error)
+    objects: dict[str, Any] = {"table": table}
     charts = Charts(plan, findings.records, findings.front)
-    for index, importances in enumerate(findings.importances):
-        if importances is None:
+    for index, measure in enumerate(findings.importances):
+        if measure is None:
             continue
-        metric = importances.metric
-        for name, shares in (("ped_anova", importances.ped_anova), ("fanova", importances.fanova)):
+        for name, shares in (("ped_anova", measure.ped_anova), ("fanova", measure.fanova)):
             if shares is not None:
-                table = wandb.Table(columns=["setting", "importance"], data=[list(row) for row in shares.items()])
-                title = f"{metric}: {name}"
-                objects[f"importance/{name}/{metric}"] = wandb.plot.bar(table, "setting", "importance", title=title)
-        if figure := charts.contour(index, importances.ranking):
-            objects[f"contour/{metric}"] = wandb.Plotly(figure)
+                bars = wandb.Table(columns=["setting", "importance"], data=[list(row) for row in shares.items()])
+                title = f"{measure.metric}: {name}"
+                chart = wandb.plot.bar(bars, "setting", "importance", title=title)
+                objects[f"importance/{name}/{measure.metric}"] = chart
+        if figure := charts.contour(index, measure.ranking):
+            objects[f"contour/{measure.metric}"] = wandb.Plotly(figure)
     return objects
 
 
-def trial_table(findings: Findings) -> wandb.Table:
-    """Returns the table of trials."""
+def _html(findings: Findings) -> wandb.Html:
     import wandb
 
-    keys, metrics = list(findings.plan.space), [one.metric for one in findings.plan.objectives]
-    table = wandb.Table(columns=["trial", "state", *keys, *metrics, "seconds", "note"], allow_mixed_types=True)
-    for record in findings.records[-MAX_ROWS:]:
-        values = [record.values.get(key) for key in keys]
-        objectives = record.objectives or [None] * len(metrics)
-        seconds = findings.reader.costs(record).seconds
-        table.add_data(record.number, record.state, *values, *objectives, seconds, record.error)
-    return table
-
-
-def _summary(study: SweepStudy) -> dict[str, Any]:
-    states = Counter(record.state for record in study.records())
-    summary: dict[str, Any] = {f"trials/{state}": count for state, count in states.items()}
-    if best := study.best():
-        summary |= {f"best/{key}": value for key, value in best[0].values.items()} | {"best_trial": best[0].number}
-    return summary
+    return wandb.Html(page(findings), inject=False)

@@ -1,20 +1,27 @@
-"""Best trials, and importances of settings on trials whose answer is known."""
+"""Best trials, importances of settings on trials whose answer is known, and cautions."""
 
 from __future__ import annotations
 
+import json
 import random
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
-from fake_records import record
+from fake_records import record, result
 from plans import plan
 
+from sentattn.config.groups import Choices
 from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import analysis
-from sentattn.sweep.report.analysis import as_study, disagreement, front, importances, most_balanced
+from sentattn.sweep.report.analysis import Findings, as_study, disagreement, edge, front, importances
+from sentattn.sweep.report.artifacts import CostReader
+from sentattn.sweep.search_space import Value, read_dimension
 
 ACCURACY = Objective("val/accuracy", "max")
+TWO = (ACCURACY, Objective("latency_ms.one", "min"))
+ENOUGH = [record(number, 0.5, values={"model.attention.hops": 10 + number}) for number in range(12)]
 SPACE = {
     "optimizer.lr": "tag(log,interval(1e-4,1))",
     "loss.penalty": "tag(log,zero,interval(1e-3,1))",
@@ -77,25 +84,20 @@ def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPat
 def test_of_many_trials_a_forest_looks_at_an_even_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(analysis, "MAX_FANOVA_TRIALS", 10)
-    monkeypatch.setattr(analysis, "_fanova", lambda study: seen.extend(trial.value for trial in study.trials))
-    found = random_trials(35)
-    importances(found, plan(SPACE).space, [ACCURACY], 0, "tpe")
-    assert seen == [one.objectives[0] for one in found[::4] if one.objectives]
+    monkeypatch.setattr(analysis, "as_study", lambda *args: seen.append(len(args[0])) or as_study(*args))
+    importances(random_trials(35), plan(SPACE).space, [ACCURACY], 0, "tpe")
+    assert seen == [35, 9]
 
 
 @pytest.mark.parametrize(
     ("ped", "fanova", "says"),
     [
         ({"a": 0.6, "b": 0.4}, {"a": 0.7, "b": 0.3}, ""),
-        (
-            {"a": 0.78, "b": 0.22},
-            {"a": 0.01, "b": 0.99},
-            "PED-ANOVA ranks a first (0.78; fANOVA: 0.01), fANOVA ranks b",
-        ),
+        ({"a": 0.78, "b": 0.22}, {"a": 0.01, "b": 0.99}, "PED-ANOVA and fANOVA disagree, most on a: 0.78 and 0.01."),
         (
             {"a": 0.9, "b": 0.06, "c": 0.04},
             {"a": 0.5, "b": 0.25, "c": 0.25},
-            "They differ on a: 0.90 by PED-ANOVA, 0.50",
+            "PED-ANOVA and fANOVA disagree, most on a: 0.90 and 0.50.",
         ),
         # A setting under a condition has no part in the comparison: 0.3 and 0.1 of 0.4 are 0.75 and 0.25.
         ({"c": 0.6, "a": 0.3, "b": 0.1}, {"a": 0.75, "b": 0.25}, ""),
@@ -114,8 +116,9 @@ def test_the_report_says_where_the_measures_disagree(
 def test_the_most_balanced_point_by_hand() -> None:
     # Accuracy from 0.90 (best) to 0.80, latency from 1 (best) to 5: distances to (0.90, 1) in shares of these ranges
     # are 1 for both ends; the middle point lies at (0.2, 0.25), at sqrt(0.04 + 0.0625) = 0.32.
-    assert most_balanced([(0.90, 5.0), (0.88, 2.0), (0.80, 1.0)], ["max", "min"]) == 1
-    assert most_balanced([(0.7, 1.0)], ["max", "min"]) == 0
+    found = [record(n, one) for n, one in enumerate([(0.90, 5.0), (0.88, 2.0), (0.80, 1.0)])]
+    assert [one.number for one in front(found, TWO)] == [1, 0, 2]
+    assert front(found[:1], TWO) == found[:1]
 
 
 @pytest.mark.parametrize(("mode", "number"), [("max", 1), ("min", 0)])
@@ -126,11 +129,10 @@ def test_the_first_of_equals_is_the_best(mode: Literal["max", "min"], number: in
 
 
 def test_a_front_has_every_trial_that_no_other_one_beats_equals_included() -> None:
-    two = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
     values = [(0.9, 5.0), (0.8, 1.0), (0.8, 2.0), (0.8, 1.0), (0.7, 1.5)]
     found = [record(n, one) for n, one in enumerate(values)]
-    assert sorted(one.number for one in front([*found, record(5)], two)) == [0, 1, 3]
-    assert front([record(0)], two) == []
+    assert sorted(one.number for one in front([*found, record(5)], TWO)) == [0, 1, 3]
+    assert front([record(0)], TWO) == []
 
 
 def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
@@ -144,3 +146,113 @@ def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "RUNNING", "FAIL", "FAIL", "FAIL"]
     assert [set(trial.params) for trial in study.trials] == [{"loss.penalty"}, *[set()] * 5]
     assert study.best_trial.number == 0
+
+
+def cautions(plan: Any, folder: Path, records: list[Record]) -> list[str]:
+    return Findings(plan, folder, records, CostReader(folder)).cautions
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "end"),
+    [
+        ("interval(0,1)", 0.05, "lower"),
+        ("interval(0,1)", 0.051, None),
+        ("interval(0,1)", 0.95, "upper"),
+        ("range(1,9)", 1, "lower"),
+        ("range(1,9)", 2, None),
+        ("range(1,9)", 8, "upper"),
+        # 5% of three decades: 10**-2.85 = 0.00141 and 10**-0.15 = 0.708.
+        ("tag(log,interval(1e-3,1))", 0.0014, "lower"),
+        ("tag(log,interval(1e-3,1))", 0.0015, None),
+        ("tag(log,interval(1e-3,1))", 0.70, None),
+        ("tag(log,interval(1e-3,1))", 0.71, "upper"),
+        ("tag(log,zero,interval(1e-3,1))", 0.0, None),
+        ("tag(log,zero,interval(1e-3,1))", 0.001, None),
+        ("tag(log,zero,interval(1e-3,1))", 0.99, "upper"),
+        ("choice(1,2,3)", 1, None),
+    ],
+)
+def test_edges_of_a_range(written: str, value: Value, end: str | None) -> None:
+    found = edge(read_dimension("loss.penalty", written, Choices.of()), value)
+    assert (found and found[0]) == end
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "value", "says"),
+    [
+        ("model.attention.hops", "range(1,31)", 30, "model.attention.hops=30 lies at the upper end of range(1,31)"),
+        ("model.attention.hops", "range(1,31)", 1, None),  # there are no 0 hops
+        ("model.attention.hops", "range(4,31)", 4, "lies at the lower end"),
+        ("model.head.dropout", "interval(0,0.5)", 0.0, None),
+        ("model.head.dropout", "interval(0,0.5)", 0.5, "lies at the upper end"),
+        ("optimizer.lr", "tag(log,interval(1e-4,1e-2))", 0.0101 - 1e-4, "lies at the upper end"),
+        ("loss.penalty", "tag(log,zero,interval(1e-3,1))", 0.98, "lies at the upper end"),
+    ],
+)
+def test_a_caution_where_legal_values_lie_beyond_the_best(
+    tmp_path: Path, key: str, written: str, value: Value, says: str | None
+) -> None:
+    found = [record(0, 0.9, values={key: value}), *ENOUGH]
+    text = cautions(plan({key: written}), tmp_path, found)
+    assert [says in one if says else one for one in text] == ([True] if says else [])
+
+
+def test_cautions_about_few_trials_pruned_ones_and_failures(tmp_path: Path) -> None:
+    one = plan({"model.attention.hops": "range(1,31)"})
+    assert cautions(one, tmp_path, ENOUGH) == []
+    few = ENOUGH[:3]
+    [text] = cautions(one, tmp_path, few)
+    assert text.startswith("Only 3 trials are complete, for 1 setting")
+    pruned = [record(20 + number, None, state="pruned") for number in range(13)]
+    [text] = cautions(one, tmp_path, [*ENOUGH, *pruned])
+    assert text.startswith("13 of 25 finished trials were pruned")
+    assert cautions(one, tmp_path, [*ENOUGH, *pruned[:12]]) == []
+    failed = [record(40 + number, None, error=f"no memory\nline {number}") for number in range(4)]
+    [text] = cautions(one, tmp_path, [*ENOUGH, *failed])
+    assert text.startswith("4 of 16 trials failed, most often: no memory.")
+
+
+def test_a_caution_about_choices_without_a_complete_trial(tmp_path: Path) -> None:
+    one = plan({"model/pooling": "choice(flatten,mean,prune)", "trainer.deterministic": "choice(true,false)"})
+    found = [
+        record(number, 0.5, values={"model/pooling": "flatten", "trainer.deterministic": number % 2 == 0})
+        for number in range(12)
+    ]
+    pruned = record(12, None, state="pruned", values={"model/pooling": "mean", "trainer.deterministic": True})
+    text = "No trial with model/pooling=mean or prune is complete: the study says nothing about it."
+    assert cautions(one, tmp_path, [*found, pruned]) == [text]
+    others = [record(20, 0.5, values={"model/pooling": name}) for name in ("mean", "prune")]
+    assert cautions(one, tmp_path, [*found, *others]) == []
+
+
+def test_a_caution_where_the_second_is_within_the_noise_of_repeats(tmp_path: Path) -> None:
+    """Leads of 0.01, 0.02 and 0.03: mean 0.02, standard deviation 0.01, t(0.975, 2) = 4.302653, half width 0.024841."""
+    one = plan({"model.attention.hops": "range(1,31)"}, repeats=3)
+    found = [record(0, 0.82, values={"model.attention.hops": 15}), record(1, 0.80), *ENOUGH[2:]]
+    for seed, lead in enumerate((0.01, 0.02, 0.03)):
+        result(tmp_path, 0, seed=seed, metrics={"val/accuracy": 0.8 + lead})
+        result(tmp_path, 1, seed=seed, metrics={"val/accuracy": 0.8})
+    [text] = cautions(one, tmp_path, found)
+    assert text == (
+        "Trial 0 is not significantly better than trial 1: over 3 seeds it leads by 0.0200, "
+        "with a 95% interval from -0.0048 to 0.0448."
+    )
+    for seed in range(3):
+        result(tmp_path, 1, seed=seed, metrics={"val/accuracy": 0.7 + 0.01 * seed})
+    assert cautions(one, tmp_path, found) == []
+
+
+def test_a_caution_about_trials_within_the_spread_of_confirmed_seeds(tmp_path: Path) -> None:
+    """Values 0.80 and 0.82: standard deviation 0.0141421, t(0.975, 1) = 12.7062; times the root of 2: 0.254124."""
+    one = plan({"model.attention.hops": "range(1,31)"})
+    found = [
+        record(0, 0.9, values={"model.attention.hops": 15}),
+        *(record(n, 0.6) for n in range(1, 11)),
+        record(11, 0.7),
+    ]
+    confirmed = {"trial": 0, "metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
+    (tmp_path / "confirm.json").write_text(json.dumps(confirmed))
+    [text] = cautions(one, tmp_path, found)
+    assert text.startswith("Trial 0 is not significantly better than 1 other trial: by 2 seeds of its setting")
+    assert "0.2541 in val/accuracy" in text
+    assert cautions(one, tmp_path, found[:-1]) == []

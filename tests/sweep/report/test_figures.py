@@ -50,7 +50,7 @@ def ticks(axis: Any) -> dict[str, float]:
 def test_zero_reads_zero_on_the_axes_of_slices_and_contours() -> None:
     drawn = charts(trials())
     zero = plan().space["loss.penalty"].drawn(0)
-    [penalty] = [chart.figure for chart in drawn.slices() if chart.title == "loss.penalty"]
+    [penalty] = [figure for title, figure in drawn.slices() if title == "loss.penalty"]
     assert list(penalty.layout.xaxis.ticktext) == ["0", "0.001", "0.01", "0.1", "1"]
     contour = drawn.contour(0, ["loss.penalty", "model.attention.hops"])
     assert contour is not None
@@ -68,7 +68,7 @@ def test_every_hover_text_has_the_values_of_its_trial() -> None:
         drawn.curves(),
         drawn.timeline(),
     )
-    shown = [chart.figure for chart in (*drawn.history(), *drawn.slices())] + [contour, curves, timeline]
+    shown = [figure for _, figure in (*drawn.history(), *drawn.slices())] + [contour, curves, timeline]
     texts = [text for figure in shown if figure for trace in figure.data for text in trace.text or ()]
     assert len(texts) > 5 * len(found)
     for text in texts:
@@ -81,9 +81,9 @@ def test_every_hover_text_has_the_values_of_its_trial() -> None:
 def test_points_of_slices_and_contour_are_labelled_with_their_own_trial() -> None:
     found = trials()
     drawn = charts(found)
-    for chart in drawn.slices():
-        key = chart.title.partition(",")[0]
-        points = chart.figure.data[0]
+    for title, figure in drawn.slices():
+        key = title.partition(",")[0]
+        points = figure.data[0]
         for x, y, text in zip(points.x, points.y, points.text, strict=True):
             number = int(text.removeprefix("trial ").partition(":")[0])
             value = found[number].values[key]
@@ -144,7 +144,7 @@ def test_hostile_text_is_no_markup_in_any_figure() -> None:
         for one in trials()
     ]
     drawn = Charts(plan(space), found, found[-1:])
-    shown = [*(chart.figure for chart in (*drawn.history(), *drawn.slices()))]
+    shown = [figure for _, figure in (*drawn.history(), *drawn.slices())]
     shown += [
         drawn.parallel(),
         drawn.curves(),
@@ -161,10 +161,10 @@ def test_hostile_text_is_no_markup_in_any_figure() -> None:
 def test_several_objectives_have_a_front_and_charts_each() -> None:
     found = [record(one.number, (0.5 + one.number / 1000, 1.0 + one.number), values=one.values) for one in trials()]
     drawn = charts(found, objectives=TWO)
-    [pareto] = [chart.figure for chart in drawn.pareto()]
+    [pareto] = [figure for _, figure in drawn.pareto()]
     assert [trace.name for trace in pareto.data] == ["dominated", "Pareto front"]
     assert pareto.layout.xaxis.title.text == "latency_ms.one (min)"
-    assert [chart.title for chart in drawn.history()] == ["val/accuracy", "latency_ms.one"]
+    assert [title for title, _ in drawn.history()] == ["val/accuracy", "latency_ms.one"]
     assert len(drawn.slices()) == 2 * len(SPACE)
     assert drawn.curves() is None
     parallel = drawn.parallel()
@@ -197,8 +197,8 @@ def test_a_study_without_trials_or_values_has_no_figures() -> None:
 
 def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "MAX_TRIALS", 6)
-    [history] = charts(trials(24)).history()
-    assert list(history.figure.data[0].x) == [0, 4, 8, 12, 16, 20, 23]
+    [(_, history)] = charts(trials(24)).history()
+    assert list(history.data[0].x) == [0, 4, 8, 12, 16, 20, 23]
 
 
 @pytest.mark.parametrize(

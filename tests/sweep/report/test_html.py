@@ -15,8 +15,8 @@ from plans import plan
 from test_figures import TWO, trials
 
 from sentattn.sweep.records import Record
+from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import CostReader
-from sentattn.sweep.report.callback import findings
 from sentattn.sweep.report.html import page
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -30,7 +30,7 @@ TRIALS = [
 
 
 def report(folder: Path, found: list[Record] = TRIALS, **changed: Any) -> str:
-    return page(findings(plan(**changed), folder, found, CostReader(folder)))
+    return page(Findings(plan(**changed), folder, found, CostReader(folder)))
 
 
 def without_plotly(html: str) -> str:

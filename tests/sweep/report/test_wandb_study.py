@@ -18,8 +18,8 @@ from sentattn.config.compose import compose
 from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import report_callbacks
+from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import CostReader
-from sentattn.sweep.report.callback import findings
 from sentattn.sweep.report.wandb import Rows, media, study_guard
 from sentattn.sweep.study import SweepStudy
 
@@ -79,7 +79,7 @@ def test_trials_that_the_server_has_are_not_logged_again() -> None:
     assert (row["trials"], row["best/val/accuracy"]) == (3, pytest.approx(0.7))
 
 
-def test_importances_contour_table_and_report_are_logged(tmp_path: Path) -> None:
+def test_importances_contour_and_table_are_logged(tmp_path: Path) -> None:
     import plans
 
     plan = plans.plan({"model.attention.hops": "range(1,31)", "optimizer.lr": "interval(1e-3,1)"}, study="big")
@@ -87,7 +87,7 @@ def test_importances_contour_table_and_report_are_logged(tmp_path: Path) -> None
         record(n, 0.5 + n / 100, values={"model.attention.hops": 1 + n, "optimizer.lr": 0.1 + 0.05 * n})
         for n in range(12)
     ]
-    run_of(tmp_path, plan, records[:1], media=media(findings(plan, tmp_path, records, CostReader(tmp_path))))
+    run_of(tmp_path, plan, records[:1], media=media(Findings(plan, tmp_path, records, CostReader(tmp_path))))
     row = wandb_reader.read(tmp_path)["history"][1]
     assert (row["trials"], row["table.nrows"]) == (1, 12)
     assert wandb_reader.table(tmp_path, row, "table")[2][:5] == [2, "complete", 3, pytest.approx(0.2), 0.52]
@@ -95,16 +95,11 @@ def test_importances_contour_table_and_report_are_logged(tmp_path: Path) -> None
     assert row["importance/fanova/val/accuracy_table.nrows"] == 2
     [contour] = tmp_path.glob(f"wandb/offline-run-*/files/{row['contour/val/accuracy.path']}")
     assert "optimizer.lr" in contour.read_text()
-    [report] = tmp_path.glob(f"wandb/offline-run-*/files/{row['report.path']}")
-    assert "Best setting: trial 11" in report.read_text()
 
 
 def test_of_several_objectives_each_is_logged() -> None:
     two = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
-    logged: list[dict[str, Any]] = []
-    run: Any = SimpleNamespace(summary={}, log=logged.append)
-    Rows(plan_of(objectives=two)).log(run, record(0, (0.5, 3.0)))
-    [row] = logged
+    row = Rows(plan_of(objectives=two)).next(record(0, (0.5, 3.0)))
     assert (row["reached/val/accuracy"], row["reached/latency_ms.one"]) == (0.5, 3.0)
     assert not any(name.startswith("best/") for name in row)
 
@@ -127,7 +122,9 @@ def test_a_study_is_logged_where_its_trials_are_logged(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").is_file()
     logged = wandb_reader.read(tmp_path)
     assert [row["best/val/accuracy"] for row in logged["history"] if "best/val/accuracy" in row][-1] == 0.75
-    assert logged["history"][-1]["table.nrows"] == 2
+    assert logged["history"][-2]["table.nrows"] == 2
+    [report] = tmp_path.glob(f"wandb/offline-run-*/files/{logged['history'][-1]['report.path']}")
+    assert "Best setting: trial 1" in report.read_text()
     assert (logged["summary"]["best_trial"], logged["summary"]["trials/complete"]) == (1, 2)
     assert "best/model.attention.hops" in logged["summary"]
 
