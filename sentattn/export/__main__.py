@@ -53,23 +53,19 @@ def _command(arguments: list[str]) -> None:
     folder = Path(settings["output"]) if "output" in settings else run.path / FOLDER
     classifier = run.classifier
 
-    from sentattn.export.folder import SCRIPT, write_export
+    from sentattn.export.folder import GRAPH, OPSET, SCRIPT, write_export
 
-    path, opset, verification = write_export(classifier, folder)
-    shapes = ", ".join(f"{batch} x {length}" for batch, length in verification.shapes)
+    difference, compared = write_export(classifier, folder)
+    shapes = ", ".join(f"{batch} x {length}" for batch, length in compared)
+    graph = folder / GRAPH
     print(
-        f"{path}: {path.stat().st_size / 1e6:.1f} MB, opset {opset}; largest difference "
-        f"from PyTorch {verification.difference:.1e}, of texts x tokens {shapes}"
+        f"{graph}: {graph.stat().st_size / 1e6:.1f} MB, opset {OPSET}; largest difference "
+        f"from PyTorch {difference:.1e}, of texts x tokens {shapes}"
     )
     print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
 
 
 def _require_packages() -> None:
-    """Refuses to start without the packages that the export needs.
-
-    Raises:
-        SettingError: With those that are missing or too old.
-    """
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if tuple(map(int, metadata.version("torch").split(".")[:2])) < OLDEST_TORCH:
         missing.append("torch {}.{} or newer".format(*OLDEST_TORCH))

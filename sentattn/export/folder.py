@@ -1,49 +1,46 @@
-"""The folder of an export: what is in it, and how it replaces an earlier one."""
+"""The folder of an export: what is in it, how the graph is verified, and how it replaces an earlier export."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
 from sentattn.data.text import spacy_version
 from sentattn.errors import Fault, RunError
-from sentattn.export.onnx_graph import write_graph
-from sentattn.export.operators import OPSET
-from sentattn.export.verification import Verification, verify
+from sentattn.export.onnx_graph import OPSET, OnnxClassifier, write_graph
 from sentattn.inference import Classifier
+from sentattn.models.classifier import TextClassifier
 
 GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
 FILES = (GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT)
 VERSION_KEY = "sentattn"
 """Key of `config.json` by which an export is known: the version that wrote it."""
+TOLERANCE = 1e-4
+UNBOUNDED = 512
+"""Tokens of the longest text compared where the model reads texts of any length."""
+ERRORS_ONLY = 3
+"""Severity of ONNX Runtime's own log."""
 
 
-class Export(NamedTuple):
-    """A written export.
+class Verification(NamedTuple):
+    """The largest difference of a probability or a weight, over inputs of these shapes (batch, length)."""
 
-    Attributes:
-        path: The ONNX file.
-        opset: Version of ONNX's operators.
-        verification: How far the graph is from the model.
-    """
-
-    path: Path
-    opset: int
-    verification: Verification
+    difference: float
+    shapes: list[tuple[int, int]]
 
 
-def write_export(classifier: Classifier, folder: Path) -> Export:
+def write_export(classifier: Classifier, folder: Path) -> Verification:
     """Writes a classifier as ONNX with its tokenizer, its labels and a script, and verifies it in ONNX Runtime.
-
-    Args:
-        classifier: The trained model.
-        folder: Where to write; an earlier export there is replaced.
 
     Raises:
         RunError: If the folder holds other files, or the model cannot be exported or its graph gives other outputs.
@@ -52,14 +49,13 @@ def write_export(classifier: Classifier, folder: Path) -> Export:
     longest = classifier.config["text"]["max_length"]
     with replacement(folder) as new:
         write_graph(classifier.model, new / GRAPH, max_length=longest)
-        verification = verify(
-            new / GRAPH, classifier.model, num_embeddings=len(classifier.tokenizer), max_length=longest
-        )
+        size = len(classifier.tokenizer)
+        verification = verify(new / GRAPH, classifier.model, num_embeddings=size, max_length=longest)
         classifier.tokenizer.save(new / TOKENIZER)
-        _write_json(new / LABELS, classifier.labels)
-        _write_json(new / CONFIG, _description(classifier, verification))
+        for name, content in {LABELS: classifier.labels, CONFIG: _description(classifier, verification)}.items():
+            (new / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name(SCRIPT), new / SCRIPT)
-    return Export(folder / GRAPH, OPSET, verification)
+    return verification
 
 
 def _description(classifier: Classifier, verification: Verification) -> dict[str, Any]:
@@ -89,16 +85,8 @@ def _description(classifier: Classifier, verification: Verification) -> dict[str
     }
 
 
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def require_replaceable(folder: Path) -> None:
-    """Refuses a folder that holds anything but an earlier export.
-
-    Raises:
-        RunError: With the first file that would be lost.
-    """
+    """Refuses a folder that holds anything but an earlier export with a `RunError`, which names a file to be lost."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -106,16 +94,13 @@ def require_replaceable(folder: Path) -> None:
     # __pycache__ remains where a program has imported predict.py
     names = sorted(entry.name for entry in folder.iterdir() if entry.name != "__pycache__")
     others = [name for name in names if name not in FILES]
-    if names and (others or not _is_export(folder / CONFIG)):
+    try:
+        is_export = VERSION_KEY in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        is_export = False
+    if names and (others or not is_export):
         message = f"output={folder} is no earlier export and {(others or names)[0]} would be lost; name another folder."
         raise RunError(Fault("output", "conflict", message))
-
-
-def _is_export(config: Path) -> bool:
-    try:
-        return VERSION_KEY in json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False
 
 
 @contextmanager
@@ -126,18 +111,70 @@ def replacement(folder: Path) -> Iterator[Path]:
         RunError: If it cannot be written.
     """
     target = folder.resolve()
-    new, old = (target.with_name(f".{target.name}.{os.getpid()}.{part}") for part in ("new", "old"))
     try:
-        new.mkdir(parents=True)
-        yield new
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
+            new, old = Path(temporary, "new"), Path(temporary, "old")
+            new.mkdir()
+            yield new
+            if target.exists():
+                target.rename(old)
+            try:
+                new.rename(target)
+            finally:
+                if old.exists() and not target.exists():
+                    old.rename(target)
     except OSError as error:
         message = f"output={folder} cannot be written ({error.strerror or error}); name another folder."
         raise RunError(Fault("output", "unwritable", message)) from error
-    finally:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def verify(path: Path, model: TextClassifier, *, num_embeddings: int, max_length: int | None) -> Verification:
+    """Runs an ONNX file and its model, on the CPU and in evaluation mode, on the same random ids.
+
+    Raises:
+        RunError: If ONNX Runtime cannot run the file, or they differ by more than 1e-4.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = ERRORS_ONLY
+    options.intra_op_num_threads = torch.get_num_threads()
+    reference = OnnxClassifier(model).eval()
+    worst, shapes = 0.0, []
+    session: Any = None
+    for tokens_BL, lengths_B in _inputs(num_embeddings, max_length):
+        try:
+            session = session or onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            outputs = session.run(None, {"tokens": tokens_BL, "lengths": lengths_B})
+        except Exception as error:  # ONNX Runtime's errors have no common class
+            message = f"ONNX Runtime cannot run the exported {model.name}: {str(error).splitlines()[0]}"
+            raise RunError(Fault("format", "failed", message)) from error
+        with torch.inference_mode():
+            expected = reference(torch.from_numpy(tokens_BL), torch.from_numpy(lengths_B))
+        worst = max(worst, *(_difference(a, b.numpy()) for a, b in zip(outputs, expected, strict=True)))
+        shapes.append((tokens_BL.shape[0], tokens_BL.shape[1]))
+    if worst > TOLERANCE:
+        message = f"The exported {model.name} differs from the model by {worst:.1e}, more than {TOLERANCE:.0e}; "
+        raise RunError(Fault("format", "failed", message + "nothing was written."))
+    return Verification(worst, shapes)
+
+
+def _inputs(num_embeddings: int, max_length: int | None) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields batches of ids with their lengths: one token, two, some with padding, the longest."""
+    longest = max_length or UNBOUNDED
+    random = np.random.default_rng(0)
+    for lengths in dict.fromkeys(tuple(min(n, longest) for n in row) for row in ((1,), (2,), (7, 1, 4), (longest,))):
+        lengths_B = np.array(lengths, dtype=np.int64)
+        # A Zipf distribution, frequent words first: n-grams of frequent words have vectors too.
+        ids_BL = np.floor(num_embeddings ** random.random((len(lengths), lengths_B.max()))).astype(np.int64)
+        yield np.where(np.arange(lengths_B.max()) < lengths_B[:, None], ids_BL, 0), lengths_B
+
+
+def _difference(values: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
+    """Returns the largest difference; infinite where shapes differ or a value is not finite."""
+    if values.shape != expected.shape:
+        return float("inf")
+    with np.errstate(invalid="ignore"):
+        largest = float(np.abs(values - expected).max())
+    return largest if np.isfinite(largest) else float("inf")

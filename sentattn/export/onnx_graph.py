@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import textwrap
@@ -13,25 +14,22 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.onnx.ops import symbolic
 
 from sentattn.errors import Fault, RunError
-from sentattn.export.operators import DECOMPOSED, OPSET, with_onnx_lstms
 from sentattn.models.classifier import TextClassifier
 
-INPUTS = ("tokens", "lengths")
-OUTPUTS = ("probabilities", "attention")
+OPSET = 18
+"""The oldest that torch's exporter writes without conversion, for the widest choice of runtimes."""
 TRACED_BATCH, TRACED_LENGTH = 2, 3
 MAX_REASON = 300
-"""Most characters of torch's message that are shown."""
+"""Most characters of torch's message that are printed."""
 
 
 class OnnxClassifier(nn.Module):
     """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention.
 
     Its input is lengths instead of a mask: a mask could have padding between words, which no model is trained for.
-
-    Args:
-        model: The classifier.
     """
 
     def __init__(self, model: TextClassifier) -> None:
@@ -39,82 +37,121 @@ class OnnxClassifier(nn.Module):
         self.model = model
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns probabilities_BC and weights_BRL, both float32.
-
-        Args:
-            tokens_BL: Ids, int64; 0 after the end of a text.
-            lengths_B: Number of real tokens of each text, int64, 1 or more.
-        """
+        """Returns probabilities_BC and weights_BRL, float32, from ids (0 after a text's end) and lengths, int64."""
         mask_BL = torch.arange(tokens_BL.shape[1], device=tokens_BL.device) < lengths_B[:, None]
         classified = self.model(tokens_BL, mask_BL)
         return classified.logits_BC.float().softmax(dim=-1), classified.attended.weights_BRL.float()
 
 
-def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
-    """Writes a model as one ONNX file.
+class OnnxLSTM(nn.Module):
+    """One direction of one layer as ONNX's own operator `LSTM`, which can be exported and not be run.
 
-    Args:
-        model: The classifier.
-        path: The file.
-        max_length: Most tokens that a text has; None for any number.
+    torch traces `nn.LSTM` into a graph of one batch size and length. The order of the gates is input, output, forget,
+    cell in ONNX; in torch input, forget, cell, output.
+    """
+
+    incoming: Tensor
+    recurrent: Tensor
+    biases: Tensor
+
+    def __init__(self, lstm: nn.LSTM) -> None:
+        super().__init__()
+        self.hidden = lstm.hidden_size
+        parts = {name: tensor.chunk(4) for name, tensor in lstm.state_dict().items()}
+        gates = {name: torch.cat([part[0], part[3], part[1], part[2]]) for name, part in parts.items()}
+        self.register_buffer("incoming", gates["weight_ih_l0"][None])
+        self.register_buffer("recurrent", gates["weight_hh_l0"][None])
+        self.register_buffer("biases", torch.cat([gates["bias_ih_l0"], gates["bias_hh_l0"]])[None])
+
+    def forward(self, states_BLE: Tensor) -> tuple[Tensor, None]:
+        """Returns states_BLU, and None for the final states, which no encoder reads."""
+        batch, length, _ = states_BLE.shape
+        states_L1BU = symbolic(
+            "LSTM",
+            (states_BLE.transpose(0, 1), self.incoming, self.recurrent, self.biases),
+            {"hidden_size": self.hidden},
+            dtype=states_BLE.dtype,
+            shape=(length, 1, batch, self.hidden),
+            version=OPSET,
+        )
+        return states_L1BU[:, 0].transpose(0, 1), None
+
+
+def with_onnx_lstms(model: nn.Module) -> nn.Module:
+    """Returns a copy of a model whose LSTMs of one layer and direction, as in the encoders, can be exported."""
+    replica = copy.deepcopy(model)
+    for module in list(replica.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.LSTM):
+                layout = (child.num_layers, child.proj_size, child.bias, child.batch_first, child.bidirectional)
+                if layout == (1, 0, True, True, False):
+                    setattr(module, name, OnnxLSTM(child))
+    return replica
+
+
+def lower_bound(sorted_N: Tensor, values: Tensor, **options: Any) -> Tensor:
+    """Returns how many of the sorted numbers are smaller than each value: `torch.searchsorted` as a binary search.
+
+    ONNX has no search. The loop is unrolled: 18 steps for 200,000 numbers.
+    """
+    assert sorted_N.dim() == 1, "one sorted list for all values"
+    assert not any(options.values()), "options of searchsorted are not supported"
+    size = sorted_N.shape[0]
+    below = torch.zeros_like(values)
+    step = 1 << (size.bit_length() - 1)
+    while step:
+        further = below + step
+        smaller = sorted_N[further.clamp_max(size) - 1] < values
+        below = torch.where((further <= size) & smaller, further, below)
+        step //= 2
+    return below
+
+
+DECOMPOSED = {torch.ops.aten.searchsorted.Tensor: lower_bound}
+
+
+def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
+    """Writes a model as one ONNX file, for texts of up to `max_length` tokens; None for any number.
 
     Raises:
         RunError: If a part of the model cannot be exported; with torch's message.
     """
     classifier = with_onnx_lstms(OnnxClassifier(model)).eval()
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
-    tokens_BL = torch.ones(TRACED_BATCH, length, dtype=torch.int64)
-    lengths_B = torch.full((TRACED_BATCH,), length)
-    shapes = _shapes(max_length)
+    inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
+    batch = torch.export.Dim("batch")
+    # a length that can only be 1 is static
+    lengths = {} if max_length == 1 else {1: torch.export.Dim("length", max=max_length)}
+    shapes = {"tokens_BL": {0: batch, **lengths}, "lengths_B": {0: batch}}
     try:
         with _quiet(), torch.no_grad():
-            program = torch.export.export(classifier, (tokens_BL, lengths_B), dynamic_shapes=shapes, strict=False)
+            program = torch.export.export(classifier, inputs, dynamic_shapes=shapes, strict=False)
             if any(node.target in DECOMPOSED for node in program.graph.nodes):
                 program = program.run_decompositions(DECOMPOSED)
-            graph = torch.onnx.export(
+            exported = torch.onnx.export(
                 program,
                 dynamo=True,
-                input_names=INPUTS,
-                output_names=OUTPUTS,
+                input_names=("tokens", "lengths"),
+                output_names=("probabilities", "attention"),
                 dynamic_shapes=shapes,
                 opset_version=OPSET,
                 verbose=False,
             )
-            assert graph is not None
-            _remove_source_locations(graph)
-            graph.save(path, external_data=False)
+            assert exported is not None
+            graph = exported.model.graph
+            values = [value for node in graph.all_nodes() for value in node.outputs]
+            for part in (exported.model, graph, *graph.all_nodes(), *values):
+                part.metadata_props.clear()  # lines of code, with paths of this machine
+            exported.save(path, external_data=False)
     except OSError:  # such as a full disk: not an error of the model
         raise
     except Exception as error:  # the errors of torch and onnxscript have no common class
-        message = f"The model {model.name} cannot be exported: {_reason(error)}"
+        cause: BaseException = error  # the first has the reason, and torch's messages are pages long
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        reason = textwrap.shorten(str(cause) or type(cause).__name__, MAX_REASON, placeholder=" ...")
+        message = f"The model {model.name} cannot be exported: {reason}"
         raise RunError(Fault("format", "unsupported", message)) from error
-
-
-def _remove_source_locations(program: torch.onnx.ONNXProgram) -> None:
-    """Removes the metadata of each operator: lines of code, with paths of this machine."""
-    graph = program.model.graph
-    for node in graph.all_nodes():
-        node.metadata_props.clear()
-        for value in node.outputs:
-            value.metadata_props.clear()
-    program.model.metadata_props.clear()
-    graph.metadata_props.clear()
-
-
-def _shapes(max_length: int | None) -> dict[str, dict[int, Any]]:
-    """Returns the dynamic dimensions; a length that can only be 1 is static."""
-    batch = torch.export.Dim("batch")
-    tokens = {0: batch}
-    if max_length != 1:
-        tokens[1] = torch.export.Dim("length", max=max_length)
-    return {"tokens_BL": tokens, "lengths_B": {0: batch}}
-
-
-def _reason(error: BaseException) -> str:
-    """Returns the beginning of the first cause's message: torch's messages are pages long."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return textwrap.shorten(str(error) or type(error).__name__, MAX_REASON, placeholder=" ...")
 
 
 @contextmanager
@@ -123,13 +160,9 @@ def _quiet() -> Iterator[None]:
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with (
-            open(os.devnull, "w", encoding="utf-8") as devnull,
-            warnings.catch_warnings(),
-            redirect_stdout(devnull),
-            redirect_stderr(devnull),
-        ):
+        with open(os.devnull, "w", encoding="utf-8") as devnull, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
+            with redirect_stdout(devnull), redirect_stderr(devnull):
+                yield
     finally:
         logging.disable(level)

@@ -29,15 +29,7 @@ Span = tuple[int, int]
 
 
 class Model:
-    """An exported model with its tokenizer and labels.
-
-    Args:
-        folder: The folder of the export.
-
-    Attributes:
-        config: The content of config.json.
-        labels: Names of the classes, by index.
-    """
+    """The exported model in a folder, with its tokenizer, labels and the content of config.json."""
 
     def __init__(self, folder: Path) -> None:
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -107,18 +99,14 @@ def kept_positions(count: int, max_length: int | None, clip: str) -> list[int]:
 
 
 def spacy_spans(text: str, version: str) -> list[Span]:
-    """Returns the spans of spaCy's words, for a model that was trained on these; no model of spaCy is needed.
-
-    Raises:
-        ImportError: If spaCy is not installed; the message names the version that the model was exported with.
-    """
+    """Returns the spans of spaCy's words, for a model that was trained on these; no model of spaCy is needed."""
     blanked = LINE_BREAK.sub(lambda match: " " * len(match[0]), text)
     return [(word.idx, word.idx + len(word)) for word in english(version)(blanked) if not word.is_space]
 
 
 @functools.cache
 def english(version: str) -> Any:
-    """Returns spaCy's rules for English."""
+    """Returns spaCy's rules for English; an ImportError names the version that the model was exported with."""
     try:
         import spacy
     except ImportError as error:
