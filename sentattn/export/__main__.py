@@ -53,7 +53,8 @@ def _command(arguments: list[str]) -> None:
     folder = Path(settings["output"]) if "output" in settings else run.path / FOLDER
     classifier = run.classifier
 
-    from sentattn.export.folder import GRAPH, OPSET, SCRIPT, write_export
+    from sentattn.export.folder import GRAPH, SCRIPT, write_export
+    from sentattn.export.onnx_graph import OPSET
 
     difference, compared = write_export(classifier, folder)
     shapes = ", ".join(f"{batch} x {length}" for batch, length in compared)

@@ -139,9 +139,12 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
             )
             assert exported is not None
             graph = exported.model.graph
-            values = [value for node in graph.all_nodes() for value in node.outputs]
-            for part in (exported.model, graph, *graph.all_nodes(), *values):
-                part.metadata_props.clear()  # lines of code, with paths of this machine
+            exported.model.metadata_props.clear()  # lines of code, with paths of this machine
+            graph.metadata_props.clear()
+            for node in graph.all_nodes():
+                node.metadata_props.clear()
+                for value in node.outputs:
+                    value.metadata_props.clear()
             exported.save(path, external_data=False)
     except OSError:  # such as a full disk: not an error of the model
         raise

@@ -1,0 +1,133 @@
+"""What is read is data: tables, word vectors, a cached corpus and an exported folder run nothing of what they hold.
+
+Runs and their settings: `tests/config/test_targets.py`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+
+from sentattn.data.corpus import META, Corpus, DamagedCorpusError
+from sentattn.data.corpus_builder import build
+from sentattn.data.datasets.demo import DemoSource
+from sentattn.data.tables import records
+from sentattn.data.vectors import CACHED, read_vectors
+from sentattn.errors import DataError, RunError
+
+pytest.importorskip("onnxruntime")
+
+
+class Harmful:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.marker}",)
+
+
+@pytest.fixture
+def harmful(tmp_path: Path) -> Iterator[Harmful]:
+    """Anything that runs it leaves a file."""
+    marker = tmp_path / "marker"
+    yield Harmful(marker)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_a_table_is_text(suffix: str, harmful: Harmful, tmp_path: Path) -> None:
+    texts = [
+        f"=cmd|'/C touch {harmful.marker}'!A1",
+        f'+HYPERLINK("file://{harmful.marker}")',
+        f"!!python/object/apply:os.system ['touch {harmful.marker}']",
+        f"${{oc.env:HOME}} $(touch {harmful.marker}) `touch {harmful.marker}`",
+        json.dumps({"_target_": "os.system", "command": f"touch {harmful.marker}"}),
+    ]
+    path = tmp_path / f"table{suffix}"
+    if suffix == ".parquet":  # with a type that old versions of Arrow unpickle
+        extension = {
+            "ARROW:extension:name": "arrow.py_extension_type",
+            "ARROW:extension:metadata": pickle.dumps(harmful),
+        }
+        schema = pa.schema([pa.field("text", pa.string(), metadata=extension)])
+        pq.write_table(pa.table({"text": texts}, schema=schema), path)
+    elif suffix == ".jsonl":
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    else:
+        with path.open("w", newline="") as file:
+            delimiter = "," if suffix == ".csv" else "\t"
+            csv.writer(file, delimiter=delimiter).writerows([["text"], *([text] for text in texts)])
+    assert [record.values["text"] for record in records(path, ["text"])] == texts
+    path.write_bytes(pickle.dumps(harmful))
+    with pytest.raises(DataError):
+        list(records(path, ["text"]))
+
+
+def test_word_vectors_are_never_unpickled(harmful: Harmful, tmp_path: Path) -> None:
+    def read(file: Path) -> list[list[float]]:
+        found = read_vectors(str(file), ["good"], cache=tmp_path / "cache", mirror=None, progress=lambda *_: None)
+        assert found is not None
+        return [[float(x) for x in row] for row in found.vectors_VE[2:]]
+
+    for file in (tmp_path / "vectors.pt", tmp_path / "vectors.npy", tmp_path / "vectors.vec.pt"):
+        torch.save(harmful, file)
+        if file.suffix == ".npy":
+            np.save(file, np.array([harmful], dtype=object), allow_pickle=True)
+        with pytest.raises(DataError):
+            read(file)
+    text = tmp_path / "vectors.txt"
+    text.write_text("good 1 2 3\n")
+    assert read(text) == [[1, 2, 3]]
+    (cached,) = (tmp_path / "cache").glob(f"vectors-*{CACHED}")
+    torch.save(harmful, cached)
+    assert read(text) == [[1, 2, 3]]
+
+
+def test_a_cached_corpus_is_never_unpickled(harmful: Harmful, tmp_path: Path) -> None:
+    build(DemoSource(), tmp_path, rules="words", lowercase=True, limit=4, progress=lambda *_: None)
+    labels, file = tmp_path / "labels.npy", tmp_path / META
+    np.save(labels, np.array([harmful], dtype=object), allow_pickle=True)
+    meta = json.loads(file.read_text())
+    meta["bytes"]["labels.npy"] = labels.stat().st_size
+    file.write_text(json.dumps(meta))
+    with pytest.raises(DamagedCorpusError):
+        Corpus(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "labels.json", "config.json"])
+def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path) -> None:
+    from sentattn.export.folder import FILES, require_replaceable
+    from sentattn.export.predict import Model
+
+    tokenizer = Tokenizer(WordLevel({"a": 0}, unk_token="a")).to_str()
+    contents = {"labels.json": '["a"]', "config.json": '{"sentattn": "0"}', "tokenizer.json": tokenizer}
+    for file in FILES:  # its script is written anew and never imported
+        (tmp_path / file).write_text(contents.get(file, f"open({str(harmful.marker)!r}, 'w').close()\n"))
+    (tmp_path / name).write_bytes(pickle.dumps(harmful))
+    sys.path.insert(0, str(tmp_path))
+    try:
+        with pytest.raises(Exception):  # noqa: B017, PT011 - the libraries' errors have no common class
+            Model(tmp_path)
+        if name == "config.json":
+            with pytest.raises(RunError):
+                require_replaceable(tmp_path)
+        else:
+            require_replaceable(tmp_path)
+    finally:
+        sys.path.remove(str(tmp_path))
