@@ -23,7 +23,7 @@ from sentattn.data.cache import Progress, locked, sha256, usable
 from sentattn.errors import DataError, Fault
 
 if TYPE_CHECKING:
-    from requests import RequestException, Response
+    from requests import Response
 
 REGISTRY = {
     "aclImdb_v1.tar.gz": "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
@@ -91,8 +91,10 @@ def fetch(
             with locked(file, progress):
                 return Path(store.fetch(name, downloader=_link if is_folder else _Download(name, progress)))
         except (_PermanentError, RequestException) as error:
-            cause: Any = error if isinstance(error, RequestException) else error.__cause__
-            message = f"{name} cannot be downloaded from {source}: {_reason(cause)}. {by_hand}"
+            cause: Any = error.__cause__ if isinstance(error, _PermanentError) else error
+            answer = cause.response
+            reason = type(cause).__name__ if answer is None else f"HTTP status {answer.status_code} {answer.reason}"
+            message = f"{name} cannot be downloaded from {source} ({reason}). {by_hand}"
             raise DataError(Fault(key, "network", message)) from error
         except ValueError as error:  # pooch raises it for a checksum
             advice = f"If you trust it, type {key}={source if is_folder else 'FILE, a local copy of it'}."
@@ -167,19 +169,3 @@ class _Download:
 
     def close(self) -> None:
         pass
-
-
-def _reason(error: RequestException) -> str:
-    """Returns why a request failed, in a few words."""
-    import requests
-
-    if error.response is not None:
-        return f"the server answers {error.response.status_code} {error.response.reason}".rstrip()
-    reasons = {
-        requests.exceptions.SSLError: "its certificate is not accepted",
-        requests.exceptions.ProxyError: "the proxy cannot be reached",
-        requests.Timeout: "the server does not answer",
-        requests.exceptions.ChunkedEncodingError: "the connection was cut",
-        requests.ConnectionError: "there is no connection",
-    }
-    return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), str(error))

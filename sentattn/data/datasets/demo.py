@@ -52,31 +52,18 @@ class Templates(BaseModel):
 
 
 class Grammar(BaseModel):
-    """The content of `demo.yaml`, where its fields are described."""
+    """The content of `demo.yaml`, which describes it."""
 
-    gradable: Tone
-    extreme: Tone
-    degrees: Tone
-    extreme_degrees: Words
-    negators: Words
-    negated_degrees: Tone
+    tones: dict[str, Tone]
+    words: dict[str, Words]
     copulas: dict[str, tuple[Words, ...]]
-    summaries: Tone
-    superlatives: Tone
-    verbs: Tone
-    decisive_verbs: Tone
-    likings: Tone
-    likes: Tone
     auxiliaries: tuple[Words, ...]
-    effects: Tone
     domains: dict[str, Domain]
-    friends: Words
-    days: Words
-    cities: Words
     templates: dict[str, Templates]
 
 
 GRAMMAR = Grammar.model_validate(yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")))
+TONES, WORDS = GRAMMAR.tones, GRAMMAR.words
 
 # Of 25 reviews, how many give one opinion without a negator, one that is negated, or two of which one decides. A bag
 # of words gets little more than the first right, so these shares hold `mean` between 0.65 and 0.85.
@@ -135,10 +122,10 @@ class _Writer:
 
     def _slots(self, domain: Domain, label: int, negated: bool) -> dict[str, str]:
         first, second = self._two(domain.topics)
-        friend, friend2 = self._two(GRAMMAR.friends)
+        friend, friend2 = self._two(WORDS["friends"])
         whole, kind = self._pick(domain.wholes.nouns).split("/")[0], self._pick(domain.kinds)
-        deciding = self._opinion(first, label, negated, GRAMMAR.verbs[label] + GRAMMAR.decisive_verbs[label])
-        conceded = self._opinion(second, 1 - label, self._chance(0.2), GRAMMAR.verbs[1 - label])
+        deciding = self._opinion(first, label, negated, TONES["verbs"][label] + TONES["decisive_verbs"][label])
+        conceded = self._opinion(second, 1 - label, self._chance(0.2), TONES["verbs"][1 - label])
         slots = deciding | {f"{name}2": _bare(value) for name, value in conceded.items()}
         slots |= {
             "first": _bare(self._adjective(first, 1 - label)),
@@ -147,20 +134,20 @@ class _Writer:
             "be_whole": self._predicate(domain.wholes, "it", label, negated),
             "a_word": _with_article(self._adjective(domain.wholes, label)),
             "a_deny": _with_article(self._mild(domain.wholes, 1 - label)),
-            "best": f"[{self._pick(GRAMMAR.superlatives[label])}]",
-            "deny_best": f"[{self._pick(GRAMMAR.superlatives[1 - label])}]",
-            "like": f"[{self._pick(GRAMMAR.likes[label])}]",
-            "not_like": self._negated_verb(GRAMMAR.likes[1 - label]),
+            "best": self._marked(TONES["superlatives"][label]),
+            "deny_best": self._marked(TONES["superlatives"][1 - label]),
+            "like": self._marked(TONES["likes"][label]),
+            "not_like": self._negated_verb(TONES["likes"][1 - label]),
             # What could *not* be spoiled was good.
-            "effect": f"[{self._pick(GRAMMAR.effects[1 - label])}]",
+            "effect": self._marked(TONES["effects"][1 - label]),
             "whole": whole,
             "kind": kind,
             "here": f"{domain.preposition} this {kind}",
             "seen": domain.seen,
             "friend": friend,
             "friend2": friend2,
-            "day": self._pick(GRAMMAR.days),
-            "city": self._pick(GRAMMAR.cities),
+            "day": self._pick(WORDS["days"]),
+            "city": self._pick(WORDS["cities"]),
         }
         return {name: value.replace("<whole>", whole) for name, value in slots.items()}
 
@@ -174,7 +161,7 @@ class _Writer:
             "word": self._mild(topic, label),
             "deny": self._mild(topic, 1 - label),
             "verb": self._pick(verbs),
-            "liked": f"[{self._pick(GRAMMAR.likings[label])}]",
+            "liked": self._marked(TONES["likings"][label]),
         }
 
     def _predicate(self, topic: Topic, pronoun: str, label: int, negated: bool) -> str:
@@ -183,13 +170,13 @@ class _Writer:
         summary = self._chance(0.12)
         if not negated:
             return f"{copula} " + (
-                f"a {self._pick(GRAMMAR.summaries[label])}" if summary else self._adjective(topic, label)
+                f"a {self._pick(TONES['summaries'][label])}" if summary else self._adjective(topic, label)
             )
-        opposite, negator = 1 - label, self._pick(GRAMMAR.negators)
+        opposite, negator = 1 - label, self._pick(WORDS["negators"])
         negation = f"[{contracted}]" if negator == "not" and self._chance(0.5) else f"{copula} [{negator}]"
         if summary:
-            return f"{negation} a {self._pick(GRAMMAR.summaries[opposite])}"
-        degree = f"{self._pick(GRAMMAR.negated_degrees[opposite])} " if negator == "not" and self._chance(0.3) else ""
+            return f"{negation} a {self._pick(TONES['summaries'][opposite])}"
+        degree = f"{self._pick(TONES['negated_degrees'][opposite])} " if negator == "not" and self._chance(0.3) else ""
         return f"{negation} {degree}{self._mild(topic, opposite)}"
 
     def _negated_verb(self, verbs: Sequence[str]) -> str:
@@ -200,14 +187,16 @@ class _Writer:
     def _adjective(self, topic: Topic, label: int) -> str:
         """Returns an adjective with or without its degree."""
         extreme = self._chance(0.35)
-        words = GRAMMAR.extreme if extreme else self._pick((GRAMMAR.gradable, topic.adjectives))
-        word = f"[{self._pick(words[label])}]"
-        degree = self._pick(GRAMMAR.extreme_degrees if extreme else GRAMMAR.degrees[label])
+        words = TONES["extreme"] if extreme else self._pick((TONES["gradable"], topic.adjectives))
+        word = self._marked(words[label])
+        degree = self._pick(WORDS["extreme_degrees"] if extreme else TONES["degrees"][label])
         return f"{degree} {word}" if self._chance(0.4) else word
 
     def _mild(self, topic: Topic, label: int) -> str:
         """Returns an adjective without a degree."""
-        return f"[{self._pick(self._pick((GRAMMAR.gradable[label], GRAMMAR.extreme[label], topic.adjectives[label])))}]"
+        return (
+            f"[{self._pick(self._pick((TONES['gradable'][label], TONES['extreme'][label], topic.adjectives[label])))}]"
+        )
 
     def _two(self, items: Sequence[T]) -> tuple[T, T]:
         first = self._pick(range(len(items)))
@@ -216,6 +205,9 @@ class _Writer:
 
     def _pick(self, items: Sequence[T]) -> T:
         return items[int(self._random.random() * len(items))]
+
+    def _marked(self, words: Words) -> str:
+        return f"[{self._pick(words)}]"
 
     def _chance(self, share: float) -> bool:
         return self._random.random() < share

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.archives import container, existing, open_file, reading
@@ -24,8 +24,6 @@ from sentattn.data.tables import read_parquet
 from sentattn.data.text_tables import read_delimited, read_json_arrays, read_json_lines
 from sentattn.errors import DataError, Fault
 
-Form: TypeAlias = Literal["lines", "arrays", "csv", "parquet"]
-"""JSON lines, one JSON object of arrays, CSV without a header, or parquet."""
 Review: TypeAlias = tuple[str, Any, Any]
 """Where a review is, its text and its rating, both as in the file."""
 
@@ -39,13 +37,6 @@ WHERE = (
 # train.csv, or train-00000-of-00001.parquet
 TABLE = re.compile(r"(train|test)([-_.].*)?\.(csv|parquet)")
 JSON = re.compile(r"(?!\.).*\.(json|jsonl|ndjson)(\.gz)?")
-BEGINNINGS: dict[Form, re.Pattern[bytes]] = {
-    "parquet": re.compile(rb"PAR1"),
-    "arrays": re.compile(rb'\{\s*"(texts|labels)"\s*:'),
-    "lines": re.compile(rb"\{"),
-    "csv": re.compile(rb'"?-?\d+(\.\d+)?"?\s*,'),
-}
-"""How the forms begin, after what `SKIPPED` removes."""
 # UTF-16 has zeros in between; the reader reports that it is not UTF-8.
 SKIPPED = re.compile(rb"^(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*|\0")
 SAMPLE_BYTES = 1 << 16
@@ -103,12 +94,12 @@ class YelpSource(Source):
         """Yields the reviews in the order of the files, without holding them in memory."""
         for file in self._files[split]:
             with open_file(file.path, file.member, KEY, WHERE) as stream:
-                form = _form(stream.peek(), file.name)
-                for where, text, rating in READERS[form](stream, file):
+                reader, classes = _reader(stream.peek(), file.name)
+                for where, text, rating in reader(stream, file):
                     place = f"{file.name}, {where}"
                     if text is not None and not isinstance(text, str):
                         raise _error("type", f"{place}: the text must be a text, got {reprlib.repr(text)}.")
-                    yield Row(text or "", _label(rating, form, place))
+                    yield Row(text or "", _label(rating, classes, place))
 
 
 def _find_files(path: Path) -> dict[str, list[File]]:
@@ -158,21 +149,10 @@ def _only_json(names: Sequence[str], place: Path) -> str:
     return candidates[0]
 
 
-def _form(head: bytes, name: str) -> Form:
-    """Returns the form of a file by its beginning."""
-    start = SKIPPED.sub(b"", head)
-    for form, beginning in BEGINNINGS.items():
-        if beginning.match(start):
-            return form
-    shown = head[:SHOWN].decode(errors="replace")
-    raise _error("unsupported", f"{name} holds no reviews in a known form; it begins with {shown!r}. {WHERE}")
-
-
-def _label(value: Any, form: Form, where: str) -> int:
-    classes = OF_LABELS if form == "parquet" else OF_STARS
+def _label(value: Any, classes: Mapping[Any, int], where: str) -> int:
     label = classes.get(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     if label is None:
-        legal = "a label from 0 to 4" if form == "parquet" else "1, 2, 3, 4 or 5 stars"
+        legal = "1, 2, 3, 4 or 5 stars" if classes is OF_STARS else "a label from 0 to 4"
         advice = "Take the row out, or let data=table with data.label=COLUMN make a class of each value."
         raise _error("range", f"{where}: the rating must be {legal}, got {reprlib.repr(value)}. {advice}")
     return label
@@ -201,11 +181,11 @@ def _read_parquet(_: BufferedReader, file: File) -> Iterator[Review]:
 
 
 def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Review]:
-    """Reads the file twice, because all texts may precede the first label."""
+    """Reads one JSON object of arrays, twice, because all texts may precede the first label."""
     stars, texts = array("b"), 0
     for key, item in read_json_arrays(stream, file.name):
         if key == "labels":
-            stars.append(STARS[_label(item, "arrays", f"{file.name}, label {len(stars) + 1:,}")])
+            stars.append(STARS[_label(item, OF_STARS, f"{file.name}, label {len(stars) + 1:,}")])
         texts += key == "texts"
     if texts != len(stars) or not texts:
         message = f"{file.name} holds {texts:,} texts and {len(stars):,} labels instead of a label for each text."
@@ -216,12 +196,24 @@ def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Review]:
             yield f"text {number:,}", text, rating
 
 
-READERS: Mapping[Form, Callable[[BufferedReader, File], Iterator[Review]]] = {
-    "lines": _read_lines,
-    "arrays": _read_arrays,
-    "csv": _read_csv,
-    "parquet": _read_parquet,
-}
+Reader: TypeAlias = Callable[[BufferedReader, File], Iterator[Review]]
+FORMS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[Any, int]], ...] = (
+    (re.compile(rb"PAR1"), _read_parquet, OF_LABELS),
+    (re.compile(rb'\{\s*"(texts|labels)"\s*:'), _read_arrays, OF_STARS),
+    (re.compile(rb"\{"), _read_lines, OF_STARS),
+    (re.compile(rb'"?-?\d+(\.\d+)?"?\s*,'), _read_csv, OF_STARS),
+)
+"""How each form begins, after what `SKIPPED` removes; its reader; and the class of each rating."""
+
+
+def _reader(head: bytes, name: str) -> tuple[Reader, Mapping[Any, int]]:
+    """Returns the reader of a file by its beginning, and the class of each rating."""
+    start = SKIPPED.sub(b"", head)
+    for beginning, reader, classes in FORMS:
+        if beginning.match(start):
+            return reader, classes
+    shown = head[:SHOWN].decode(errors="replace")
+    raise _error("unsupported", f"{name} holds no reviews in a known form; it begins with {shown!r}. {WHERE}")
 
 
 def _unescaped(text: str) -> str:

@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from sentattn.data.corpus import Row
-from sentattn.data.datasets.demo import GRAMMAR, DemoSource, Templates, Tone, unmarked
+from sentattn.data.datasets.demo import GRAMMAR, TONES, DemoSource, Templates, Tone, unmarked
 
 SPLITS = {split: tuple(DemoSource().read(split)) for split in DemoSource.splits}
 ROWS = [row for rows in SPLITS.values() for row in rows]
@@ -37,15 +37,15 @@ def templates(split: Templates) -> tuple[str, ...]:
 def lexicon(label: int) -> set[str]:
     adjectives = [topic.adjectives for domain in GRAMMAR.domains.values() for topic in (*domain.topics, domain.wholes)]
     tones: list[Tone] = [
-        GRAMMAR.gradable,
-        GRAMMAR.extreme,
-        GRAMMAR.superlatives,
-        GRAMMAR.likings,
-        GRAMMAR.likes,
-        GRAMMAR.effects,
+        TONES["gradable"],
+        TONES["extreme"],
+        TONES["superlatives"],
+        TONES["likings"],
+        TONES["likes"],
+        TONES["effects"],
         *adjectives,
     ]
-    marked = GRAMMAR.verbs[label] + GRAMMAR.decisive_verbs[label] + GRAMMAR.summaries[label]
+    marked = TONES["verbs"][label] + TONES["decisive_verbs"][label] + TONES["summaries"][label]
     return {word for tone in tones for word in tone[label]} | {re.findall(r"\[(\w+)\]", one)[0] for one in marked}
 
 
