@@ -35,8 +35,8 @@ def existing(path: Path, key: str, hint: str = "") -> Path:
     """
     path = path.expanduser()
     if not path.exists():
-        shown = f"{key}={path}" if key else str(path)
-        message = f"{shown}: there is no such file or folder.{neighbour(path)} {hint}".rstrip()
+        setting = f"{key}={path}" if key else str(path)
+        message = f"{setting}: there is no such file or folder.{neighbour(path)} {hint}".rstrip()
         raise DataError(Fault(key, "not_found", message))
     return path
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from sentattn.config.types import as_typed
 from sentattn.errors import DataError, Fault, suggestion
@@ -21,13 +22,6 @@ FEW_CLASSES = 20
 """Up to this number of classes any number of rows is plausible; more need two rows each, on average."""
 LONG = 40
 MAX_SHOWN = 20
-
-
-class LabelCount(NamedTuple):
-    """How many rows have a label, and where the first of them is."""
-
-    rows: int
-    where: str
 
 
 def label_name(value: Any) -> str | None:
@@ -102,13 +96,13 @@ def unknown_label(name: str, classes: Sequence[str], owner: str, where: str) -> 
     return DataError(Fault("data.label", "unknown", f"{message}{suggestion(name, classes)}"))
 
 
-def require_labels(counts: Mapping[str, LabelCount], column: str, where: str) -> None:
-    """Refuses a column of a file that holds something other than labels, or one label only.
+def require_labels(counts: Counter[str], column: str, where: str) -> None:
+    """Refuses a column of a file that, by its rows of each value, holds something other than labels, or one label only.
 
     Raises:
         DataError: With the number of different values and examples; key `data.label`.
     """
-    rows = sum(count.rows for count in counts.values())
+    rows = counts.total()
     if 1 < len(counts) <= MAX_CLASSES and (len(counts) <= FEW_CLASSES or rows >= 2 * len(counts)):
         return
     examples = ", ".join(repr(_cut(name)) for name in list(counts)[:3])

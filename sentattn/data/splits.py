@@ -123,10 +123,10 @@ def _duplicates(corpus: Corpus, rows: Splits, dropped: bool) -> list[str]:
         for first, second in combinations(ids, 2)
     }
     counts |= {f"again in {split}": int(np.count_nonzero(repeats(ids[split]))) for split in ids}
-    found = ", ".join(f"{count:,} {where}" for where, count in counts.items() if count)
+    repeated = ", ".join(f"{count:,} {where}" for where, count in counts.items() if count)
     kept = f"all but those in {list(rows)[-1]}"
     remedy = f"{kept} were dropped" if dropped else f"data.drop_duplicates=true drops {kept}"
-    return [f"Repeated texts: {found}; {remedy}."] if found else []
+    return [f"Repeated texts: {repeated}; {remedy}."] if repeated else []
 
 
 def _without_duplicates(corpus: Corpus, rows: Splits) -> Splits:

@@ -212,5 +212,5 @@ def _is_number(field: bytes) -> bool:
 
 
 def _shown(text: bytes) -> str:
-    shown = text.decode(errors="replace").strip()
-    return repr(shown if len(shown) <= 40 else f"{shown[:40]}...")
+    line = text.decode(errors="replace").strip()
+    return repr(line if len(line) <= 40 else f"{line[:40]}...")

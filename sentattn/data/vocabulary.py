@@ -75,10 +75,10 @@ def coverage(
     if vectors is not None:
         counts = count_types(corpus.tokens, corpus.token_offsets, rows["train"], len(ids))
         covered = counts[vectors.found_V.numpy()[ids]].sum() / counts.sum()
-        found = int(vectors.found_V.sum())
+        known = int(vectors.found_V.sum())
         messages.append(
-            f"Vectors: {vectors.name}, {vectors.vectors_VE.shape[1]} dimensions, for {found:,} of {len(words):,} words "
-            f"({found / len(words):.1%}) and {covered:.1%} of the training tokens."
+            f"Vectors: {vectors.name}, {vectors.vectors_VE.shape[1]} dimensions, for {known:,} of {len(words):,} words "
+            f"({known / len(words):.1%}) and {covered:.1%} of the training tokens."
         )
         if covered < FEW:
             messages.append(

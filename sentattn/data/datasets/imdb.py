@@ -59,8 +59,8 @@ class ImdbSource(Source):
         films: dict[tuple[str, str], list[str]] = {}
         for name, content in self._contents():
             if (match := FILE.fullmatch(name)) and match[5]:
-                found = (FILM.search(line) for line in content.splitlines())
-                films[match[1], match[5]] = [film[1].decode() if film else "" for film in found]
+                matches = (FILM.search(line) for line in content.splitlines())
+                films[match[1], match[5]] = [film[1].decode() if film else "" for film in matches]
             elif match:
                 review = int(match[3]), int(match[4])
                 reviews.setdefault((match[1], match[2]), {})[review] = self._decode(name, content)

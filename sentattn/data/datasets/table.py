@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import reprlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.labels import (
     MAX_COUNTED,
-    LabelCount,
     is_scale,
     label_name,
     require_labels,
@@ -106,9 +106,6 @@ class TableSource(Source):
             if classes is None:
                 require_labels(counts, self._label, str(path))
                 classes = sort_names(counts)
-            for name, (_, where) in counts.items():
-                if name not in classes:
-                    raise unknown_label(name, classes, "data.classes", f"{path}, {where}")
             if missing := [name for name in classes if name not in counts]:
                 close = suggestion(missing[0], counts)
                 message = f"data.classes names {', '.join(map(repr, missing))}, which no row of {path} has.{close}"
@@ -121,14 +118,13 @@ class TableSource(Source):
         if "train" not in self._files and self.ordered:
             self._indices |= steps(classes)
 
-    def _count_labels(self, path: Path) -> dict[str, LabelCount]:
-        """Returns the labels of a file by their first row; of far too many only the first."""
-        counts: dict[str, LabelCount] = {}
-        for number, (record, name) in enumerate(self._records(path), start=1):
+    def _count_labels(self, path: Path) -> Counter[str]:
+        """Returns how many rows of a file have each label; of far too many labels only the first."""
+        counts: Counter[str] = Counter()
+        for number, (_, name) in enumerate(self._records(path), start=1):
             if number % ROWS_BETWEEN_REPORTS == 0:
                 self._progress("Finding the classes", number, None)
-            rows, where = counts.get(name, LabelCount(0, record.where))
-            counts[name] = LabelCount(rows + 1, where)
+            counts[name] += 1
             if len(counts) > MAX_COUNTED:
                 break
         return counts

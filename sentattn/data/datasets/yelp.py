@@ -208,12 +208,12 @@ FORMS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[Any, int]], ...] = (
 
 def _reader(head: bytes, name: str) -> tuple[Reader, Mapping[Any, int]]:
     """Returns the reader of a file by its beginning, and the class of each rating."""
-    start = SKIPPED.sub(b"", head)
+    content = SKIPPED.sub(b"", head)
     for beginning, reader, classes in FORMS:
-        if beginning.match(start):
+        if beginning.match(content):
             return reader, classes
-    shown = head[:SHOWN].decode(errors="replace")
-    raise _error("unsupported", f"{name} holds no reviews in a known form; it begins with {shown!r}. {WHERE}")
+    start = head[:SHOWN].decode(errors="replace")
+    raise _error("unsupported", f"{name} holds no reviews in a known form; it begins with {start!r}. {WHERE}")
 
 
 def _unescaped(text: str) -> str:
