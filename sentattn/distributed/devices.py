@@ -141,8 +141,3 @@ def first(devices: Any) -> Any:
 def cores() -> int:
     """Returns the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def threads(processes: int) -> int:
-    """Returns how many threads each of several processes on this machine may use."""
-    return max(1, cores() // processes)

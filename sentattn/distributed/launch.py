@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn import errors, run
 from sentattn.distributed import ranks
-from sentattn.distributed.devices import threads
+from sentattn.distributed.devices import cores
 from sentattn.errors import Fault, Interruption, RunError, UserError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run_ranks(arguments: Sequence[str], processes: int, logs: Path, **variables:
 
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     variables |= {ranks.AGENT: str(os.getpid()), "PYTHONPATH": path, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(PATIENCE)}
-    variables |= {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads(processes)))}
+    variables |= {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, cores() // processes)))}
     with _agent_surroundings(variables):
         config = LaunchConfig(
             min_nodes=1,
@@ -155,7 +155,8 @@ def _error(failures: Mapping[int, ProcessFailure], processes: int, advice: str) 
             return error
     # Without a word, and not because the agent ended them after the failure of another.
     first = min(failure.timestamp for failure in failures.values())
-    killed = [rank for rank, one in failures.items() if one.exitcode < 0 and one.exitcode != -signal.SIGTERM]
+    codes = {rank: failure.exitcode for rank, failure in failures.items()}
+    killed = [rank for rank, code in codes.items() if code < 0 and code != -signal.SIGTERM]
     died = [rank for rank in killed if failures[rank].timestamp - first < ranks.GRACE]
     numbers = [content["signal"] for content in contents if "signal" in content]
     if numbers and not died:

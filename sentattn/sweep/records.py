@@ -94,7 +94,8 @@ def read(folder: Path, url: str | None = None) -> list[Record]:
 def records(study: optuna.Study) -> list[Record]:
     """Returns the trials of a study in the order in which they started, without those that have not."""
     space = from_json(study.user_attrs[SPACE])
-    return [record(one, space) for one in study.get_trials(deepcopy=False) if one.state is not TrialState.WAITING]
+    trials = study.get_trials(deepcopy=False)
+    return [record(trial, space) for trial in trials if trial.state is not TrialState.WAITING]
 
 
 def attributes(trial: FrozenTrial) -> dict[str, Any]:
@@ -129,17 +130,19 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
 
 def best(trials: Sequence[Record], modes: Sequence[str]) -> list[Record]:
     """Returns the best complete trial, the first of equals; with several objectives the Pareto front."""
-    front = pareto({one.number: one.objectives for one in trials if one.state == "complete" and one.objectives}, modes)
-    return [one for one in trials if one.number in (front if len(modes) > 1 else front[:1])]
+    front = pareto(objectives(trials), modes)
+    return [trial for trial in trials if trial.number in (front if len(modes) > 1 else front[:1])]
 
 
-def pareto(objectives: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
+def objectives(trials: Sequence[Record]) -> dict[int, Sequence[float]]:
+    """Returns what complete trials have reached, by number."""
+    return {trial.number: trial.objectives for trial in trials if trial.state == "complete" and trial.objectives}
+
+
+def pareto(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
     """Returns the numbers of the trials than which no other is better, with equals."""
     signs = [1.0 if mode == "max" else -1.0 for mode in modes]
-    scores = {
-        number: [sign * value for sign, value in zip(signs, values, strict=True)]
-        for number, values in objectives.items()
-    }
+    scores = {number: [a * b for a, b in zip(signs, values, strict=True)] for number, values in points.items()}
     return [
         number
         for number, score in scores.items()

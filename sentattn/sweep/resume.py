@@ -3,7 +3,7 @@
 Optuna keeps the range that each trial was drawn from. It refuses choices that change within a study, and where a range
 of numbers changes, samplers that model several settings at once stay within the old one or draw the setting at random.
 A setting that became a range had its fixed value in earlier trials. A finished trial outside of the new space is kept
-and reported, but neither counted nor shown to the sampler, until the space contains it again.
+and reported, but neither counted nor seen by the sampler, until the space contains it again.
 """
 
 from __future__ import annotations
@@ -52,8 +52,11 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
     """
     sweep = plan.study if plan.storage else None  # a file holds one sweep, and its folder may be renamed
     name = storages.current(storage, sweep)
-    modes = [StudyDirection.MAXIMIZE if one.mode == "max" else StudyDirection.MINIMIZE for one in plan.objectives]
-    study = optuna.create_study(study_name=name or plan.study, storage=storage, directions=modes, load_if_exists=True)
+    modes = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
+    directions = [modes[objective.mode] for objective in plan.objectives]
+    study = optuna.create_study(
+        study_name=name or plan.study, storage=storage, directions=directions, load_if_exists=True
+    )
     if name is None:
         for key, value in (_identity(plan) | {storages.CURRENT: 1}).items():
             study.set_user_attr(key, value)
@@ -75,7 +78,7 @@ def _identity(plan: Plan) -> dict[str, Any]:
     return {
         SPACE: to_json(plan.space),
         OVERRIDES: list(plan.overrides),
-        OBJECTIVES: [[one.metric, one.mode] for one in plan.objectives],
+        OBJECTIVES: [[objective.metric, objective.mode] for objective in plan.objectives],
         REPEATS: plan.repeats,
         SEED: plan.seed,
     }
@@ -83,7 +86,7 @@ def _identity(plan: Plan) -> dict[str, Any]:
 
 def _ranges(space: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns a space without the text in which it was written."""
-    return [{key: value for key, value in one.items() if key != "written"} for one in space]
+    return [{key: value for key, value in entry.items() if key != "written"} for entry in space]
 
 
 def this_scheduler() -> dict[str, Any]:
@@ -107,7 +110,7 @@ def _require_no_scheduler(plan: Plan, study: optuna.Study) -> None:
 def _require_same(plan: Plan, study: optuna.Study) -> None:
     """Refuses to resume where a trial would mean something else than the earlier ones."""
     old, new = study.user_attrs, _identity(plan)
-    searched = {*plan.space, *(one["key"] for one in old[SPACE])}
+    searched = {*plan.space, *(entry["key"] for entry in old[SPACE])}
     keys = [OBJECTIVES, REPEATS, *([] if SEED in searched else [SEED])]
     differences = [f"{key}={old[key]}, not {new[key]}" for key in keys if old[key] != new[key]]
     before, now = (_fixed_arguments(attrs[OVERRIDES], searched) for attrs in (old, new))
@@ -151,7 +154,7 @@ def _migrate(study: optuna.Study, storage: RDBStorage, plan: Plan) -> optuna.Stu
     old_overrides = [word for word in study.user_attrs[OVERRIDES] if not word.startswith(CONFIG_DIR)]
     before, now = (partial(_fixed_value, words) for words in ((*folders, *old_overrides), plan.overrides))
     old_space = from_json(study.user_attrs[SPACE])
-    migrated = (_migrated(one, old_space, plan.space, before, now) for one in study.get_trials(deepcopy=False))
+    migrated = (_migrated(trial, old_space, plan.space, before, now) for trial in study.get_trials(deepcopy=False))
     changed.add_trials(list(migrated))
     changed.set_user_attr(storages.CURRENT, number + 1)
     return changed

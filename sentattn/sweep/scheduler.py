@@ -101,7 +101,7 @@ class Scheduler:
     def _timeout(self) -> float | None:
         """Returns the seconds until a trial is late, or something wants to be called again."""
         late = [max(0.0, _deadline(trial) - time.monotonic()) for trial in self._running.values()]
-        ticks = [*(one.tick() for one in self.studies), *(one.tick() for one in self.callbacks)]
+        ticks = [*(study.tick() for study in self.studies), *(callback.tick() for callback in self.callbacks)]
         seconds = min([*late, *(tick for tick in ticks if tick is not None)])
         return None if seconds == float("inf") else seconds
 

@@ -71,15 +71,10 @@ def _identity(pid: int) -> dict[str, Any]:
 
 
 def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) -> RDBStorage:
-    """Opens the storage of a study.
+    """Opens the storage of a study: a URL of SQLAlchemy, or the file in its folder. A reader creates no tables.
 
     SQLite's journal is written ahead and not forced to the disk with each step: if a process of the sweep dies, nothing
     is lost; if the machine does, the last steps may be, never the file.
-
-    Args:
-        folder: The study's folder.
-        url: Of SQLAlchemy; None for the file in the folder.
-        reader: Whether it is only read; then no tables are created.
 
     Raises:
         SettingError: If the URL is malformed, or needs a package that is not installed.
@@ -106,9 +101,9 @@ def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) 
 def studies(storage: RDBStorage, sweep: str | None) -> dict[str, int]:
     """Returns the studies of a sweep, or of the whole storage, by name, with the number of each; 0 if incomplete."""
     return {
-        one.study_name: int(one.user_attrs.get(CURRENT, 0))
-        for one in storage.get_all_studies()
-        if sweep is None or f"{one.study_name} (".startswith(f"{sweep} (")
+        study.study_name: int(study.user_attrs.get(CURRENT, 0))
+        for study in storage.get_all_studies()
+        if sweep is None or f"{study.study_name} (".startswith(f"{sweep} (")
     }
 
 

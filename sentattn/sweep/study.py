@@ -29,6 +29,7 @@ from sentattn.sweep.records import (
     TrialOutcome,
     attributes,
     best,
+    objectives,
     pareto,
     records,
 )
@@ -72,19 +73,18 @@ class SweepStudy:
         self._study.sampler = build_sampler(plan, past=len(trials))
         self._study.pruner = build_pruner(plan)
         self._running: dict[int, Trial] = {}
-        retried = {attributes(one).get(RETRY_OF) for one in trials}
-        self._retries = [one.number for one in trials if one.number not in retried and self._is_due(one)]
-        self._finished = sum(one.state in FINISHED for one in trials)
-        self._tried = sum(RETRY_OF not in attributes(one) for one in trials if one.params)
+        retried = {attributes(trial).get(RETRY_OF) for trial in trials}
+        self._retries = [trial.number for trial in trials if trial.number not in retried and self._is_due(trial)]
+        self._finished = sum(trial.state in FINISHED for trial in trials)
+        self._tried = sum(RETRY_OF not in attributes(trial) for trial in trials if trial.params)
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
         self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
         self._since = self._noted = time.monotonic()
         self.failures = 0
         self.best_values: dict[int, Sequence[float]] = {}
-        complete = {one.number: one.objectives for one in self.records() if one.state == "complete" and one.objectives}
-        folders = (self.folder / TRIALS).glob("*")
-        self._keep_best(complete, [int(one.name) for one in folders if one.name.isdecimal()])
+        names = [path.name for path in (self.folder / TRIALS).glob("*")]
+        self._keep_best(objectives(self.records()), [int(name) for name in names if name.isdecimal()])
 
     @classmethod
     @contextmanager
@@ -206,7 +206,7 @@ class SweepStudy:
 
     def best(self) -> list[Record]:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
-        return best(self.records(), [one.mode for one in self.plan.objectives])
+        return best(self.records(), [objective.mode for objective in self.plan.objectives])
 
     def _writing(self) -> AbstractContextManager[None]:
         return storages.writing(self.folder, self.plan.storage)
@@ -227,7 +227,7 @@ class SweepStudy:
 
     def _keep_best(self, candidates: Mapping[int, Sequence[float]], numbers: Sequence[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        modes = [one.mode for one in self.plan.objectives]
+        modes = [objective.mode for objective in self.plan.objectives]
         front = pareto(candidates, modes) if len(modes) > 1 else candidates
         sign = -1.0 if modes[0] == "max" else 1.0
         ordered = sorted(front, key=lambda number: (sign * candidates[number][0], number))

@@ -141,7 +141,7 @@ class SchedulerCallback(Callback):
         prune = False
         if self._connection:
             callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]  # Lightning sets it elsewhere
-            recorder = next(one for one in callbacks if isinstance(one, EpochRecorder))
+            recorder = next(callback for callback in callbacks if isinstance(callback, EpochRecorder))
             value = recorder.best.get(self._metric) if self._metric else None
             prune = self._connection.send(Report(int(recorder.rows[-1]["epoch"]), value, dict(recorder.rows[-1])))
         if ranks.from_rank_zero(prune):

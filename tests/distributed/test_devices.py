@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sentattn.distributed import devices
-from sentattn.distributed.devices import Place, as_placed, count, first, read_place, srun_variables, threads
+from sentattn.distributed.devices import Place, as_placed, count, first, read_place, srun_variables
 from sentattn.errors import SettingError
 
 PLACE = Place(rank=1, world=4, local_world=2)
@@ -169,8 +169,3 @@ def test_this_process_by_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     assert devices.place() == Place(5, 8, 4), "torchrun inside a step of srun"
-
-
-def test_threads_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
-    assert [threads(processes) for processes in (1, 3, 16, 64)] == [16, 5, 1, 1]

@@ -44,7 +44,7 @@ LOG_LINES, LOG_TAIL = 5, 1 << 13
 
 
 @dataclass
-class _Process:
+class _Worker:
     """The process of a running trial, the connection to it, and the last message if it was an outcome."""
 
     trial: RunningTrial
@@ -68,7 +68,7 @@ class LocalEngine:
         self._studies = studies
         self._log = log
         self._context = multiprocessing.get_context("forkserver")
-        self._running: dict[str, _Process] = {}
+        self._running: dict[str, _Worker] = {}
         self._queued: list[RunningTrial] = []
         self._not_started: list[tuple[RunningTrial, Message]] = []
         self._answer: Connection | None = None  # of the preparation, while it runs
@@ -81,8 +81,8 @@ class LocalEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._running.values():
-            _end(one)
+        for worker in self._running.values():
+            _end(worker)
         if self._preparation is not None and self._preparation.pid is not None:
             kill_group(self._preparation.pid)
             self._preparation.join()
@@ -107,13 +107,13 @@ class LocalEngine:
             return
         finally:
             theirs.close()
-        self._running[trial.key] = _Process(trial, process, ours)
+        self._running[trial.key] = _Worker(trial, process, ours)
         trial.has_process, trial.since = True, time.monotonic()
 
     def messages(self, timeout: float | None, wakeup: int) -> Iterator[tuple[RunningTrial, Message]]:
         """Yields messages of trials; see `Engine.messages`."""
-        connections = {one.connection: one for one in self._running.values() if not one.connection.closed}
-        sentinels = {one.process.sentinel: one for one in self._running.values()}
+        connections = {worker.connection: worker for worker in self._running.values() if not worker.connection.closed}
+        sentinels = {worker.process.sentinel: worker for worker in self._running.values()}
         waited: list[Any] = [wakeup, *connections, *sentinels, *filter(None, [self._answer])]
         ready = wait(waited, 0 if self._not_started else timeout)
         not_started, self._not_started = self._not_started, []
@@ -134,17 +134,17 @@ class LocalEngine:
 
     def kill(self, trial: RunningTrial) -> None:
         """Ends a trial and all processes that it has started."""
-        if (one := self._running.get(trial.key)) is not None and one.process.pid is not None:
-            kill_group(one.process.pid)
+        if (worker := self._running.get(trial.key)) is not None and worker.process.pid is not None:
+            kill_group(worker.process.pid)
 
-    def _exited(self, one: _Process) -> Iterator[tuple[RunningTrial, Message]]:
+    def _exited(self, worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:
         """Yields the last messages of a trial whose process has ended, all of which it sent before."""
-        yield from _received(one)
-        del self._running[one.trial.key]
-        code = _end(one)
+        yield from _received(worker)
+        del self._running[worker.trial.key]
+        code = _end(worker)
         if code == SERVER_DIED and self._answer is None:
             self._prepare()
-        yield one.trial, one.outcome or _failed(one.trial, code)
+        yield worker.trial, worker.outcome or _failed(worker.trial, code)
 
     def _prepare(self) -> None:
         """Starts the server, and in it a process that prepares the data; it answers when all is ready.
@@ -191,33 +191,33 @@ class LocalEngine:
             self.start(trial)
 
 
-def _received(one: _Process) -> Iterator[tuple[RunningTrial, Message]]:
+def _received(worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:
     """Yields the messages that a trial has sent so far, but for its outcome."""
     try:
-        while not one.connection.closed and one.connection.poll():
-            message: Message = one.connection.recv()
+        while not worker.connection.closed and worker.connection.poll():
+            message: Message = worker.connection.recv()
             if isinstance(message, TrialOutcome):
-                one.outcome = message
+                worker.outcome = message
             else:
-                yield one.trial, message
+                yield worker.trial, message
     except Exception:  # it has closed the connection, or died within a message
-        one.connection.close()
+        worker.connection.close()
 
 
-def _end(one: _Process) -> int:
+def _end(worker: _Worker) -> int:
     """Kills what is left of a trial and returns its exit code."""
-    assert one.process.pid is not None
-    kill_group(one.process.pid)
-    one.process.join()
-    one.connection.close()
-    code = one.process.exitcode
-    one.process.close()
+    assert worker.process.pid is not None
+    kill_group(worker.process.pid)
+    worker.process.join()
+    worker.connection.close()
+    code = worker.process.exitcode
+    worker.process.close()
     assert code is not None, "it has been joined"
     return code
 
 
 def _failed(trial: RunningTrial, code: int) -> TrialOutcome:
-    """Returns the outcome of a trial that has not sent one."""
+    """Returns the outcome of a trial that has not sent worker."""
     if code == SERVER_DIED:
         reason = "the process that had started it has died"
     elif code == -signal.SIGKILL:
