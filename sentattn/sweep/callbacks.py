@@ -32,15 +32,11 @@ class RunningTrial:
     """A trial in a slot.
 
     Attributes:
-        study: Its study.
-        number: Its number in the study.
-        values: What it tries, by key.
         arguments: Its command line for `python -m sentattn.train`.
-        slot: Where it runs.
         since: When it was assigned to its slot, and then when its process started, by `time.monotonic`.
         has_process: Whether its process has started: the first trials wait until the pool is ready.
-        first_batch: When its first training batch began; None before that.
-        epochs: How many there will be at most.
+        first_batch: When its first training batch began.
+        epochs: The largest number of epochs.
         epoch: The last finished epoch or repeat.
         value: Its objective if it ended now; None where that is unknown.
         killed: Why the scheduler ended it; empty otherwise.
@@ -98,42 +94,48 @@ class SweepCallback(Protocol):
         """Is called between events; returns the seconds after which it wants to be called again, or None."""
 
 
-def progress(studies: Sequence[SweepStudy], slots: int, console: Console | None = None) -> ProgressLines:
-    """Returns the callback that suits the place where the output goes."""
-    console = console or Console()
-    return (ProgressTable if console.is_terminal else ProgressLines)(studies, slots, console)
-
-
-class ProgressLines:
-    """Prints a line for each trial that starts or ends.
+class SweepProgress:
+    """Prints a line for each trial that ends; on a terminal, running trials are a table under these lines.
 
     Args:
         studies: The studies.
         slots: How many trials run at once.
-        console: Where they are printed.
+        console: Where it prints.
     """
 
-    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console) -> None:
+    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console | None = None) -> None:
         self._studies = studies
         self._slots = slots
-        self._console = console
+        self._console = console or Console()
+        is_terminal = self._console.is_terminal
+        self._table = Live(console=self._console, auto_refresh=False, transient=True) if is_terminal else None
+        self._drawn = 0.0
+        self._running: dict[str, RunningTrial] = {}
         self._seconds: list[float] = []
 
-    def __enter__(self) -> ProgressLines:
+    def __enter__(self) -> SweepProgress:
+        if self._table:
+            self._table.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        return
+        if self._table:
+            self._table.stop()
 
     def started(self, trial: RunningTrial) -> None:
-        """Prints the values of a trial."""
-        self.message(f"{self._name(trial)} on {trial.slot.name}: {format_values(trial.values)}")
+        """Adds a trial to the table, or prints its values."""
+        self._running[trial.key] = trial
+        self._drawn = 0.0
+        if self._table is None:
+            self.message(f"{self._name(trial)} on {trial.slot.name}: {format_values(trial.values)}")
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Does nothing: each epoch is a line of the trial's log."""
+        """Does nothing: the table is drawn twice a second, and each epoch is a line of the trial's log."""
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Prints how a trial ended, and why if it failed."""
+        self._running.pop(trial.key, None)
+        self._drawn = 0.0
         study, seconds = trial.study, time.monotonic() - trial.since
         if outcome.state == "failed":
             log = "".join(f"\n    {line}" for line in outcome.log_lines[-LOG_LINES:])
@@ -153,60 +155,15 @@ class ProgressLines:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def tick(self) -> float | None:
-        """Does nothing."""
-        return None
-
-    def _name(self, trial: RunningTrial) -> str:
-        return f"{trial.study.plan.study if len(self._studies) > 1 else 'trial'} {trial.number}"
-
-    def _state(self, study: SweepStudy) -> str:
-        """Returns how many trials are finished, and the time left if trials take as long as those before."""
-        text = f"{study.finished()} finished"
-        if study.plan.budget.trials is None:
-            return text
-        text = f"{study.finished()} of {study.plan.budget.trials} finished"
-        budgets = [(one.plan.budget.trials, one.finished()) for one in self._studies]
-        left = sum(max(0, trials - finished) for trials, finished in budgets if trials is not None)
-        if not self._seconds or not left or any(trials is None for trials, _ in budgets):
-            return text
-        return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / self._slots)} left"
-
-
-class ProgressTable(ProgressLines):
-    """A table of the trials that run, under the lines of those that have ended."""
-
-    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console) -> None:
-        super().__init__(studies, slots, console)
-        self._running: dict[str, RunningTrial] = {}
-        self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._drawn = 0.0
-
-    def __enter__(self) -> ProgressTable:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._live.stop()
-
-    def started(self, trial: RunningTrial) -> None:
-        """Adds a trial to the table."""
-        self._running[trial.key] = trial
-        self._drawn = 0.0
-
-    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        """Removes a trial from the table."""
-        del self._running[trial.key]
-        super().ended(trial, outcome)
-        self._drawn = 0.0
-
-    def tick(self) -> float | None:
         """Draws the table if the one on the screen is old."""
+        if self._table is None:
+            return None
         if time.monotonic() - self._drawn >= REFRESH:
             self._drawn = time.monotonic()
-            self._live.update(Group(self._table(), *map(self._summary, self._studies)), refresh=True)
+            self._table.update(Group(self._rows(), *map(self._summary, self._studies)), refresh=True)
         return REFRESH
 
-    def _table(self) -> Table:
+    def _rows(self) -> Table:
         table = Table(box=None, pad_edge=False)
         for name in ("trial", "where", "state", "epoch", "value", "for", "varies"):
             table.add_column(name, no_wrap=name != "varies")
@@ -225,6 +182,19 @@ class ProgressTable(ProgressLines):
         best = f"; best: trial {number}, {_objectives(study, values)}" if number is not None else ""
         name = f"{study.plan.study}: " if len(self._studies) > 1 else ""
         return Text(f"{name}{self._state(study)}{best}")
+
+    def _name(self, trial: RunningTrial) -> str:
+        return f"{trial.study.plan.study if len(self._studies) > 1 else 'trial'} {trial.number}"
+
+    def _state(self, study: SweepStudy) -> str:
+        """Returns how many trials are finished, and the time left if trials take as long as those before."""
+        trials = study.plan.budget.trials
+        text = f"{study.finished()} of {trials} finished" if trials else f"{study.finished()} finished"
+        budgets = [(one.plan.budget.trials, one.finished()) for one in self._studies]
+        left = sum(max(0, trials - finished) for trials, finished in budgets if trials)
+        if not self._seconds or not left or not all(trials for trials, _ in budgets):
+            return text
+        return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / self._slots)} left"
 
 
 def format_values(values: Mapping[str, Any]) -> str:

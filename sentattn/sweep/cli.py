@@ -86,7 +86,7 @@ def sweep(arguments: Sequence[str]) -> None:
         Interruption: If a signal ended it.
     """
     from sentattn.sweep import resources
-    from sentattn.sweep.callbacks import progress
+    from sentattn.sweep.callbacks import SweepProgress
     from sentattn.sweep.config import read_plan
     from sentattn.sweep.engines.local import LocalEngine
     from sentattn.sweep.report import report_callbacks
@@ -105,14 +105,13 @@ def sweep(arguments: Sequence[str]) -> None:
         pairs = zip(plans, folders, strict=True)
         studies = [stack.enter_context(SweepStudy.open(one, folder)) for one, folder in pairs]
         for study in studies:
-            print(_progress(study))
+            print(_standing(study))
         print(resources.description(slots, request), flush=True)
         reports = [report_callbacks(study, stack) for study in studies]
-        with progress(studies, len(slots)) as printer:
-            callbacks = [printer, *(callback for pair in reports for callback in pair)]
-            engine = LocalEngine(
-                "sentattn.sweep.trial", [one.arguments({}) for one in plans], folders[0] / "server.txt"
-            )
+        with SweepProgress(studies, len(slots)) as progress:
+            callbacks = [progress, *(callback for pair in reports for callback in pair)]
+            shared = [one.arguments({}) for one in plans]
+            engine = LocalEngine("sentattn.sweep.trial", shared, folders[0] / "server.txt")
             Scheduler(studies, slots, engine, callbacks).run()
         confirmed = [line for report, _ in reports if (line := report.confirm())]
     for study in studies:
@@ -206,17 +205,12 @@ def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:
     except SettingError:  # a setting that is searched is missing
         accelerator = next((word.removeprefix(key) for word in plans[0].overrides if word.startswith(key)), "auto")
     trials = [one.budget.trials for one in plans]
-    return SlotRequest(
-        accelerator=accelerator,
-        slots=plan.slots,
-        slots_per_gpu=plan.slots_per_gpu,
-        gpus_per_trial=plan.gpus_per_trial,
-        threads=plan.threads,
-        trials=None if None in trials else sum(count or 0 for count in trials),
-    )
+    total = None if None in trials else sum(count or 0 for count in trials)
+    places = {name: getattr(plan, name) for name in ("slots", "slots_per_gpu", "gpus_per_trial", "threads")}
+    return SlotRequest(accelerator=accelerator, trials=total, **places)
 
 
-def _progress(study: SweepStudy) -> str:
+def _standing(study: SweepStudy) -> str:
     budget = study.plan.budget
     parts = [f"{study.finished()} of {budget.trials} trials" if budget.trials else f"{study.finished()} trials"]
     if budget.hours:

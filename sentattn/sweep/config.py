@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.sweep.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
 from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
@@ -47,7 +46,8 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
     if faults:
-        raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: draft.positions.get(fault.key, LAST)))
+        positions = {word.partition("=")[0]: position for position, word in enumerate(arguments)}
+        raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: positions.get(fault.key, -1)))
     if name is None:
         model = "models" if "model" in first.space else first.settings["model"]["name"]
         name = f"{model}-{first.settings['data']['name']}"

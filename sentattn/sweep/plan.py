@@ -88,19 +88,13 @@ class Options:
 
     Attributes:
         repeats: Trainings per trial, with consecutive seeds; their mean is the objective.
-        retries: Further attempts after a trial has died.
         failures: Failures in a row that end the sweep.
-        limit_minutes: Minutes after which a trial is killed; None for no limit.
         slots: Trials at once; None for one per GPU, or per core.
-        slots_per_gpu: Trials at once on one GPU.
-        gpus_per_trial: GPUs per trial.
         threads: CPU threads per trial; None divides the cores among the slots.
         keep: Number of best trials that keep their checkpoints.
         confirm: Number of seeds that train and test the best setting at the end.
-        output_dir: The study is in `output_dir/sweeps/<study>`.
         seed: Of the sampler and of every trial.
-        storage: SQLAlchemy's URL of its database; None for a file in its folder. It may hold a password.
-        engine: Name of the engine that runs trials.
+        storage: SQLAlchemy's URL of its database, which may hold a password; None for a file in its folder.
     """
 
     repeats: Count = 1
@@ -124,13 +118,8 @@ class Plan(Options):
     """A sweep, read and checked.
 
     Attributes:
-        study: Its name, and that of its folder.
         overrides: Arguments that all trials have.
         space: The search space; each dimension comes after those that it depends on.
-        objectives: The objectives.
-        budget: The budget.
-        sampler: Name and settings.
-        pruner: Name and settings.
         members: The studies of a file that starts several; the plan itself then has no trials.
         notes: Messages for the user on what was added or left out.
     """

@@ -48,12 +48,7 @@ def quiet() -> None:
 
 @dataclass(frozen=True)
 class Component:
-    """A sampler or a pruner.
-
-    Attributes:
-        make: Optuna's class.
-        defaults: Our own, where they differ from Optuna's.
-    """
+    """A sampler or a pruner: Optuna's class, and our defaults where they differ from Optuna's."""
 
     make: Callable[..., Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -76,7 +71,7 @@ class Component:
 
 class _Grid(samplers.GridSampler):
     def after_trial(self, *_: Any) -> None:
-        """Does nothing: the study knows when the grid is done, and Optuna's `stop` is not allowed outside its loop."""
+        """Does nothing: the study ends when all points are tried; Optuna's `stop` is not allowed outside its loop."""
 
 
 class _BruteForce(samplers.BruteForceSampler):
@@ -125,19 +120,16 @@ OBJECTS: dict[str, dict[str, Callable[[], Any]]] = {
 """Arguments that are objects in Optuna and names here."""
 
 
-def _split(component: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    return component["name"], {key: value for key, value in component.items() if key != "name"}
-
-
 def _check(kind: str, component: Mapping[str, Any], table: Mapping[str, Component]) -> list[Fault]:
     """Returns what is wrong with a sampler or a pruner by itself."""
-    name, settings = _split(component)
+    name = component["name"]
     if name not in table:
         text = types.as_typed(name)
         message = f"{kind}={text}: there is no {kind} {text!r}.{suggestion(text, table)} There are {', '.join(table)}."
         return [Fault(kind, "unknown", message)]
     legal = table[name].settings()
     faults = []
+    settings = {key: value for key, value in component.items() if key != "name"}
     for key, value in settings.items():
         if key not in legal:
             names = ", ".join(legal) or "no settings"
@@ -163,12 +155,10 @@ def check_sampler(sampler: Mapping[str, Any], space: Mapping[str, Dimension], ob
     if name == "grid" and (conditional := [key for key, dimension in space.items() if dimension.when]):
         conditions = f"would also try {' and '.join(conditional)} where their conditions do not hold"
         messages.append(f"sampler=grid {conditions}; type sampler=brute_force.")
-    if name == "cmaes" and importlib.util.find_spec("cmaes") is None:
-        messages.append("sampler=cmaes needs cmaes: pip install cmaes.")
-    if name == "cmaes" and (objectives > 1 or len(space) - len(drawn_at_random(sampler, space)) < 2):
-        messages.append(
-            "sampler=cmaes needs one objective and two ranges of numbers that every trial has; type sampler=tpe."
-        )
+    numbers = len(space) - len(drawn_at_random(sampler, space))
+    if name == "cmaes" and (importlib.util.find_spec("cmaes") is None or objectives > 1 or numbers < 2):
+        needs = "one objective, two ranges of numbers that every trial has, and the package cmaes (pip install cmaes)"
+        messages.append(f"sampler=cmaes needs {needs}; type sampler=tpe.")
     return [*_check("sampler", sampler, SAMPLERS), *(Fault("sampler", "conflict", message) for message in messages)]
 
 
@@ -191,7 +181,8 @@ def build_sampler(plan: Plan, *, past: int = 0) -> BaseSampler:
         past: Trials of the study so far. A resumed study has new draws; a quasi-random sequence and a grid keep their
             place themselves, and need the seed they began with.
     """
-    name, settings = _split(plan.sampler)
+    settings = dict(plan.sampler)
+    name = settings.pop("name")
     seed = plan.seed if name in ("qmc", "grid") else (plan.seed + 7919 * past) % 2**32
     if name == "grid":
         return _Grid({key: list(dimension.values() or ()) for key, dimension in plan.space.items()}, seed=seed)
@@ -219,6 +210,6 @@ def check_pruner(pruner: Mapping[str, Any], objectives: int, repeats: int) -> li
 
 def build_pruner(plan: Plan) -> BasePruner:
     """Returns Optuna's pruner."""
-    name, settings = _split(plan.pruner)
-    pruner: BasePruner = PRUNERS[name].build(settings)
+    settings = dict(plan.pruner)
+    pruner: BasePruner = PRUNERS[settings.pop("name")].build(settings)
     return pruner

@@ -189,9 +189,8 @@ def _choices(parsed: ChoiceSweep) -> CategoricalDistribution:
         raise ValueError("choices are names, finite numbers, true, false and null")
     if len(values) < 2:
         raise ValueError(f"{' '.join(map(as_typed, values)) or 'nothing'} is all there is to choose from")
-    if len(set(values)) < len(values):
-        double = next(value for position, value in enumerate(values) if value in values[:position])
-        raise ValueError(f"the choice {as_typed(double)} is listed twice")
+    if double := [value for position, value in enumerate(values) if value in values[:position]]:
+        raise ValueError(f"the choice {as_typed(double[0])} is listed twice")
     return CategoricalDistribution(values)
 
 
@@ -257,9 +256,9 @@ def from_json(kept: Iterable[Mapping[str, Any]]) -> dict[str, Dimension]:
     """Returns the space that was kept with a study."""
     space = {}
     for fields in kept:
-        distribution: Any = json_to_distribution(fields["distribution"])
         when = {key: tuple(legal) for key, legal in fields["when"].items()}
-        space[fields["key"]] = Dimension(**{**fields, "distribution": distribution, "when": when})
+        read = {"distribution": json_to_distribution(fields["distribution"]), "when": when}
+        space[fields["key"]] = Dimension(**{**fields, **read})
     return space
 
 

@@ -46,7 +46,6 @@ class Draft:
         options: The sweep's own keys: text by key.
         components: Settings by component, its name or metric among them.
         studies: What each study of a file changes, where it starts several.
-        positions: The order of the keys, those of the file before those of the command line.
     """
 
     choices: Choices
@@ -56,18 +55,15 @@ class Draft:
     options: dict[str, str] = field(default_factory=dict)
     components: dict[str, dict[str, str]] = field(default_factory=lambda: {name: {} for name in COMPONENTS})
     studies: dict[str, list[Entry]] = field(default_factory=dict)
-    positions: dict[str, int] = field(default_factory=dict)
 
     def add(self, entries: Sequence[Entry], faults: list[Fault]) -> None:
         """Adds or replaces settings; a range keeps its conditions where it gets no new ones."""
         added: dict[str, str] = {}
-        start = len(self.positions)
         for component, key in COMPONENTS.items():
             names = [text for other, text, _ in entries if other == key]
             if names and names[0] != self.components[component].get(_setting(key)):
                 self.components[component] = {}
-        for position, (key, text, when) in enumerate(entries, start):
-            self.positions[key] = position
+        for key, text, when in entries:
             if added.setdefault(key, text) != text:
                 message = f"{key} is given twice, as {added[key]} and as {text}: leave one out."
                 faults.append(Fault(key, "conflict", message))
@@ -86,15 +82,12 @@ class Draft:
 
     def study(self, entries: Sequence[Entry], faults: list[Fault]) -> Draft:
         """Returns one study of several: what it has of its own on top of what all have."""
-        draft = replace(self, overrides=dict(self.overrides), ranges=dict(self.ranges), positions=dict(self.positions))
+        draft = replace(self, overrides=dict(self.overrides), ranges=dict(self.ranges))
         draft.add(entries, faults)
         return draft
 
     def _fault(self, key: str, text: str) -> Fault | None:
         legal = [*KEYS, *DECIDED, *TOP, *self.choices.groups()]
-        if key.startswith(("-", "+")):
-            message = f"{key}={text}: settings are written key=value, without dashes and plus signs."
-            return Fault(key.lstrip("-+"), "unknown", message)
         if not text and _is_own(key):
             return Fault(key, "missing", f"{key} has no value: type {key}=VALUE.")
         if "." not in key and "/" not in key and key not in legal and (near := closest(key, legal)) in KEYS:
@@ -110,9 +103,16 @@ def _is_own(key: str) -> bool:
     return key in KEYS or key.partition(".")[0] in COMPONENTS
 
 
+def _entries(words: Sequence[str]) -> list[Entry]:
+    return [(key, text, {}) for key, _, text in (word.partition("=") for word in words)]
+
+
 def _or(key: str) -> BeforeValidator:
     """Reads what is no mapping as the value of a key in one."""
     return BeforeValidator(lambda value: value if isinstance(value, dict) else {key: value})
+
+
+_IN_LIST = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
 
 
 class _Range(BaseModel, extra="forbid"):
@@ -125,9 +125,7 @@ class _Study(BaseModel, extra="forbid"):
     space: dict[str, Annotated[_Range, _or("space")]] = {}
 
     def entries(self) -> list[Entry]:
-        words = [word.partition("=") for word in self.overrides]
-        ranges = [(key, entry.space, entry.when) for key, entry in self.space.items()]
-        return [*((key, text, {}) for key, _, text in words), *ranges]
+        return _entries(self.overrides) + [(key, entry.space, entry.when) for key, entry in self.space.items()]
 
 
 class _File(_Study):
@@ -135,7 +133,13 @@ class _File(_Study):
     budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Annotated[dict[str, Any], _or("name")] = {}
     pruner: Annotated[dict[str, Any], _or("name")] = {}
-    objective: list[dict[Literal["metric", "mode"], str]] = []
+    objective: Annotated[list[dict[Literal["metric", "mode"], str]], _IN_LIST] = []
+
+    def components(self) -> dict[str, dict[str, Any]]:
+        metrics = [entry.get("metric", "") for entry in self.objective]
+        modes = [entry.get("mode") or METRICS.get(entry.get("metric", ""), "max") for entry in self.objective]
+        objective = {"metric": ",".join(metrics), "mode": ",".join(modes)} if metrics else {}
+        return {"sampler": self.sampler, "pruner": self.pruner, "objective": objective}
 
 
 def sweeps_dir() -> Path:
@@ -158,20 +162,15 @@ def _read_file(draft: Draft, name: str, faults: list[Fault]) -> None:
     except ValidationError as error:
         raise SettingError(*(_file_fault(name, entry) for entry in error.errors())) from error
     options |= {str(key): value for key, value in sweep.budget.items()}
-    for component, settings in (("sampler", sweep.sampler), ("pruner", sweep.pruner)):
-        options |= {component if key == "name" else f"{component}.{key}": value for key, value in settings.items()}
-    if sweep.objective:
-        metrics = [entry.get("metric", "") for entry in sweep.objective]
-        modes = [entry.get("mode") or METRICS.get(entry.get("metric", ""), "max") for entry in sweep.objective]
-        options |= {"objective.metric": ",".join(metrics), "objective.mode": ",".join(modes)}
+    for component, settings in sweep.components().items():
+        options |= {f"{component}.{key}": value for key, value in settings.items()}
     draft.studies = {study: content.entries() for study, content in sweep.studies.items()}
-    for key, text, _ in [*sweep.entries(), *(entry for entries in draft.studies.values() for entry in entries)]:
-        if key in ("trust", SWEEP):
-            faults.append(Fault(SWEEP, "unsupported", f"sweep={name}: {key}={text} belongs on the command line."))
-    for study, entries in draft.studies.items():
-        if own := [key for key, text, _ in entries if _is_own(key) and not is_range(key, text)]:
-            message = f"sweep={name}: {' and '.join(own)} of {study} holds for all studies; set it at the top."
-            faults.append(Fault(SWEEP, "unsupported", message))
+    entries = [entry for entries in draft.studies.values() for entry in entries]
+    misplaced = [key for key, text, _ in entries if _is_own(key) and not is_range(key, text)]
+    misplaced += [key for key, _, _ in entries + sweep.entries() if key in ("trust", SWEEP) or key.startswith("-")]
+    if misplaced:
+        legal = "the sweep's own keys stand at the top of a file, `trust` and options on the command line only"
+        raise SettingError(Fault(SWEEP, "unsupported", f"sweep={name}: {' and '.join(misplaced)}: {legal}."))
     draft.add([*sweep.entries(), *((key, as_typed(value), {}) for key, value in options.items())], faults)
 
 
@@ -188,7 +187,7 @@ def read_draft(arguments: Sequence[str], faults: list[Fault]) -> Draft:
     """Reads the command line on top of the sweep file that it names; one without ranges has `sweeps/default.yaml`."""
     words, folders = split_folders(arguments)
     draft = Draft(Choices.of(*folders), [f"{CONFIG_DIR}={folder.resolve()}" for folder in folders])
-    entries: list[Entry] = [(key, text, {}) for key, _, text in (word.partition("=") for word in words)]
+    entries = _entries(words)
     names = [text for key, text, _ in entries if key == SWEEP]
     if names or not any(is_range(key, text) for key, text, _ in entries):
         _read_file(draft, names[0] if names else DEFAULT, faults)

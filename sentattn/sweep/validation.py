@@ -46,32 +46,23 @@ def read_space(draft: Draft, faults: list[Fault]) -> dict[str, Dimension]:
             faults += error.faults
     space: dict[str, Dimension] = {}
     for key, dimension in read.items():
-        when = _conditions(key, draft, read, faults)
-        if when is not None:
+        when: dict[str, tuple[Value, ...]] = {}
+        for name, values in draft.ranges[key][1].items():
+            legal = tuple(values) if isinstance(values, list) else (values,)
+            condition = f"{key}: when {name}={' or '.join(map(as_typed, legal))}"
+            if name in draft.overrides:
+                if types.parse(draft.overrides[name]) not in legal:
+                    break  # it never holds
+            elif name not in draft.ranges:
+                message = f"{condition}: {name} is not searched.{suggestion(name, draft.ranges)}"
+                faults.append(Fault(key, "unknown", message))
+            elif name in read and not all(map(read[name].contains, legal)):
+                faults.append(Fault(key, "range", f"{condition}: the range of {name} is {read[name].written}."))
+            else:
+                when[name] = legal
+        else:
             space[key] = replace(dimension, when=when)
     return _ordered({key: dimension for key, dimension in space.items() if set(dimension.when) <= set(space)})
-
-
-def _conditions(
-    key: str, draft: Draft, read: Mapping[str, Dimension], faults: list[Fault]
-) -> dict[str, tuple[Any, ...]] | None:
-    """Returns a dimension's conditions; None where one never holds, since its key has a single other value."""
-    conditions: dict[str, tuple[Any, ...]] = {}
-    for other, values in draft.ranges[key][1].items():
-        legal = tuple(values) if isinstance(values, list) else (values,)
-        condition = f"{key}: when {other}={' or '.join(map(as_typed, legal))}"
-        if other in draft.overrides:
-            if types.parse(draft.overrides[other]) not in legal:
-                return None
-        elif other not in draft.ranges:
-            message = f"{condition}: {other} is not in the space.{suggestion(other, draft.ranges)}"
-            faults.append(Fault(key, "unknown", message))
-        elif other in read and not all(map(read[other].contains, legal)):
-            message = f"{condition}: the range of {other} is {read[other].written}."
-            faults.append(Fault(key, "range", message))
-        else:
-            conditions[other] = legal
-    return conditions
 
 
 def _ordered(space: Mapping[str, Dimension]) -> dict[str, Dimension]:
@@ -92,10 +83,6 @@ def words(overrides: Mapping[str, str]) -> list[str]:
 
 class SpaceCheck:
     """Composes what the trials of a study may be; what a choice leaves no place for becomes conditional.
-
-    Args:
-        draft: The study.
-        space: Its dimensions, each after those that it depends on.
 
     Attributes:
         overrides: What all trials have, by key, as text.
@@ -125,9 +112,9 @@ class SpaceCheck:
 
     def _of_range(self, key: str, faults: list[Fault]) -> list[Fault]:
         """One fault for a range, since both ends have the same; one for each choice, unless all are faulty."""
-        dimension = self.space.get(key)
-        if dimension is None:
+        if key not in self.space:
             return faults
+        dimension = self.space[key]
         if not _is_categorical(dimension) or len(faults) >= len(dimension.ends()):
             faults = faults[:1]
         hint = f" Type {key}=int({dimension.written})." if "interval" in dimension.written else ""

@@ -8,35 +8,21 @@ import pytest
 from rich.console import Console
 from stand_in import Listed, prepared, scheduler, slots
 
-from sentattn.sweep.callbacks import (
-    ProgressLines,
-    ProgressTable,
-    RunningTrial,
-    duration,
-    format_objective,
-    format_values,
-    progress,
-)
+from sentattn.sweep.callbacks import RunningTrial, SweepProgress, duration, format_objective, format_values
 from sentattn.sweep.records import TrialOutcome
 
 
-def shown(folder: Path, kind: type[ProgressLines], *, trials: int = 5) -> tuple[Any, Any, Any, io.StringIO]:
-    """What shows, a trial in it, and where it is shown."""
-    study = Listed([])
-    one = prepared(folder, study, trials=trials)
+def prepare(folder: Path, *, is_terminal: bool = False) -> tuple[Any, Any, Any, io.StringIO]:
+    """The progress of a study, a trial, the study, and what is printed."""
+    study = prepared(folder, Listed([]), trials=5)
     out = io.StringIO()
-    console = Console(file=out, width=200, force_terminal=kind is ProgressTable)
+    console = Console(file=out, width=200, force_terminal=is_terminal)
     values = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
-    return kind([one], 2, console), RunningTrial(one, 3, values, [], slots(1)[0]), one, out
-
-
-def test_a_terminal_gets_a_table_and_a_file_gets_lines(tmp_path: Path) -> None:
-    assert type(progress([], 1, Console(file=io.StringIO()))) is ProgressLines
-    assert type(progress([], 1, Console(file=io.StringIO(), force_terminal=True))) is ProgressTable
+    return SweepProgress([study], 2, console), RunningTrial(study, 3, values, [], slots(1)[0]), study, out
 
 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
-    lines, trial, one, out = shown(tmp_path, ProgressLines)
+    lines, trial, one, out = prepare(tmp_path)
     lines.started(trial)
     trial.study.told = {3: ("complete", [0.875], "")}
     one.best_values = {3: [0.875]}
@@ -49,14 +35,14 @@ def test_the_lines_of_a_trial(tmp_path: Path) -> None:
 
 
 def test_a_pruned_trial(tmp_path: Path) -> None:
-    lines, trial, _, out = shown(tmp_path, ProgressLines)
+    lines, trial, _, out = prepare(tmp_path)
     trial.epoch, trial.value = 2, 0.5
     lines.ended(trial, TrialOutcome("pruned"))
     assert out.getvalue().startswith("trial 3: pruned after 2 at 0.5000 in 0 s; 0 of 5 finished")
 
 
-def test_a_failure_is_told_with_its_reason_and_last_lines(tmp_path: Path) -> None:
-    lines, trial, _, out = shown(tmp_path, ProgressLines)
+def test_a_failure_is_printed_with_its_reason_and_last_lines(tmp_path: Path) -> None:
+    lines, trial, _, out = prepare(tmp_path)
     lines.ended(trial, TrialOutcome("failed", error="it was killed (SIGKILL)", log_lines=["a", "b", "[red]c", "d"]))
     assert out.getvalue() == (
         f"trial 3 failed: it was killed (SIGKILL) (log: {tmp_path}/trials/3/log.txt)\n    b\n    [red]c\n    d\n"
@@ -64,7 +50,7 @@ def test_a_failure_is_told_with_its_reason_and_last_lines(tmp_path: Path) -> Non
 
 
 def test_the_table(tmp_path: Path) -> None:
-    board, trial, one, out = shown(tmp_path, ProgressTable)
+    board, trial, one, out = prepare(tmp_path, is_terminal=True)
     one.best_values = {1: [0.9]}
     with board:
         board.started(trial)
@@ -83,25 +69,25 @@ def test_the_table(tmp_path: Path) -> None:
 def test_a_whole_sweep_on_a_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
     study = Listed([["x=1"], ["act=refuse"], ["x=2"]])
-    board = ProgressTable([study], 2, Console(file=out, width=200, force_terminal=True))  # type: ignore[list-item]  # a stand-in
-    with board:
+    any_study: Any = study
+    with SweepProgress([any_study], 2, Console(file=out, width=200, force_terminal=True)) as board:
         scheduler(tmp_path, study, trials=2, callbacks=[board]).run()
     text = out.getvalue()
     assert "trial 1 failed: x must be 2" in text
     assert "2 of 2 finished" in text
 
 
-def test_what_varies_is_told_by_the_shortest_name() -> None:
+def test_values_have_the_shortest_name() -> None:
     assert format_values(
         {"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}
     ) == ("encoder.hidden=8, attention.hidden=4, encoder=cnn, seed=null")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [(7.4, "7 s"), (99, "99 s"), (150, "2 min"), (5400, "90 min"), (9000, "2.5 h")]
+    ("seconds", "text"), [(7.4, "7 s"), (99, "99 s"), (150, "2 min"), (5400, "90 min"), (9000, "2.5 h")]
 )
-def test_durations(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(
