@@ -42,13 +42,13 @@ def find(target: str, base: type | None = None) -> Any:
         SettingError: If there is none, or it is no `base`.
     """
     try:
-        found = load(target)
+        target_class = load(target)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be imported: {error}.")) from error
-    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+    if base is not None and not (isinstance(target_class, type) and issubclass(target_class, base)):
         message = f"{TARGET} {target} must be a class derived from {base.__module__}.{base.__qualname__}."
         raise SettingError(Fault(TARGET, "type", message))
-    return found
+    return target_class
 
 
 def build_data(settings: Settings) -> TextData:

@@ -27,7 +27,7 @@ import yaml
 
 from sentattn.config import command_line
 from sentattn.config.groups import comment, conf_dir
-from sentattn.config.label import label
+from sentattn.config.targets import label
 from sentattn.console import WIDTH, table_lines
 from sentattn.errors import Fault, SettingError, suggestion
 

@@ -40,9 +40,9 @@ class Faults:
     def __init__(self) -> None:
         self._collected: list[tuple[int, Fault]] = []
 
-    def add(self, fault: Fault | str, position: int = LAST) -> None:
+    def add(self, fault: Fault, position: int = LAST) -> None:
         """Adds a fault; one without a position belongs to no argument and comes last."""
-        self._collected.append((position, fault if isinstance(fault, Fault) else Fault("", SettingError.kind, fault)))
+        self._collected.append((position, fault))
 
     def raise_any(self) -> None:
         """Raises what was collected, if anything, as `SettingError`."""

@@ -55,14 +55,12 @@ class Composition:
         return min((one.position for one in self.typed if f"{one.key}.".startswith(inside)), default=LAST)
 
     def _origin(self, key: str) -> str:
-        """The quirks, the experiment or the file that brought a setting, or an empty string."""
+        """The quirks, the experiment or the choice that brought a setting, or an empty string."""
         parent, _, last = key.rpartition(".")
-        group, experiment = parent.replace(".", "/"), f"experiment={self.chosen.get('experiment')}"
-        for source, shown in ((QUIRKS, "faithful=true"), ("experiment", experiment)):
-            if source in self.chosen and at(self.choices.node(source, self.chosen[source]), key) is not None:
-                return shown
-        if group in self.chosen and last in self.choices.node(group, self.chosen[group]):
-            return str(self.choices.file(group, self.chosen[group]))
+        for group, path in ((QUIRKS, key), ("experiment", key), (parent.replace(".", "/"), last)):
+            name = self.chosen.get(group)
+            if name and at(self.choices.node(group, name), path) is not None:
+                return "faithful=true" if group == QUIRKS else f"{group}={name}"
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Which classes settings may name with `_target_`, where these classes are now, and what hashes call them.
+"""Saved settings: which classes they may name with `_target_`, where these are now, and how their model is called.
 
 A run directory or a file of settings may come from anybody. Loading one must not run code that it names, so a loaded
 `_target_` has to be one that the package's own `conf/` names for the same slot, an optimizer of PyTorch, or one from a
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sentattn.config.groups import Choices, at, load
+from sentattn.config.groups import Choices, at, defaults, load
 from sentattn.errors import Fault, SettingError
 
 TARGET = "_target_"
@@ -31,6 +31,11 @@ STABLE = {now: first for first, now in MOVED.items()}
 
 OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 """Optimizers of PyTorch that `conf/` does not name are as safe as those that it names."""
+
+SLOTS = ("embedding", "encoder", "attention", "pooling")
+"""The parts of a variant that can be exchanged."""
+UNKNOWN = "?"
+"""The label of settings without a readable model."""
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
@@ -90,3 +95,29 @@ def named(path: str, choices: Choices) -> list[object]:
     if group in choices.groups() and group != "experiment":
         nodes += [choices.node(group, name) for name in choices.names(group)]
     return [node[TARGET] for node in nodes if isinstance(node, Mapping) and TARGET in node]
+
+
+def label(settings: Mapping[str, Any]) -> str:
+    """Returns the name of a run's variant and every part that is not the variant's own, or `?` where it has none.
+
+    Examples are `structured`, `structured, attention=query` and `feedforward, encoder=cnn`. Values inside a part, such
+    as `hops`, are left out.
+    """
+    model, choices = settings.get("model"), Choices.of()
+    if not isinstance(model, Mapping) or "name" not in model:
+        return UNKNOWN
+    variant = str(model["name"])
+    preset = defaults(choices.node("model", variant)) if variant in choices.names("model") else {}
+    parts = [f"{slot}={name}" for slot, name in slots(settings).items() if preset.get(slot, name) != name]
+    return ", ".join([variant, *parts])
+
+
+def slots(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the choice that each part of a run's model is, such as `{"encoder": "bilstm", "attention": "max", ...}`.
+
+    A part that no file in `conf/` describes is called by its class.
+    """
+    model = renamed(settings["model"], MOVED)
+    chosen = Choices.of().chosen({"model": model})
+    nodes = {slot: model[slot] for slot in SLOTS if isinstance(model.get(slot), Mapping)}
+    return {slot: chosen.get(f"model/{slot}", str(node.get(TARGET)).rpartition(".")[2]) for slot, node in nodes.items()}

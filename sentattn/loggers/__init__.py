@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from sentattn.config.label import label, slots
+from sentattn.config.targets import label, slots
 from sentattn.config.types import Whole
 from sentattn.errors import Fault, SettingError
 

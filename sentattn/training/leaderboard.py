@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from sentattn import run
 from sentattn.config.groups import Choices
-from sentattn.config.label import SLOTS, UNKNOWN, label
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.targets import MOVED, TARGET, renamed
+from sentattn.config.targets import MOVED, SLOTS, TARGET, UNKNOWN, label, renamed
 from sentattn.config.types import as_typed
 from sentattn.console import table_lines
 from sentattn.errors import UserError
@@ -52,15 +51,15 @@ def leaderboard(record: run.Run) -> list[str]:
     if len(board) < 2:
         return []
     place = next(i for i, entries in enumerate(board) if entries[0].setting == own.setting)
-    shown = [i for i in range(len(board)) if i < TOP or abs(i - place) <= AROUND]
+    visible = [i for i in range(len(board)) if i < TOP or abs(i - place) <= AROUND]
     rows: list[tuple[str, ...]] = [HEADER]
-    for before, i in zip([-1, *shown], shown, strict=False):
+    for before, i in zip([-1, *visible], visible, strict=False):
         if i > before + 1:
             rows.append(("", "", "...", *[""] * 5))
         name = f"{label(record.settings)} (this run)" if i == place else _describe(record.settings, board[i][-1].path)
         rows.append((">" if i == place else "", str(i + 1), name, *_numbers(board[i])))
     title = f"{len(board)} settings on these rows of {result['data']}, by {objective['metric']}:"
-    more = len(board) - 1 - shown[-1]
+    more = len(board) - 1 - visible[-1]
     return [title, *table_lines(rows, align="<><>>>>>", wrap=2), *([f"{more} more"] if more else [])]
 
 

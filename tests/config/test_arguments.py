@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sentattn.config.arguments import Faults, closest, read, split_folders
 from sentattn.config.groups import Choices
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 
 def test_folders_are_taken_out() -> None:
@@ -43,8 +43,8 @@ def test_values_are_read_by_hydras_grammar_or_taken_raw(word: str, value: object
 def test_faults_keep_their_order_and_are_told_once() -> None:
     faults = Faults()
     for sentence, position in [("late", 3), ("early", 0), ("late", 3)]:
-        faults.add(sentence, position)
-    faults.add("last")
+        faults.add(Fault("seed", "range", sentence), position)
+    faults.add(Fault("test", "type", "last"))
     with pytest.raises(SettingError) as caught:
         faults.raise_any()
     assert caught.value.messages == ("early", "late", "last")

@@ -1,4 +1,4 @@
-"""Loading what others made runs nothing that it names, and classes may move without a setting becoming another."""
+"""Loading what others made runs nothing that it names; classes may move; a label names the parts that differ."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sentattn.config.compose import compose, override, setting_hash
 from sentattn.config.groups import Choices
 from sentattn.config.parameters import load
 from sentattn.config.request import read_request
+from sentattn.config.targets import label, slots
 from sentattn.errors import RunError, SettingError, UserError
 from sentattn.export import __main__ as export
 from sentattn.sweep.config import read_plan
@@ -320,3 +321,52 @@ def test_a_damaged_model_is_named(loaded: Path) -> None:
     write(loaded / "model" / "config.yaml", {"model": {"attention": 3}})
     with pytest.raises(RunError):
         run.load(loaded).predict(["Good."])
+
+
+@pytest.mark.parametrize("name", Choices.of().names("model"))
+def test_a_variant_as_it_is_has_its_name_alone(name: str) -> None:
+    assert label(compose([f"model={name}"])) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["model/attention=max"], "structured, attention=max"),
+        (["model=feedforward", "model/encoder=cnn"], "feedforward, encoder=cnn"),
+        (["model=mean", "model/embedding=ngrams"], "mean, embedding=ngrams"),
+        (
+            ["model/attention=feedforward", "model/encoder=lstm", "model/pooling=mean"],
+            "structured, encoder=lstm, attention=feedforward, pooling=mean",
+        ),
+        (["model.attention.hops=8", "model.embedding.size=20"], "structured"),
+    ],
+)
+def test_each_exchanged_part_is_named(words: list[str], expected: str) -> None:
+    assert label(compose(words)) == expected
+
+
+def test_a_part_of_a_users_own_is_called_by_its_class() -> None:
+    settings = compose([])
+    settings["model"]["attention"] = {"_target_": "my.folder.Query", "hops": 2}
+    assert label(settings) == "structured, attention=Query"
+    assert slots(settings)["attention"] == "Query"
+
+
+def test_a_variant_of_a_users_own_has_its_name() -> None:
+    settings = compose(["model/attention=max"])
+    settings["model"]["name"] = "mine"
+    assert label(settings) == "mine"
+
+
+@pytest.mark.parametrize("settings", [{}, {"model": 3}, {"model": {}}, {"model": None}])
+def test_settings_without_a_model_have_no_name(settings: dict[str, Any]) -> None:
+    assert label(settings) == "?"
+
+
+def test_the_parts_of_a_variant() -> None:
+    assert slots(compose(["model=cnn"])) == {
+        "embedding": "words",
+        "encoder": "cnn",
+        "attention": "max",
+        "pooling": "flatten",
+    }
