@@ -51,10 +51,18 @@ def read_request(arguments: Sequence[str]) -> Request:
     """
     words, rest = command_line.take(arguments, list(OWN))
     own, faults = command_line.read_values(words, TYPES)
-    faults += _conflicts(own, rest)
+    words, paths = split_folders(rest)
+    folders = [f"{CONFIG_DIR}={path}" for path in paths]
+    faults += _conflicts(own, words)
+    resume, trust = own.get("resume", AUTO), own.get("trust", False)
     settings: dict[str, Any] = {}
     try:
-        settings = _settings(own, rest)
+        if resume != AUTO:
+            settings = override(completed(run.load(resume).settings), folders, trust=trust)
+        elif "from" in own:
+            settings = override(read_saved(own["from"], folders), [*folders, *words], trust=trust)
+        else:
+            settings = compose([*folders, *words])
     except UserError as error:
         if not faults:
             raise
@@ -80,7 +88,7 @@ def read_single(arguments: Sequence[str]) -> Request:
     return read_request(arguments)
 
 
-def _conflicts(own: Mapping[str, Any], rest: Sequence[str]) -> list[Fault]:
+def _conflicts(own: Mapping[str, Any], words: Sequence[str]) -> list[Fault]:
     """What does not go together with `resume`, and `trust` without anything to load."""
     resume = own.get("resume", AUTO)
     faults = []
@@ -94,30 +102,13 @@ def _conflicts(own: Mapping[str, Any], rest: Sequence[str]) -> list[Fault]:
     for key in clashing:
         message = f"{key}={types.as_typed(own[key])} does not go together with resume={resume}: leave one of them out."
         faults.append(Fault(key, "conflict", message))
-    typed = " ".join(_without_folders(rest)[0])
-    if typed and resume != AUTO:
+    if (typed := " ".join(words)) and resume != AUTO:
         message = (
             f"resume={resume} continues with the run's own settings, so leave out {typed}; "
             f"to train anew with other settings: from={resume} {typed}."
         )
         faults.append(Fault("resume", "conflict", message))
     return faults
-
-
-def _settings(own: Mapping[str, Any], rest: Sequence[str]) -> dict[str, Any]:
-    words, folders = _without_folders(rest)
-    resume, trust = own.get("resume", AUTO), own.get("trust", False)
-    if resume != AUTO:
-        return override(completed(run.load(resume).settings), folders, trust=trust)
-    if "from" in own:
-        return override(read_saved(own["from"], folders), [*folders, *words], trust=trust)
-    return compose(rest)
-
-
-def _without_folders(rest: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits the settings from `--config-dir FOLDER`, which names no setting."""
-    words, folders = split_folders(rest)
-    return words, [f"{CONFIG_DIR}={folder}" for folder in folders]
 
 
 def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:

@@ -39,10 +39,7 @@ OUTPUTS = {
     "head": "logits_BC",
 }
 """The parts of a model and what each returns."""
-ONCE: dict[str, Any] = {"max_epochs": 1, "min_epochs": None, "profiler": None} | {
-    "limit_train_batches": 1.0,
-    "limit_val_batches": 1.0,
-}
+ONCE = {"max_epochs": 1, "min_epochs": None, "profiler": None, "limit_train_batches": 1.0, "limit_val_batches": 1.0}
 """Trainer settings with which each of a few batches is used once."""
 CHECKPOINTS = 2
 """The best and the last."""

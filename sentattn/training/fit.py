@@ -22,17 +22,10 @@ from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError,
 from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
-from sentattn.training import environment
+from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, GradientNorm, averaging
 from sentattn.training.checkpoint import Checkpoints
-from sentattn.training.evaluate import (
-    evaluate_split,
-    initial_result,
-    print_metrics,
-    result_of,
-    warn_if_diverged,
-    write_model,
-)
+from sentattn.training.evaluate import evaluate_split
 from sentattn.training.resume import open_interrupted, require_same
 from sentattn.training.seeds import train_all
 from sentattn.training.signals import Signals
@@ -172,7 +165,7 @@ def _train_here(
             message = f"Another process of this training has ended, and so this one ends; {runs.advice(run)}"
             raise RunError(Fault("trainer.devices", "interrupted", message)) from None
     if result["status"] == "finished":
-        print_metrics(result)
+        evaluate.print_metrics(result)
     return run
 
 
@@ -190,7 +183,7 @@ def _fit(
     """Fits the module, evaluates the best epoch and writes the result; returns it."""
     data, lit, setting = prepared
     announce(run.path)
-    result = initial_result(settings, lit, setting, data.fingerprint, study)
+    result = evaluate.initial_result(settings, lit, setting, data.fingerprint, study)
     print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")
     recorder = EpochRecorder(run.path / runs.METRICS, **settings["objective"])
     minutes, folder = settings["checkpoint_minutes"], run.path / runs.CHECKPOINTS
@@ -209,14 +202,14 @@ def _fit(
                     lit.load_state_dict(checkpoints.best_weights())
                     splits = ("val", "test") if settings["test"] else ("val",)
                     evaluations = {split: evaluate_split(settings, lit, data, split, progress) for split in splits}
-                    write_model(run, settings, data, lit, evaluations)
-                    result |= result_of(recorder, evaluations)
+                    evaluate.write_model(run, settings, data, lit, evaluations)
+                    result |= evaluate.result_of(recorder, evaluations)
                     result["latency_ms"] = environment.latency_ms(lit.model, data)
                     probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
                     media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
-                    warn_if_diverged(recorder.rows, classes=len(data.labels))
+                    evaluate.warn_if_diverged(recorder.rows, classes=len(data.labels))
     except Pruned:
-        result |= result_of(recorder, {})
+        result |= evaluate.result_of(recorder, {})
     except UserError as error:
         result |= {"status": "failed", "error": str(error)}
         raise
