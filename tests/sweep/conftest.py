@@ -1,0 +1,33 @@
+"""Studies start from a database that has its tables: creating them takes most of the time of a short test."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from optuna.storages import RDBStorage
+
+from sentattn.sweep import storage
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    template = tmp_path_factory.mktemp("tables") / storage.DATABASE
+    open_storage = storage.open_storage
+    open_storage(template.parent)
+    with sqlite3.connect(template) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+    def opened(folder: Path, url: str | None = None, *, reader: bool = False) -> RDBStorage:
+        file = folder / storage.DATABASE
+        if url is None and not reader and folder.is_dir() and not file.exists():
+            shutil.copyfile(template, file)
+        return open_storage(folder, url, reader=reader)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "open_storage", opened)
+        yield
