@@ -59,7 +59,8 @@ def find(request: SlotRequest) -> list[Slot]:
         needing["trainer.accelerator"] = request.accelerator in ("gpu", "cuda")
         for key in (key for key, needs_gpus in needing.items() if needs_gpus):
             value = getattr(request, key.removeprefix("trainer."))
-            raise _error(key, "resources", f"{value} needs GPUs; nvidia-smi and {VISIBLE} allow none.")
+            reason = f"{value} needs GPUs; trainer.accelerator={request.accelerator} has none on this machine"
+            raise _error(key, "resources", f"{reason} (nvidia-smi, {VISIBLE}).")
         return _on_processor(request)
     if group > 1:
         places = [tuple(gpus[first : first + group]) for first in range(0, len(gpus) - group + 1, group)]
