@@ -17,17 +17,7 @@ import numpy as np
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
 from sentattn.data.splits import spread
-from sentattn.data.text import (
-    CHUNK,
-    LINE_BREAK,
-    TOKEN,
-    Rules,
-    backend,
-    one_a_line,
-    spacy_spans,
-    spacy_version,
-    word_types,
-)
+from sentattn.data.text import CHUNK, LINE_BREAK, TOKEN, Rules, backend, one_a_line, spacy_version, word_types
 from sentattn.errors import DataError, Fault
 
 ID_DIGITS = 16
@@ -135,7 +125,7 @@ def _split_by_spacy(texts: Path, offsets: array[int], file: Path, progress: Prog
     with file.open("wb") as stream:
         for chunk in _stored_texts(texts, offsets, "Splitting into words", progress):
             for text in chunk:
-                stream.write(one_a_line(text, spacy_spans(text)).encode())
+                stream.write(one_a_line(text).encode())
                 split_offsets.append(stream.tell())
     return split_offsets
 

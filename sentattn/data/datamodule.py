@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
 from sentattn.config.types import Count, NonNegative, Whole, checked
@@ -240,10 +239,6 @@ class TextData(LightningDataModule, ABC):
     def test_dataloader(self) -> BatchLoader:
         """Returns the test batches."""
         return self.batches("test")
-
-    def token_ids(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the concatenated ids of a split's rows, and their offsets (one more than rows)."""
-        return self.split(split).flat()
 
     def _loader(self, split: str, order: TrainingOrder | LengthBatches, *, share: Share) -> BatchLoader:
         ranks = {"rank": self.rank, "world_size": self.world_size}

@@ -142,7 +142,7 @@ class Tokenizer:
                 lines, spans = chunk, None
             else:
                 spans = [spacy_spans(text) for text in chunk]
-                lines = [one_a_line(text, its_spans) for text, its_spans in zip(chunk, spans, strict=True)]
+                lines = [_joined(text, its_spans) for text, its_spans in zip(chunk, spans, strict=True)]
             encodings = self._backend.encode_batch(lines, add_special_tokens=False)
             for i, (text, encoding) in enumerate(zip(chunk, encodings, strict=True)):
                 encoded.append(self._clipped(text, encoding.ids, encoding.offsets if spans is None else spans[i]))
@@ -199,8 +199,12 @@ def _english() -> SpacyTokenizer:
     return spacy.blank("en").tokenizer
 
 
-def one_a_line(text: str, spans: Iterable[Span]) -> str:
-    """Returns the words at some spans of a text, one a line, as `backend` expects them with spaCy's rules."""
+def one_a_line(text: str) -> str:
+    """Returns the words of a text by spaCy's rules, one a line, as `backend` expects them."""
+    return _joined(text, spacy_spans(text))
+
+
+def _joined(text: str, spans: Iterable[Span]) -> str:
     return "\n".join(text[start:end] for start, end in spans)
 
 

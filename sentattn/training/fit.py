@@ -116,7 +116,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
         print(line)
     _require_ordered(settings, data)
     model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
-    model.embedding.count(lambda: data.token_ids("train"))
+    model.embedding.count(lambda: data.split("train").flat())
     if data.word_vectors is not None:
         model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
     if settings["compile"]:

@@ -47,7 +47,7 @@ def test_corpus_and_tokenizer_read_alike(tmp_path: Path) -> None:
     data.prepare()
     english = spacy.blank("en")
     for split in ("train", "test"):
-        ids, offsets = data.token_ids(split)
+        ids, offsets = data.split(split).flat()
         rows = data.split(split)
         for row in range(len(rows)):
             own = ids[offsets[row] : offsets[row + 1]]
