@@ -31,10 +31,11 @@ IDLE: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
 
 def check_combinations(composition: Composition) -> None:
     """Checks settings that depend on one another; faults are added to the composition's."""
-    for key, cause, _ in filter(lambda rule: rule[2](composition.at(rule[1])), _idle(composition)):
-        if composition.is_typed(key):
-            value, reason = as_typed(composition.at(key)), f"{cause}={as_typed(composition.at(cause))}"
-            composition.fault(key, "no_effect", f"{key}={value} has no effect with {reason}: leave one of them out.")
+    for key, cause, is_cause in _idle(composition):
+        value = composition.at(cause)
+        if composition.is_typed(key) and is_cause(value):
+            without, reason = f"{key}={as_typed(composition.at(key))}", f"{cause}={as_typed(value)}"
+            composition.fault(key, "no_effect", f"{without} has no effect with {reason}: leave one of them out.")
     for keys, kind, message in _conflicts(composition):
         composition.faults.add(Fault(keys[0], kind, message), composition.position(*keys))
 
