@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line, types
-from sentattn.errors import DataError, Fault, RunError, SettingError, UserError
+from sentattn.errors import DataError, Fault, RunError, SettingError
 
 if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction
@@ -165,15 +165,12 @@ def _check(settings: Mapping[str, Any]) -> None:
         for key, kind, is_wrong, message in checks
         if is_wrong and (key in settings or kind == "missing")
     ]
-    if "plot" in settings:
-        from sentattn.insight import picture
-
-        try:
-            picture.require_format(Path(settings["plot"]))
-        except UserError as error:
-            faults += error.faults
     if faults:
         raise SettingError(*faults)
+    if "plot" in settings:
+        from sentattn.insight.picture import require_format
+
+        require_format(Path(settings["plot"]))
 
 
 def _shows_pairs(settings: Mapping[str, Any]) -> bool:

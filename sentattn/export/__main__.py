@@ -58,11 +58,8 @@ def _command(arguments: list[str]) -> None:
 
     difference, compared = write_export(classifier, folder)
     shapes = ", ".join(f"{batch} x {length}" for batch, length in compared)
-    graph = folder / GRAPH
-    print(
-        f"{graph}: {graph.stat().st_size / 1e6:.1f} MB, opset {OPSET}; largest difference "
-        f"from PyTorch {difference:.1e}, of texts x tokens {shapes}"
-    )
+    size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
+    print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}, of texts x tokens {shapes}")
     print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
 
 

@@ -48,17 +48,21 @@ class Model:
         order = sorted(range(len(texts)), key=lambda i: len(encoded[i][0]))  # similar lengths together: little padding
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
-            results = self._run([encoded[i][0] for i in batch])
-            for i, (probabilities, attention) in zip(batch, results, strict=True):
+            lengths = np.array([len(encoded[i][0]) for i in batch], dtype=np.int64)
+            tokens = np.full((len(batch), lengths.max()), PAD, dtype=np.int64)
+            for row, i in enumerate(batch):
+                tokens[row, : lengths[row]] = encoded[i][0]
+            outputs = self._session.run(["probabilities", "attention"], {"tokens": tokens, "lengths": lengths})
+            for i, length, probabilities, weights in zip(batch, lengths, *outputs, strict=True):
                 ids, spans = encoded[i]
                 predictions[i] = {
                     "text": texts[i],
-                    "label": self.labels[probabilities.index(max(probabilities))],
-                    "probabilities": dict(zip(self.labels, probabilities, strict=True)),
+                    "label": self.labels[probabilities.argmax()],
+                    "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
                     "tokens": [texts[i][first:end] for first, end in spans],
                     "spans": spans,
                     "unknown": [index for index, number in enumerate(ids) if number == UNKNOWN],
-                    "attention": attention,
+                    "attention": weights[:, :length].tolist(),
                 }
         return [predictions[i] for i in range(len(texts))]
 
@@ -76,18 +80,6 @@ class Model:
             raise ValueError(f"This text holds no word or sign to read: {text!r}.")
         kept = kept_positions(len(ids), self.config["max_length"], self.config["clip"])
         return [ids[i] for i in kept], [spans[i] for i in kept]
-
-    def _run(self, rows: Sequence[Sequence[int]]) -> Iterator[tuple[list[float], list[list[float]]]]:
-        """Pads ids to a batch; yields the probabilities of each text, and its attention without the padding."""
-        lengths = np.array([len(ids) for ids in rows], dtype=np.int64)
-        tokens = np.full((len(rows), lengths.max()), PAD, dtype=np.int64)
-        for row, ids in enumerate(rows):
-            tokens[row, : len(ids)] = ids
-        probabilities, attention = self._session.run(
-            ["probabilities", "attention"], {"tokens": tokens, "lengths": lengths}
-        )
-        for row, length in enumerate(lengths):
-            yield probabilities[row].tolist(), attention[row, :, :length].tolist()
 
 
 def kept_positions(count: int, max_length: int | None, clip: str) -> list[int]:

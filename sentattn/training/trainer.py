@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Callback, Checkpoint
@@ -16,7 +16,6 @@ from sentattn.build import instantiate
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError
 from sentattn.models.classifier import TextClassifier
-from sentattn.optimizers import parameter_groups
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.lit_module import LitClassifier
 
@@ -91,3 +90,21 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
     except ValueError as error:
         raise SettingError(Fault("optimizer", "invalid", f"The optimizer refuses optimizer.*: {error}.")) from error
     return optimizer
+
+
+def parameter_groups(
+    model: TextClassifier, weight_decay_on: Literal["all", "attention_and_head"]
+) -> list[dict[str, Any]]:
+    """Returns a model's trainable parameters as PyTorch's optimizers take them.
+
+    Lin et al. (2017) add 1e-4 times the sum of squared weights of attention and head to the loss, in their released
+    code: a weight decay of twice as much on these alone, without biases.
+    """
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if weight_decay_on == "all":
+        return [{"params": trainable}]
+    decayed = {id(w) for part in (model.attention, model.head) for w in part.parameters() if w.dim() > 1}
+    return [
+        {"params": [parameter for parameter in trainable if id(parameter) in decayed]},
+        {"params": [parameter for parameter in trainable if id(parameter) not in decayed], "weight_decay": 0.0},
+    ]

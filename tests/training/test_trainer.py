@@ -7,8 +7,7 @@ import torch
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.models.classifier import TextClassifier
-from sentattn.optimizers import parameter_groups
-from sentattn.training.trainer import build_optimizer
+from sentattn.training.trainer import build_optimizer, parameter_groups
 
 
 def model(*settings: str) -> TextClassifier:
