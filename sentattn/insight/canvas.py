@@ -168,12 +168,7 @@ def quiet() -> Iterator[None]:
 
 
 class ColorScale:
-    """Colors of weights, from white for 0.
-
-    Args:
-        limit: The weight from which on the color is the darkest.
-        largest: The largest weight.
-    """
+    """Colors of weights: white for 0, the darkest from `limit` on; the legend says so where `largest` is more."""
 
     def __init__(self, limit: float, largest: float) -> None:
         from matplotlib.colors import LinearSegmentedColormap, Normalize

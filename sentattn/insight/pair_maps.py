@@ -26,15 +26,9 @@ EXPLANATION = "row: the token that attends    column: the token attended to"
 
 
 class PairMaps:
-    """The maps of a text, laid out in a grid.
+    """The maps of a text, laid out in a grid, with K of the text's tokens on both axes.
 
-    Args:
-        words: The words on both axes, K of the text's tokens in their order.
-        weights_HKK: Their weights, a map for each head that is drawn.
-        tokens: Number of the text's tokens.
-        heads: Number of the model's heads.
-        columns: Maps side by side.
-        width: Largest width of a map with the words on its left.
+    `tokens` and `heads` are the numbers of all; `width` is the largest width of a map with the words on its left.
     """
 
     def __init__(

@@ -90,15 +90,9 @@ class Column(NamedTuple):
 
 @dataclass
 class Block:
-    """A text to draw.
+    """A text to draw: notes, lines of columns with a row for each hop below the mean, and maps of its pairs.
 
-    Attributes:
-        prediction: The text with its attention.
-        rows: The mean over the hops; below it the hops, if there are several.
-        lines: The columns, line by line.
-        notes: The notes above the lines.
-        maps: The token-to-token weights below, if there are any.
-        left_out: Number of tokens that do not fit into the picture.
+    `left_out` is the number of tokens that do not fit into the picture.
     """
 
     prediction: Prediction

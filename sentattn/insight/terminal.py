@@ -33,12 +33,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
     One hop: its attention. Up to six hops: their mean and each hop, in long texts only its strongest lines. More
     hops: the mean and the top words of each hop. With pairs, a line has the largest ones. Without color, brackets
     mark the words with the largest weights of their row. A note counts the words that are not in the vocabulary;
-    with color they are underlined.
-
-    Args:
-        prediction: The prediction.
-        color: Whether to write ANSI codes, in as many colors as the terminal has.
-        width: Columns of the terminal; at least 20 are used.
+    with color, ANSI codes in as many colors as the terminal has, they are underlined. At least 20 columns are used.
     """
     width = max(NARROWEST, width)
     output = io.StringIO()

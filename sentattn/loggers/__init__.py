@@ -149,12 +149,7 @@ def tensorboard_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guar
 
 
 def mlflow_logger(
-    *,
-    experiment: str = "sentattn",
-    tracking_uri: str | None = None,
-    directory: Path,
-    resumed: bool,
-    **filled: Any,
+    *, experiment: str = "sentattn", tracking_uri: str | None = None, directory: Path, resumed: bool, **filled: Any
 ) -> Guard:
     """Returns a logger to MLflow, in which the run has the name of its directory.
 
@@ -173,8 +168,7 @@ def mlflow_logger(
 
         for name in ("mlflow", "alembic"):  # they report each step of a new database's set-up
             logging.getLogger(name).setLevel(logging.WARNING)
-        run_id = None
-        client = MlflowClient(address)
+        client, run_id = MlflowClient(address), None
         if resumed and (known := client.get_experiment_by_name(experiment)):
             runs = client.search_runs([known.experiment_id], f"attributes.run_name = '{directory.name}'")
             run_id = str(runs[0].info.run_id) if runs else None
@@ -188,10 +182,7 @@ def no_logger(**filled: Any) -> None:
 
 
 def require_package(node: Mapping[str, Any]) -> None:
-    """Refuses a logger whose package is not installed, before anything is read or trained.
-
-    Args:
-        node: The `logger` settings.
+    """Refuses `logger` settings whose package is not installed, before anything is read or trained.
 
     Raises:
         SettingError: With the command that installs it.

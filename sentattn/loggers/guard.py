@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ class Guard(Logger):
 
     Args:
         title: Its name in messages.
-        make: Opens Lightning's logger. It is called by `start`.
+        make: Opens Lightning's logger.
         directory: The run directory.
         location: Where the user finds what was logged.
         resumed: Whether the run continues after an interruption.
@@ -80,16 +81,16 @@ class Guard(Logger):
     @property
     def experiment(self) -> Any:
         """The library's own object, such as W&B's run; once the logger is off, one that ignores every call."""
-        return self.attempt(lambda logger: logger.experiment, DummyLogger().experiment)
+        return self.attempt(attrgetter("experiment"), DummyLogger().experiment)
 
     @property
     def name(self) -> str | None:
-        name: str | None = self.attempt(lambda logger: logger.name, None)
+        name: str | None = self.attempt(attrgetter("name"), None)
         return name
 
     @property
     def version(self) -> int | str | None:
-        version: int | str | None = self.attempt(lambda logger: logger.version, None)
+        version: int | str | None = self.attempt(attrgetter("version"), None)
         return version
 
     @property

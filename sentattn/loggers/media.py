@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     from sentattn.data.datamodule import TextData
 
-LONGEST = 2000
-"""Most characters of a text in a table."""
-LEGIBLE = 30
-"""Tokens of a text whose attention is legible at a glance."""
+LONGEST = 2000  # characters of a text in a table
+LEGIBLE = 30  # tokens of a text whose attention is legible at a glance
 
 
 def callbacks(logger: Guard | None, data: TextData) -> list[Callback]:
@@ -89,11 +87,7 @@ def log_evaluation(
 ) -> None:
     """Logs the confusion matrix of each split and a table of validation rows, where the logger is W&B's.
 
-    Args:
-        logger: Where they are logged.
-        data: The data that was evaluated.
-        probabilities: What the best epoch's model predicts, (rows, C) for each split.
-        epoch: The best epoch.
+    The probabilities are those of the best epoch's model, (rows, C) for each split.
     """
     if not isinstance(logger, WandbGuard):
         return
@@ -123,13 +117,7 @@ def log_evaluation(
 
 
 def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: int) -> list[int]:
-    """Returns rows of each class in turn, those closest to `LEGIBLE` tokens first; ties in the order of the split.
-
-    Args:
-        labels: Class of each row.
-        lengths: Tokens of each row.
-        count: Most rows.
-    """
+    """Returns rows of each class in turn, those closest to `LEGIBLE` tokens first; ties in the order of the split."""
     closest = np.argsort(np.abs(lengths - LEGIBLE), kind="stable")
     by_class = [closest[labels[closest] == label].tolist() for label in np.unique(labels)]
     turns = chain.from_iterable(zip_longest(*by_class))

@@ -45,9 +45,7 @@ MANY_FAILED = 0.2
 class Importances(NamedTuple):
     """How much each setting matters for an objective; the shares of each measure sum to 1, the largest comes first.
 
-    PED-ANOVA compares where good trials lie with where all lie, and knows conditional settings too; fANOVA splits the
-    variance of a random forest's predictions, over the settings that all trials have, and needs scikit-learn.
-    `caution` says where they disagree.
+    PED-ANOVA knows conditional settings too; fANOVA needs scikit-learn. `caution` says where they disagree.
     """
 
     metric: str
@@ -63,12 +61,6 @@ class Importances(NamedTuple):
 
 class Findings:
     """What is known of a study.
-
-    Args:
-        plan: The sweep.
-        folder: The study's folder.
-        records: Its trials.
-        reader: Of the runs' costs.
 
     Attributes:
         front: The best trial; with several objectives the Pareto front, most balanced first.
@@ -94,10 +86,7 @@ class Findings:
 
 
 def as_study(
-    records: Sequence[Record],
-    space: Mapping[str, Dimension],
-    objectives: Sequence[Objective],
-    index: int | None = None,
+    records: Sequence[Record], space: Mapping[str, Dimension], objectives: Sequence[Objective], index: int | None = None
 ) -> optuna.Study:
     """Returns trials as an Optuna study in memory, with one of the objectives or all; the n-th record is trial n.
 
@@ -152,11 +141,7 @@ def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Re
 def importances(
     records: Sequence[Record], space: Mapping[str, Dimension], objectives: Sequence[Objective], index: int, sampler: str
 ) -> Importances | None:
-    """Measures how much each setting of complete trials matters for the objective with this index.
-
-    Returns:
-        None where too few trials are complete, or all have the same value.
-    """
+    """Measures how much each setting matters for the objective with this index; None with too few or equal trials."""
     from optuna import importance
 
     complete = [record for record in records if record.state == "complete" and record.objectives and record.values]

@@ -156,7 +156,7 @@ def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
 
 
 def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None) -> dict[str, Any]:
-    """Trains the setting of `best.yaml` with `confirm` seeds; writes the means and intervals of its metrics.
+    """Trains the setting of `best.yaml` with `confirm` seeds; writes and returns means and intervals of its metrics.
 
     The runs are ordinary ones under `outputs/`, tested once each. Finished runs of the same setting and seeds are kept;
     an interrupted one is resumed. The seeds are not those of the trials: the best of many trials was lucky in its own.
@@ -166,9 +166,6 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
         folder: The study's folder.
         winner: The best trial.
         train: Trains with the arguments of a training command; None for what the command itself does.
-
-    Returns:
-        The content of `confirm.json`.
 
     Raises:
         UserError: If a training fails.

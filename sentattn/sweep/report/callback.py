@@ -1,15 +1,18 @@
-"""Keeps the files of a study up to date while it runs: best setting, table and report."""
+"""Keeps the files of a study up to date while it runs: best setting, table, and a report that needs no network."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sentattn.config.types import as_typed
 from sentattn.errors import Fault, RunError
+from sentattn.insight.page import render
 from sentattn.run import write_atomically
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
@@ -20,12 +23,18 @@ from sentattn.sweep.report.artifacts import (
     CostReader,
     confirm,
     describe_confirmed,
+    train_arguments,
+    train_command,
     write_best,
     write_table,
 )
-from sentattn.sweep.report.html import page
+from sentattn.sweep.report.figures import Charts
+from sentattn.sweep.report.style import as_text, short_names
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from markupsafe import Markup
+
     from sentattn.sweep.plan import Plan
     from sentattn.sweep.study import SweepStudy
 
@@ -33,6 +42,9 @@ REPORT = "report.html"
 PAUSE = 60.0
 LOAD = 50
 """A report that took a second is written again after as many seconds at the earliest."""
+MAX_ROWS = 500
+"""Trials in the report's table: the best ones and the last others."""
+CONFIG = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 
 
 class ReportCallback(SweepCallback):
@@ -157,3 +169,60 @@ def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
         started=None,
         ended=datetime.now(),
     )
+
+
+def page(found: Findings) -> str:
+    """Returns `report.html`, a study in one file, with plotly's script in it once."""
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    plan, charts = found.plan, Charts(found.plan, found.records, found.front)
+    measured = [(index, measure) for index, measure in enumerate(found.importances) if measure]
+    heading, rows = _trials(found)
+    return render(
+        "sentattn.sweep.report",
+        "report.html",
+        found=found,
+        plan=plan,
+        states=Counter(record.state for record in found.records),
+        command=train_command(found.folder / BEST),
+        arguments=" ".join(train_arguments(plan, found.front[0].values)) if found.front else "",
+        charts=charts,
+        contours=[("", charts.contour(index, measure.ranking)) for index, measure in measured],
+        measured=[measure for _, measure in measured],
+        heading=heading,
+        rows=rows,
+        metric=_metric,
+        as_text=as_text,
+        as_typed=as_typed,
+        draw=_draw,
+        plotly=Markup(get_plotlyjs()),  # noqa: S704 - plotly's own script
+    )
+
+
+def _draw(figure: go.Figure, div: str) -> Markup:
+    from markupsafe import Markup
+
+    html = figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, div_id=div)
+    return Markup(html)  # noqa: S704 - all texts of the figures are safe
+
+
+def _trials(found: Findings) -> tuple[list[str], list[list[object]]]:
+    """Heading and rows of the table of trials, without its empty columns."""
+    plan, records = found.plan, found.records
+    best = {record.number for record in found.front}
+    names = ["trial", "state", *(objective.metric for objective in plan.objectives), *short_names(plan.space)]
+    heading, rows = [*names, "best epoch", "seconds", "retry of", "note"], []
+    for record in [r for n, r in enumerate(records) if r.number in best or n >= len(records) - MAX_ROWS]:
+        costs = found.reader.costs(record)
+        values = [as_text(record.values[key]) if key in record.values else "not set" for key in plan.space]
+        objectives = [_metric(value) for value in record.objectives or ()] or [""] * len(plan.objectives)
+        seconds = None if costs.seconds is None else f"{costs.seconds:.0f}"
+        row = [record.number, record.state, *objectives, *values, costs.best_epoch, seconds, record.retry_of]
+        rows.append(["" if cell is None else cell for cell in [*row, record.error.partition("\n")[0]]])
+    filled = [n for n in range(len(heading)) if n < 2 or any(row[n] != "" for row in rows)]
+    return [heading[n] for n in filled], [[row[n] for n in filled] for row in rows]
+
+
+def _metric(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) and abs(value) >= 1000 else f"{value:.6g}"

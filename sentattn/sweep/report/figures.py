@@ -42,13 +42,7 @@ CURVES: dict[str, Any] = {
 
 
 class Charts:
-    """The figures of a study, those of each objective or setting with a title, which is plain text and may be empty.
-
-    Args:
-        plan: The sweep.
-        records: Its trials, the n-th with number n.
-        front: The best trial, or the Pareto front.
-    """
+    """The figures of a study, whose n-th record has number n; titles are plain text and may be empty."""
 
     def __init__(self, plan: Plan, records: Sequence[Record], front: Sequence[Record]) -> None:
         self._plan = plan

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
 from sentattn.sweep.report.analysis import Findings
-from sentattn.sweep.report.callback import ReportCallback, record_of
+from sentattn.sweep.report.callback import ReportCallback, page, record_of
 from sentattn.sweep.report.figures import Charts
-from sentattn.sweep.report.html import page
 
 if TYPE_CHECKING:
     import wandb
@@ -33,10 +32,6 @@ class StudyLogger(SweepCallback):
     Each trial that ends is a row at once; importances and the table of trials follow whenever the report was written
     anew, and the report in the end. A study that is continued has the id that it began with. W&B is called in a thread,
     so the scheduler waits for its end only, and behind the guard of all loggers, so that no error ends the sweep.
-
-    Args:
-        study: The study.
-        report: Writes the study's report.
     """
 
     def __init__(self, study: SweepStudy, report: ReportCallback) -> None:
@@ -55,7 +50,7 @@ class StudyLogger(SweepCallback):
         if self._guard is not None:
             self.tick()
             if findings := self._report.findings:
-                self._submit(lambda run: run.log({TRIALS: self._rows.count, "report": _html(findings)}))
+                self._submit(lambda run: _log_page(run, self._rows.count, findings))
             states = Counter(record.state for record in self._study.records())
             summary: dict[str, Any] = {f"trials/{state}": count for state, count in states.items()}
             for best in self._study.best()[:1]:
@@ -99,11 +94,7 @@ class StudyLogger(SweepCallback):
 
 
 class Rows:
-    """The rows of a study's run: one for each trial that has ended, with the best value so far.
-
-    Attributes:
-        count: Number of trials so far.
-    """
+    """The rows of a study's run: one for each trial that has ended, with the number of trials and the best so far."""
 
     def __init__(self, plan: Plan) -> None:
         self._objectives = plan.objectives
@@ -134,14 +125,7 @@ class Rows:
 def study_guard(
     study: SweepStudy, settings: Mapping[str, Any], records: Sequence[Record], *, resumed: bool
 ) -> WandbGuard:
-    """Returns the logger of a study, not open yet.
-
-    Args:
-        study: The study.
-        settings: The resolved settings of a trial: its logger and its tags.
-        records: The study's trials, the first of which has started.
-        resumed: Whether trials have ended before.
-    """
+    """Returns the logger of a study, not open yet, from the settings of one of its trials."""
     from sentattn.loggers.wandb import WandbGuard  # imports Lightning
 
     plan, logger = study.plan, settings["logger"]
@@ -198,7 +182,7 @@ def media(findings: Findings) -> dict[str, Any]:
     return objects
 
 
-def _html(findings: Findings) -> wandb.Html:
+def _log_page(run: wandb.Run, count: int, findings: Findings) -> None:
     import wandb
 
-    return wandb.Html(page(findings), inject=False)
+    run.log({TRIALS: count, "report": wandb.Html(page(findings), inject=False)})

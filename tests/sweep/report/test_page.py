@@ -17,7 +17,7 @@ from test_figures import TWO, trials
 from sentattn.sweep.records import Record
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import CostReader
-from sentattn.sweep.report.html import page
+from sentattn.sweep.report.callback import page
 
 HOSTILE = "</script><script>alert(1)</script>"
 TRIALS = [
