@@ -118,27 +118,18 @@ def _weights(weights: str | list[float], power: float, counts: Mapping[str, int]
         return None
     if isinstance(weights, list):
         if len(weights) != len(counts):
-            message = (
-                f"loss.class_weights={as_typed(weights)} does not fit the {len(counts)} classes {', '.join(counts)}: "
-                "type one number for each, in this order."
-            )
+            message = f"loss.class_weights={as_typed(weights)} must be a number for each of {', '.join(counts)}."
             raise SettingError(Fault("loss.class_weights", "conflict", message))
         weights_C = torch.tensor(weights, dtype=torch.float32)
     else:
         if missing := [name for name, count in counts.items() if not count]:
-            message = (
-                "loss.class_weights=balanced needs training rows of every class, and there are none of "
-                f"{', '.join(missing)}: give more rows, or type loss.class_weights=none or a number for each class."
-            )
+            message = f"loss.class_weights=balanced needs rows of every class; there are none of {', '.join(missing)}."
             raise SettingError(Fault("loss.class_weights", "missing", message))
         counts_C = torch.tensor(list(counts.values()), dtype=torch.float64)
         weights_C = (counts_C.mean() / counts_C).pow(power).float()
     if not bool((weights_C.isfinite() & (weights_C > 0)).all()):
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(counts, weights_C.tolist(), strict=True))
-        message = (
-            f"loss.class_weights must be finite numbers > 0 in 32 bits, got {shown}: "
-            "type a smaller loss.class_weight_power, or other loss.class_weights."
-        )
+        message = f"loss.class_weights must be finite and > 0 in 32 bits, got {shown}; lower loss.class_weight_power."
         raise SettingError(Fault("loss.class_weights", "range", message))
     return weights_C
 

@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR, StepLR
 
 from sentattn.config.types import Count, Fraction, Positive, checked
-from sentattn.errors import Fault, SettingError
 
 
 class Steps(NamedTuple):
@@ -93,9 +92,7 @@ class Cosine:
     def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
         rise = int(self.warmup_fraction * steps.total)
         rates = {group["lr"] for group in optimizer.param_groups}
-        if len(rates) > 1:
-            message = f"scheduler=cosine needs one learning rate for all parameters, got {sorted(rates)}."
-            raise SettingError(Fault("scheduler", "conflict", message))
+        assert len(rates) == 1, "one learning rate for all parameters"
         fall = CosineAnnealingLR(optimizer, T_max=max(1, steps.total - rise), eta_min=self.final_fraction * rates.pop())
         if not rise:
             return _by_step(fall)

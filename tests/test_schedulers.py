@@ -64,7 +64,7 @@ def test_cosine_without_warm_up_starts_at_the_peak() -> None:
 
 def test_cosine_refuses_several_learning_rates() -> None:
     groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in (0.1, 0.2)]
-    with pytest.raises(SettingError, match=r"one learning rate.*0\.1, 0\.2"):
+    with pytest.raises(AssertionError, match="one learning rate"):
         Cosine()(SGD(groups), Steps(20, 5))
 
 
