@@ -33,8 +33,7 @@ class RunningTrial:
 
     Attributes:
         arguments: Its command line for `python -m sentattn.train`.
-        since: When it was assigned to its slot, and then when its process started, by `time.monotonic`.
-        has_process: Whether its process has started: the first trials wait until the pool is ready.
+        since: When it was assigned to its slot, by `time.monotonic`.
         first_batch: When its first training batch began.
         epochs: The largest number of epochs.
         epoch: The last finished epoch or repeat.
@@ -48,7 +47,6 @@ class RunningTrial:
     arguments: Sequence[str]
     slot: Slot
     since: float = field(default_factory=time.monotonic)
-    has_process: bool = False
     first_batch: float | None = None
     epochs: int | None = None
     epoch: int = 0

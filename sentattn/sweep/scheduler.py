@@ -16,6 +16,7 @@ from sentattn.sweep.engines import Engine, FirstBatch, Message, Report
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.study import SweepStudy
+from sentattn.training.signals import Signals
 
 MINUTE = 60.0
 
@@ -45,6 +46,8 @@ class Scheduler:
         """
         if all(study.ended() for study in self.studies):
             return
+        with Signals():  # either ends the preparation
+            self.engine.prepare()
         with StopSignals() as stop:
             with self.engine:
                 self._assign(stop)
@@ -157,9 +160,9 @@ class StopSignals:
 
 
 def _deadline(trial: RunningTrial) -> float:
-    """Returns when a trial is late; never before its process has started and once it is being killed."""
+    """Returns when a trial is late; never once it is being killed."""
     limit = trial.study.plan.limit_minutes
-    return trial.since + limit * MINUTE if limit and trial.has_process and not trial.killed else float("inf")
+    return trial.since + limit * MINUTE if limit and not trial.killed else float("inf")
 
 
 def _count(number: int, noun: str) -> str:

@@ -71,8 +71,15 @@ Message: TypeAlias = FirstBatch | Report | TrialOutcome
 class Engine(AbstractContextManager["Engine"], Protocol):
     """Runs trials in processes of their own. As a context manager it ends all of them on exit."""
 
+    def prepare(self) -> None:
+        """Prepares what all trials share.
+
+        Raises:
+            UserError: If no trial can be started, or the data is unusable.
+        """
+
     def start(self, trial: RunningTrial) -> None:
-        """Starts a trial, at once or when the engine is ready; sets its `has_process` and `since` then."""
+        """Starts a trial."""
 
     def messages(self, timeout: float | None, wakeup: int) -> Iterable[tuple[RunningTrial, Message]]:
         """Waits for messages of trials; the outcome of each comes last, after its process has ended.
@@ -80,9 +87,6 @@ class Engine(AbstractContextManager["Engine"], Protocol):
         Args:
             timeout: Seconds; None waits for ever.
             wakeup: A file descriptor that becomes readable when a signal has arrived, which ends the wait.
-
-        Raises:
-            UserError: If no trial can be started, or the data that all trials share is unusable.
         """
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +24,7 @@ from typing import Any
 
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.engines import Message, TrialTask, preload
+from sentattn.sweep.engines import Engine, Message, TrialTask, preload
 from sentattn.sweep.records import TrialOutcome
 
 SERVER_ENVIRONMENT = {
@@ -53,7 +52,7 @@ class _Worker:
     outcome: TrialOutcome | None = None
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Runs trials in processes forked from a warm server.
 
     Args:
@@ -69,29 +68,54 @@ class LocalEngine:
         self._log = log
         self._context = multiprocessing.get_context("forkserver")
         self._running: dict[str, _Worker] = {}
-        self._queued: list[RunningTrial] = []
         self._not_started: list[tuple[RunningTrial, Message]] = []
-        self._answer: Connection | None = None  # of the preparation, while it runs
-        self._preparation: ForkServerProcess | None = None
-        self._starting = threading.Thread()
-        self._deaths = 0
-
-    def __enter__(self) -> LocalEngine:
-        self._prepare()
-        return self
+        self._has_server = False
 
     def __exit__(self, *_: object) -> None:
         for worker in self._running.values():
             _end(worker)
-        if self._preparation is not None and self._preparation.pid is not None:
-            kill_group(self._preparation.pid)
-            self._preparation.join()
+
+    def prepare(self) -> None:
+        """Starts the server, which imports everything, and in it a process that prepares the data; waits for both.
+
+        Raises:
+            UserError: If the data is unusable.
+            RunError: If the libraries cannot be imported, or servers die one after another.
+        """
+        forkserver.set_forkserver_preload([preload.__name__])
+        pool = (self._module, self._studies, str(self._log))
+        error: tuple[type[UserError], Sequence[Fault]] | str
+        for _ in range(DEATHS):
+            answer, theirs = self._context.Pipe(duplex=False)
+            process = self._context.Process(target=preload.prepare, args=(*pool, dict(os.environ), theirs))
+            try:
+                with server_environment(os.getpid(), *pool), without_main_module():
+                    forkserver.ensure_running()
+                with without_main_module():
+                    process.start()
+                theirs.close()
+                error = answer.recv()
+                break
+            except (OSError, EOFError):
+                time.sleep(PAUSE)
+            except BaseException:
+                if process.pid is not None:
+                    kill_group(process.pid)
+                raise
+        else:
+            error = "".join(_last_lines(self._log)[-1:]) or "it printed nothing"
+        if isinstance(error, tuple):
+            kind, faults = error
+            raise kind(*faults)
+        if error:
+            raise RunError(Fault("engine", "failed", f"No trial can be started, see {self._log}: {error}"))
+        process.join()
+        self._has_server = True
 
     def start(self, trial: RunningTrial) -> None:
-        """Starts a trial, or queues it until the pool is ready."""
-        if self._answer is not None:
-            self._queued.append(trial)
-            return
+        """Starts a trial, and before it another server if that has died."""
+        if not self._has_server:
+            self.prepare()
         ours, theirs = self._context.Pipe()
         environment = {**os.environ, **trial.slot.environment()}
         arguments = (self._module, TrialTask.of(trial), str(trial.log), environment, theirs)
@@ -103,25 +127,22 @@ class LocalEngine:
             ours.close()
             reason = f"no process could be started: {getattr(error, 'strerror', None) or 'the pool has died'}"
             self._not_started.append((trial, TrialOutcome("failed", error=reason, retry=True)))
-            self._prepare()
+            self._has_server = False
             return
         finally:
             theirs.close()
         self._running[trial.key] = _Worker(trial, process, ours)
-        trial.has_process, trial.since = True, time.monotonic()
 
     def messages(self, timeout: float | None, wakeup: int) -> Iterator[tuple[RunningTrial, Message]]:
         """Yields messages of trials; see `Engine.messages`."""
         connections = {worker.connection: worker for worker in self._running.values() if not worker.connection.closed}
         sentinels = {worker.process.sentinel: worker for worker in self._running.values()}
-        waited: list[Any] = [wakeup, *connections, *sentinels, *filter(None, [self._answer])]
+        waited: list[Any] = [wakeup, *connections, *sentinels]
         ready = wait(waited, 0 if self._not_started else timeout)
         not_started, self._not_started = self._not_started, []
         yield from not_started
         for source in ready:
-            if source is self._answer:
-                self._finish_preparation()
-            elif source in sentinels:
+            if source in sentinels:
                 yield from self._exited(sentinels[source])
             elif source in connections:
                 yield from _received(connections[source])
@@ -142,53 +163,8 @@ class LocalEngine:
         yield from _received(worker)
         del self._running[worker.trial.key]
         code = _end(worker)
-        if code == SERVER_DIED and self._answer is None:
-            self._prepare()
+        self._has_server = self._has_server and code != SERVER_DIED
         yield worker.trial, worker.outcome or _failed(worker.trial, code)
-
-    def _prepare(self) -> None:
-        """Starts the server, and in it a process that prepares the data; it answers when all is ready.
-
-        Starting the first process waits until the server has imported everything. A thread does so, so that signals
-        and the screen do not wait.
-        """
-        forkserver.set_forkserver_preload([preload.__name__])
-        with server_environment(os.getpid(), self._module, self._studies, str(self._log)), without_main_module():
-            forkserver.ensure_running()
-        self._answer, theirs = self._context.Pipe(duplex=False)
-        arguments = (self._module, self._studies, str(self._log), dict(os.environ), theirs)
-        self._preparation = self._context.Process(target=preload.prepare, args=arguments)
-        self._starting = threading.Thread(target=_start, args=(self._preparation, theirs), daemon=True)
-        self._starting.start()
-
-    def _finish_preparation(self) -> None:
-        """Starts the queued trials.
-
-        Raises:
-            UserError: If the data is unusable.
-            RunError: If the libraries cannot be imported, or servers die one after another.
-        """
-        assert self._answer is not None
-        assert self._preparation is not None
-        try:
-            error: tuple[type[UserError], Sequence[Fault]] | str = self._answer.recv()
-        except EOFError:
-            self._deaths += 1
-            if self._deaths < DEATHS:
-                self._prepare()
-                return
-            error = "".join(_last_lines(self._log)[-1:]) or "it printed nothing"
-        if isinstance(error, tuple):
-            kind, faults = error
-            raise kind(*faults)
-        if error:
-            raise RunError(Fault("engine", "failed", f"No trial can be started, see {self._log}: {error}"))
-        self._starting.join()  # the answer may come before the thread knows that the process has started
-        self._preparation.join()
-        self._answer, self._preparation, self._deaths = None, None, 0
-        queued, self._queued = self._queued, []
-        for trial in queued:
-            self.start(trial)
 
 
 def _received(worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:
@@ -238,16 +214,6 @@ def _last_lines(file: Path) -> list[str]:
     except OSError:
         return []
     return [line.rstrip() for line in lines if line.strip()][-LOG_LINES:]
-
-
-def _start(process: ForkServerProcess, answer: Connection) -> None:
-    """Starts the preparation; the end of its connection says if it could not be started."""
-    try:
-        with without_main_module():
-            process.start()
-    except (OSError, EOFError):
-        time.sleep(PAUSE)
-    answer.close()
 
 
 def kill_group(pid: int) -> None:
