@@ -61,13 +61,13 @@ def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
     """Returns the runs in folders of which W&B keeps files, each once."""
     paths = sorted(path.parent for folder in folders for name in (record.CONFIG, STUDY) for path in folder.rglob(name))
     unique = {path.resolve(): path for path in paths}.values()
-    found = []
+    runs = []
     for path in unique:
         # Their names begin with the time at which the run was trained.
         folders = [folder for folder in path.glob("wandb/*run-*-*") if folder.is_dir()]
         if newest := max(folders, key=lambda folder: folder.name.removeprefix("offline-"), default=None):
-            found.append(LocalRun(path, newest, _host(path)))
-    return found
+            runs.append(LocalRun(path, newest, _host(path)))
+    return runs
 
 
 def upload(run: LocalRun, *, minutes: float) -> str:

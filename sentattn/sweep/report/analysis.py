@@ -183,8 +183,8 @@ def disagreement(ped_anova: Mapping[str, float], fanova: Mapping[str, float], sa
     )
 
 
-def _few_trials(found: Findings) -> Iterator[str]:
-    complete, settings = len(found.complete), len(found.plan.space)
+def _few_trials(findings: Findings) -> Iterator[str]:
+    complete, settings = len(findings.complete), len(findings.plan.space)
     enough = max(MIN_COMPLETE, MIN_COMPLETE_PER_SETTING * settings)
     if complete < enough:
         are, s = "trial is" if complete == 1 else "trials are", "s" * (settings != 1)
@@ -194,35 +194,35 @@ def _few_trials(found: Findings) -> Iterator[str]:
         )
 
 
-def _untried_choices(found: Findings) -> Iterator[str]:
+def _untried_choices(findings: Findings) -> Iterator[str]:
     """The choices that no complete trial has, of settings that complete trials have."""
-    for key, dimension in found.plan.space.items():
-        tried = [record.values[key] for record in found.complete if key in record.values]
+    for key, dimension in findings.plan.space.items():
+        tried = [record.values[key] for record in findings.complete if key in record.values]
         untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
         if tried and untried and isinstance(dimension.distribution, CategoricalDistribution):
             choices = " or ".join(as_typed(value) for value in untried)
             yield f"No trial with {key}={choices} is complete: the study says nothing about it."
 
 
-def _pruned_and_failed(found: Findings) -> Iterator[str]:
-    counts = Counter(record.state for record in found.records)
+def _pruned_and_failed(findings: Findings) -> Iterator[str]:
+    counts = Counter(record.state for record in findings.records)
     finished = counts["complete"] + counts["pruned"]
     if 2 * counts["pruned"] > finished:
         yield (
             f"{counts['pruned']} of {finished} finished trials were pruned: importances rest on the others, which are "
             "the good ones. pruner=none runs all trials to their end."
         )
-    if counts["failed"] > MANY_FAILED * len(found.records):
-        errors = Counter(record.error.partition("\n")[0] for record in found.records if record.state == "failed")
+    if counts["failed"] > MANY_FAILED * len(findings.records):
+        errors = Counter(record.error.partition("\n")[0] for record in findings.records if record.state == "failed")
         yield (
-            f"{counts['failed']} of {len(found.records)} trials failed, most often: {errors.most_common(1)[0][0]}. "
+            f"{counts['failed']} of {len(findings.records)} trials failed, most often: {errors.most_common(1)[0][0]}. "
             "Where that depends on a setting, its range looks better than it is."
         )
 
 
-def _edges(found: Findings) -> Iterator[str]:
+def _edges(findings: Findings) -> Iterator[str]:
     """The numbers of the best trial at an end of their range beyond which values are legal."""
-    plan, values = found.plan, found.front[0].values if found.front else {}
+    plan, values = findings.plan, findings.front[0].values if findings.front else {}
     for key, value in values.items():
         if key in plan.space and (end := edge(plan.space[key], value)):
             try:
@@ -255,29 +255,29 @@ def edge(dimension: Dimension, value: Value) -> tuple[str, float | int] | None:
     return None
 
 
-def _noise(found: Findings) -> Iterator[str]:
+def _noise(findings: Findings) -> Iterator[str]:
     """Whether the best trial is within the noise of others, as far as seeds show it.
 
     With `repeats` the best and the second are compared over their seeds; with `confirm` the spread of the confirmed
     seeds is what two single runs may differ by.
     """
-    plan = found.plan
-    if len(plan.objectives) > 1 or len(found.complete) < 2:
+    plan = findings.plan
+    if len(plan.objectives) > 1 or len(findings.complete) < 2:
         return
-    [objective], winner = plan.objectives, found.front[0].number
+    [objective], winner = plan.objectives, findings.front[0].number
     sign = 1.0 if objective.mode == "max" else -1.0
-    scores = {record.number: sign * record.objectives[0] for record in found.complete if record.objectives}
+    scores = {record.number: sign * record.objectives[0] for record in findings.complete if record.objectives}
     best = scores.pop(winner)
     if plan.repeats > 1:
         second = max(scores, key=scores.__getitem__)
-        first, other = (_by_seed(found.reader.directory(number), objective) for number in (winner, second))
+        first, other = (_by_seed(findings.reader.directory(number), objective) for number in (winner, second))
         leads = [sign * (first[seed] - other[seed]) for seed in first.keys() & other.keys()]
         if len(leads) > 1 and (interval := artifacts.mean_interval(leads))[0] <= 0:
             yield (
                 f"Trial {winner} is not significantly better than trial {second}: over {len(leads)} seeds it leads by "
                 f"{statistics.fmean(leads):.4f}, with a 95% interval from {interval[0]:.4f} to {interval[1]:.4f}."
             )
-    values = (found.confirmed or {}).get("metrics", {}).get(objective.metric, {}).get("values", [])
+    values = (findings.confirmed or {}).get("metrics", {}).get(objective.metric, {}).get("values", [])
     if plan.repeats == 1 and len(values) > 1:
         low, high = artifacts.mean_interval(values)
         # The interval is that of a mean of so many runs; two single runs differ by the root of 2 times a run's spread.

@@ -171,22 +171,22 @@ def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
     )
 
 
-def page(found: Findings) -> str:
+def page(findings: Findings) -> str:
     """Returns `report.html`, a study in one file, with plotly's script in it once."""
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    plan, charts = found.plan, Charts(found.plan, found.records, found.front)
-    measured = [(index, measure) for index, measure in enumerate(found.importances) if measure]
-    heading, rows = _trials(found)
+    plan, charts = findings.plan, Charts(findings.plan, findings.records, findings.front)
+    measured = [(index, measure) for index, measure in enumerate(findings.importances) if measure]
+    heading, rows = _trials(findings)
     return render(
         "sentattn.sweep.report",
         "report.html",
-        found=found,
+        findings=findings,
         plan=plan,
-        states=Counter(record.state for record in found.records),
-        command=train_command(found.folder / BEST),
-        arguments=" ".join(train_arguments(plan, found.front[0].values)) if found.front else "",
+        states=Counter(record.state for record in findings.records),
+        command=train_command(findings.folder / BEST),
+        arguments=" ".join(train_arguments(plan, findings.front[0].values)) if findings.front else "",
         charts=charts,
         contours=[("", charts.contour(index, measure.ranking)) for index, measure in measured],
         measured=[measure for _, measure in measured],
@@ -207,14 +207,14 @@ def _draw(figure: go.Figure, div: str) -> Markup:
     return Markup(html)  # noqa: S704 - all texts of the figures are safe
 
 
-def _trials(found: Findings) -> tuple[list[str], list[list[object]]]:
+def _trials(findings: Findings) -> tuple[list[str], list[list[object]]]:
     """Heading and rows of the table of trials, without its empty columns."""
-    plan, records = found.plan, found.records
-    best = {record.number for record in found.front}
+    plan, records = findings.plan, findings.records
+    best = {record.number for record in findings.front}
     names = ["trial", "state", *(objective.metric for objective in plan.objectives), *short_names(plan.space)]
     heading, rows = [*names, "best epoch", "seconds", "retry of", "note"], []
     for record in [r for n, r in enumerate(records) if r.number in best or n >= len(records) - MAX_ROWS]:
-        costs = found.reader.costs(record)
+        costs = findings.reader.costs(record)
         values = [as_text(record.values[key]) if key in record.values else "not set" for key in plan.space]
         objectives = [_metric(value) for value in record.objectives or ()] or [""] * len(plan.objectives)
         seconds = None if costs.seconds is None else f"{costs.seconds:.0f}"
