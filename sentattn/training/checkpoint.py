@@ -38,6 +38,8 @@ class FileInPlace(TorchCheckpointIO):
     ) -> None:
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
+        for leftover in Path(path).parent.glob(f".{Path(path).name}.*"):
+            leftover.unlink()  # of a process that was killed while it wrote
         with replacing(Path(path)) as temporary:
             temporary.write_bytes(buffer.getbuffer())
 

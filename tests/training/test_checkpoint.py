@@ -23,7 +23,7 @@ from tiny import tiny
 from sentattn import run
 from sentattn.errors import RunError
 from sentattn.run import Run
-from sentattn.training.checkpoint import Checkpoints, random_state, restore_random_state
+from sentattn.training.checkpoint import Checkpoints, FileInPlace, random_state, restore_random_state
 from sentattn.training.fit import fit, train
 
 HANGS = 600.0
@@ -106,7 +106,13 @@ def test_a_checkpoint_that_cannot_be_written_inside_an_epoch_costs_itself_alone(
     done = fit(tiny("checkpoint_minutes=0", f"output_dir={tmp_path}"))
     assert_alike(tiny_run.path, done.path)
     assert "last.ckpt cannot be written" in capsys.readouterr().out
-    assert not list((done.path / "checkpoints").glob("*.part"))
+    assert not list((done.path / "checkpoints").glob(".*"))
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".last.ckpt.123").write_bytes(b"half")
+    FileInPlace().save_checkpoint({"a": 1}, tmp_path / "last.ckpt")
+    assert [file.name for file in tmp_path.iterdir()] == ["last.ckpt"]
 
 
 def test_an_epoch_that_cannot_be_saved_ends_the_run_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,8 @@ def importances(
         fanova = shares(importance.FanovaImportanceEvaluator(seed=0), MAX_FANOVA_TRIALS)
     except ImportError:
         fanova = None
+    except RuntimeError:  # the settings that all trials have do not vary
+        fanova = {}
     return Importances(objectives[index].metric, ped_anova, fanova, disagreement(ped_anova, fanova or {}, sampler))
 
 

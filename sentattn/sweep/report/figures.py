@@ -97,7 +97,7 @@ class Charts:
                         y=[safe(key) for key in keys],
                         orientation="h",
                         name=name,
-                        text=[f"{shares[key]:.2f}" if key in shares else "conditional: not measured" for key in keys],
+                        text=[f"{shares[key]:.2f}" if key in shares else "not measured" for key in keys],
                         textposition="outside",
                         cliponaxis=False,
                         marker={"color": colour},

@@ -68,6 +68,13 @@ def test_few_or_equal_trials_have_none() -> None:
     assert importances(failed, space, [ACCURACY], 0, "tpe") is None
 
 
+def test_settings_that_do_not_vary_have_no_shares_of_a_forest() -> None:
+    trials = [record(one.number, one.number / 20, values={"model/pooling": "flatten"}) for one in random_trials(20)]
+    found = importances(trials, plan(SPACE).space, [ACCURACY], 0, "tpe")
+    assert found is not None
+    assert found.fanova == {}
+
+
 def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     import optuna
 
