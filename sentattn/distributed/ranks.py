@@ -27,6 +27,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from sentattn.distributed.devices import place, srun_variables
 from sentattn.errors import Interruption, SettingError, UserError
+from sentattn.run import write_atomically
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ def write_error_file(error: BaseException) -> None:
         content |= {"signal": error.number}
     else:
         content |= {"message": "".join(traceback.format_exception(error))}
-    Path(os.environ[ERROR_FILE]).write_text(json.dumps(content), encoding="utf-8")
+    write_atomically(Path(os.environ[ERROR_FILE]), json.dumps(content))  # the agent may read it at any moment
 
 
 @functools.cache
