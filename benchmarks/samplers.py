@@ -1,9 +1,11 @@
 """Compares samplers on a test function like a sweep: mixed types, conditions, a log range with 0, noise of seeds.
 
-usage: python benchmarks/samplers.py [SEEDS]
+usage: python benchmarks/samplers.py [seeds=40] [slots=1] [only=TEXT]
 
 Prints the regret of each sampler after 20 and 40 trials: how far the best trial is below the optimum, in points of
-accuracy, as the mean over seeds with its standard error. `switch` has the point 0 as a choice next to the range.
+accuracy, as the mean over seeds with its standard error. `switch` has the point 0 as a choice next to the range. With
+several slots, a trial is drawn while the others run, and trials end in random order; `only` selects samplers by a
+part of their name.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ SPACE = {key: read_dimension(key, text, Choices.of(), when) for key, (text, when
 NOISE, TRIALS = 0.25, (20, 40)
 SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     "tpe multivariate group": lambda seed: TPESampler(seed=seed, multivariate=True, group=True),
+    "tpe multivariate group, no liar": lambda seed: TPESampler(
+        seed=seed, multivariate=True, group=True, constant_liar=False
+    ),
     "tpe multivariate": lambda seed: TPESampler(seed=seed, multivariate=True, warn_independent_sampling=False),
     "tpe one by one": lambda seed: TPESampler(seed=seed, multivariate=False),
     "tpe group, 20 at random": lambda seed: TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=20),
@@ -91,14 +96,19 @@ def values_of(trial: optuna.Trial, *, switch: bool) -> dict[str, Value]:
     return values
 
 
-def regrets(make: Callable[[int], BaseSampler], seed: int, *, switch: bool) -> list[float]:
+def regrets(make: Callable[[int], BaseSampler], seed: int, *, switch: bool, slots: int) -> list[float]:
     """Returns how far the trial with the best noisy value is below the optimum after each number of trials."""
     surface, noise = Surface(seed), random.Random(seed + 10_000)  # noqa: S311
     study = optuna.create_study(sampler=make(seed))
     results: list[tuple[float, float]] = []
+    running: list[tuple[optuna.Trial, dict[str, Value]]] = []
+    order = random.Random(seed + 20_000)  # noqa: S311
     for _ in range(max(TRIALS)):
-        trial = study.ask()
-        below = surface(values_of(trial, switch=switch))
+        while len(running) < slots:
+            trial = study.ask()
+            running.append((trial, values_of(trial, switch=switch)))
+        trial, values = running.pop(order.randrange(slots))
+        below = surface(values)
         noisy = below + noise.gauss(0, NOISE)
         study.tell(trial, noisy)
         results.append((noisy, below))
@@ -107,13 +117,14 @@ def regrets(make: Callable[[int], BaseSampler], seed: int, *, switch: bool) -> l
 
 def main() -> None:
     """Prints the table."""
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    options = {"seeds": "40", "slots": "1", "only": ""} | dict(word.split("=", 1) for word in sys.argv[1:])
+    seeds, slots = int(options["seeds"]), int(options["slots"])
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")
     for name, make in SAMPLERS.items():
-        for switch in (False, True):
+        for switch in (False, True) if options["only"] in name else ():
             began = time.perf_counter()
-            rows = [regrets(make, seed, switch=switch) for seed in range(seeds)]
+            rows = [regrets(make, seed, switch=switch, slots=slots) for seed in range(seeds)]
             spent = (time.perf_counter() - began) / seeds / max(TRIALS)
             columns = [
                 f"{statistics.fmean(column):5.2f} ± {statistics.stdev(column) / math.sqrt(seeds):.2f}"
