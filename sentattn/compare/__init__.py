@@ -1,0 +1,1 @@
+"""Comparison of finished runs: leaderboard, statistics, report."""

@@ -1,0 +1,111 @@
+"""Compare finished runs: which setting is better, is it sure, and what did it cost?
+
+usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
+                                  [pairs=declared] [format=table] [output=FILE]
+
+  FOLDER   run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
+           Trials of sweeps are left out
+  split    test (default) or val
+  where    only runs with these settings, such as where=data=imdb,model.attention.hops=4
+  margin   points of accuracy within which two settings count as equivalent; default 0.5
+  pairs    declared (default): each attention against its baseline, uniform weights over the same encoder, as one
+           family of tests; all: every other pair too, marked as exploratory
+  format   table (default), markdown, csv or latex
+  output   file for the leaderboard
+
+Intervals and tests count test rows and seeds: they are about another training on other rows. Where rows belong to
+groups, such as the films of IMDB, groups count in place of rows.
+
+Examples:
+  python -m sentattn.compare outputs
+  python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
+  python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sentattn.config import command_line
+from sentattn.errors import Fault, RunError, SettingError
+
+KEYS = {
+    "split": 'Literal["test", "val"]',
+    "where": "str",
+    "margin": "Positive",
+    "pairs": 'Literal["declared", "all"]',
+    "format": 'Literal["table", "markdown", "csv", "latex"]',
+    "output": "str",
+}
+DEFAULTS: dict[str, Any] = {"split": "test", "where": "", "margin": 0.5, "pairs": "declared", "format": "table"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    return command_line.run(_command, argv)
+
+
+def _command(arguments: list[str]) -> None:
+    options = DEFAULTS | command_line.raw_arguments(arguments, KEYS, "runs")
+    where = [text for text in str(options["where"]).split(",") if text]
+    if not options["runs"]:
+        raise SettingError(
+            Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
+        )
+    if wrong := [text for text in where if "=" not in text]:
+        raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
+
+    from sentattn.compare.runs import comparisons
+
+    found, faults = comparisons(map(Path, options["runs"]), split=options["split"], where=where)
+    for fault in faults:
+        print(f"warning: {fault}", file=sys.stderr)
+    if len(found) > 1:
+        print("These runs have different rows; each table below is about runs with the same rows.\n")
+    texts = [_text(comparison, options) for comparison in found]
+    print("\n\n".join("\n".join([*board, *sentences]) for board, sentences in texts))
+    if "output" in options:
+        _write(Path(options["output"]), ["\n".join(board) for board, _ in texts])
+
+
+def _text(comparison: Any, options: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Returns the leaderboard of runs on the same rows, and what its tests say."""
+    from sentattn.compare import leaderboard, pairs
+
+    board = leaderboard.lines(leaderboard.leaderboard(comparison), options["format"])
+    groups = comparison.rows.group_N
+    rows = f"{len(comparison.rows.labels_N):,} rows" + ("" if groups is None else f" in {groups.max() + 1:,} groups")
+    title = f"{comparison.data}, split {options['split']}: {rows}. Means over seeds with 95% intervals."
+    tested = pairs.pairs(comparison, margin=options["margin"], explore=options["pairs"] == "all")
+    messages = _messages(tested, options["margin"])
+    shown = options["format"] == "table"
+    return ([title, "", *board] if shown else board), ["", *messages] if shown or messages else []
+
+
+def _messages(tested: Sequence[Any], margin: float) -> list[str]:
+    declared = [pair.message(margin) for pair in tested if pair.declared]
+    others = [pair.message(margin) for pair in tested if not pair.declared]
+    family = f"{len(declared)} declared pair{'s' if len(declared) != 1 else ''}"
+    return [
+        *([f"{family}, p-values adjusted after Holm:"] if declared else []),
+        *(f"- {message}" for message in declared),
+        *(["Exploratory, not adjusted:"] if others else []),
+        *(f"- {message}" for message in others),
+    ]
+
+
+def _write(path: Path, boards: Sequence[str]) -> None:
+    from sentattn.run import write_atomically
+
+    try:
+        write_atomically(path, "\n\n".join(boards) + "\n")
+    except OSError as error:
+        message = f"output={path} cannot be written: {error.strerror}."
+        raise RunError(Fault("output", "unwritable", message)) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

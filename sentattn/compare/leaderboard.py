@@ -1,0 +1,147 @@
+"""The leaderboard of a comparison: a row for each setting, as a table for the terminal, Markdown, CSV or LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from sentattn.compare.metrics import estimates
+from sentattn.compare.runs import Comparison, Setting
+from sentattn.compare.statistics import Estimate
+from sentattn.tables import table_lines
+
+Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
+
+IN_TERMINAL = ("accuracy", "log_loss", "calibration_error")
+"""Metrics that fit 80 columns; the other formats have all."""
+SHORT = {"calibration_error": "calib. error"}
+LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the leaderboard.
+
+    Attributes:
+        setting: The setting.
+        metrics: Mean over its seeds with standard error, by metric.
+    """
+
+    setting: Setting
+    metrics: dict[str, Estimate]
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether its errors include that of seeds."""
+        return self.setting.deterministic or len(self.setting.runs) > 1
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return int(self.setting.runs[0].result["parameters"]["total"])
+
+    def cost(self, *keys: str) -> float:
+        """Returns the mean over seeds of a cost in `result.json`; NaN where a run lacks it."""
+        values = []
+        for one in self.setting.runs:
+            value = one.result
+            for key in keys:
+                value = value.get(key) or {}
+            values.append(value or np.nan)
+        return float(np.mean(np.array(values, dtype=np.float64)))
+
+
+def leaderboard(comparison: Comparison) -> list[Entry]:
+    """Returns the settings with their metrics, the most accurate first."""
+    rows = comparison.rows
+    entries = [
+        Entry(
+            one,
+            estimates(
+                one.probabilities,
+                rows.labels_N,
+                rows.group_N,
+                ordered=comparison.ordered,
+                deterministic=one.deterministic,
+            ),
+        )
+        for one in comparison.settings
+    ]
+    return sorted(entries, key=lambda entry: entry.metrics["accuracy"].value, reverse=True)
+
+
+def lines(entries: Sequence[Entry], style: Format) -> list[str]:
+    """Returns a leaderboard as lines of text."""
+    match style:
+        case "table":
+            return _terminal(entries)
+        case "csv":
+            return _csv(entries)
+        case "markdown":
+            header, *rows = _cells(entries, "±")
+            rule = ["---", *["---:"] * (len(header) - 1)]
+            return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
+        case "latex":
+            header, *rows = [[cell.translate(LATEX_SPECIAL) for cell in row] for row in _cells(entries, "$\\pm$")]
+            body = [" & ".join(row) + r" \\" for row in rows]
+            start, end = rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\end{tabular}"
+            return [start, r"\toprule", " & ".join(header) + r" \\", r"\midrule", *body, r"\bottomrule", end]
+
+
+def _terminal(entries: Sequence[Entry]) -> list[str]:
+    header = ("", "settings", "seeds", *(SHORT.get(name, name) for name in IN_TERMINAL), "params", "train")
+    rows: list[tuple[str, ...]] = [header]
+    for rank, entry in enumerate(entries, start=1):
+        values = [_value(entry, name, "±" if name == "accuracy" else "") for name in IN_TERMINAL]
+        seconds = f"{entry.cost('seconds', 'train'):.0f} s"
+        rows.append(
+            (str(rank), entry.setting.name, str(len(entry.setting.runs)), *values, _count(entry.parameters), seconds)
+        )
+    return table_lines(rows, align="><>>>>>>", wrap=1)
+
+
+def _cells(entries: Sequence[Entry], sign: str) -> list[list[str]]:
+    names = list(entries[0].metrics)
+    rows = [["settings", "seeds", *names, "parameters", "train seconds", "tokens/s"]]
+    for entry in entries:
+        values = [_value(entry, name, sign) for name in names]
+        costs = [f"{entry.cost('seconds', 'train'):.0f}", f"{entry.cost('tokens_per_second'):,.0f}"]
+        rows.append([entry.setting.name, str(len(entry.setting.runs)), *values, f"{entry.parameters:,}", *costs])
+    return rows
+
+
+def _csv(entries: Sequence[Entry]) -> list[str]:
+    """All numbers as they are, with the ends of 95% intervals; empty where one seed gives none."""
+    names = list(entries[0].metrics)
+    header = ["settings", "seeds", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*header, "parameters", "train_seconds", "tokens_per_second"])
+    for entry in entries:
+        values: list[float | str] = []
+        for estimate in entry.metrics.values():
+            values += [estimate.value, *(estimate.interval() if entry.has_interval else ("", ""))]
+        costs = [entry.parameters, entry.cost("seconds", "train"), entry.cost("tokens_per_second")]
+        writer.writerow([entry.setting.name, len(entry.setting.runs), *values, *costs])
+    return file.getvalue().splitlines()
+
+
+def _value(entry: Entry, name: str, sign: str) -> str:
+    """The mean, with half of its 95% interval where there is one and it is to be shown."""
+    estimate = entry.metrics[name]
+    half = f" {sign}{estimate.half_width():.4f}" if sign and entry.has_interval else ""
+    return f"{estimate.value:.4f}{half}"
+
+
+def _count(number: float) -> str:
+    """Returns a number of parameters for people, such as 12.3k."""
+    for unit in ("", "k"):
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}M" if number < 1000 else f"{number:,.0f}M"

@@ -1,0 +1,280 @@
+"""The runs of a comparison: run directories to settings with their seeds, on the same rows."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from sentattn.compare.metrics import Ints, correct
+from sentattn.compare.statistics import Floats
+from sentattn.config.groups import at
+from sentattn.config.label import label
+from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.targets import TARGET, current
+from sentattn.config.types import as_typed, parse
+from sentattn.errors import Fault, RunError, UserError
+from sentattn.run import CONFIG, MODEL, PREDICTIONS, RESULT, Run
+
+ROUNDING = 1e-5
+"""How far probabilities in single precision may be from a sum of 1, and metrics of theirs from those of the run."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that runs were evaluated on.
+
+    Attributes:
+        row_ids: Hash of each row's text and label.
+        labels_N: Numbers of the true classes.
+        group_N: Number of each row's group, such as its film; None where rows have none.
+        lengths_N: Number of tokens.
+    """
+
+    row_ids: tuple[str, ...]
+    labels_N: Ints
+    group_N: Ints | None
+    lengths_N: Ints
+
+    @cached_property
+    def key(self) -> tuple[int, bytes]:
+        """What two runs have in common that were evaluated on the same rows."""
+        return hash(self.row_ids), self.labels_N.tobytes()
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A finished run with its predictions of one split."""
+
+    run: Run
+    settings: Mapping[str, Any]
+    result: Mapping[str, Any]
+    rows: Rows
+    probabilities_NC: Floats
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in their seed only, and what they are called.
+
+    Attributes:
+        name: The variant, and what sets it apart from the other settings.
+        runs: A run for each seed.
+        deterministic: Whether all trainings of this setting are equal, so that another seed would change nothing.
+    """
+
+    name: str
+    runs: Sequence[Evaluated]
+    deterministic: bool
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The resolved settings of its first run."""
+        return self.runs[0].settings
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """Probability of each class, for each seed and row, (S, N, C)."""
+        return np.stack([one.probabilities_NC for one in self.runs])
+
+    @cached_property
+    def correct(self) -> Floats:
+        """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
+        return np.stack([correct(one.probabilities_NC, one.rows.labels_N) for one in self.runs])
+
+    def mean(self, metric: str) -> float:
+        """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
+        return float(np.mean([one.result["metrics"].get(metric, np.nan) for one in self.runs]))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Settings that were evaluated on the same rows.
+
+    Attributes:
+        data: Name of the data set.
+        rows: The rows.
+        ordered: Whether classes are steps of a scale.
+        settings: The settings.
+    """
+
+    data: str
+    rows: Rows
+    ordered: bool
+    settings: Sequence[Setting]
+
+
+def comparisons(
+    paths: Iterable[Path], *, split: str, where: Sequence[str] = ()
+) -> tuple[list[Comparison], list[Fault]]:
+    """Reads runs and groups them by the rows that they were evaluated on, the largest group first.
+
+    Args:
+        paths: Run directories, or folders that hold some at any depth. Trials of sweeps are left out.
+        split: `test` or `val`.
+        where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
+
+    Returns:
+        The comparisons, and a fault for each run that is left out.
+
+    Raises:
+        RunError: If no run is left.
+    """
+    evaluated: list[Evaluated] = []
+    faults: list[Fault] = []
+    for path in dict.fromkeys(run for folder in paths for run in _run_folders(folder, faults)):
+        try:
+            if (one := _read(Run(path), split, where)) is not None:
+                evaluated.append(one)
+        except UserError as error:
+            faults += error.faults
+    if not evaluated:
+        raise RunError(
+            *faults, Fault("runs", "not_found", f"No finished run with predictions of split={split} is left.")
+        )
+    by_rows: dict[Any, list[Evaluated]] = defaultdict(list)
+    for one in evaluated:
+        by_rows[one.result["data"], one.rows.key].append(one)
+    found = [_comparison(runs) for runs in by_rows.values()]
+    return sorted(found, key=lambda comparison: len(comparison.settings), reverse=True), faults
+
+
+def _run_folders(path: Path, faults: list[Fault]) -> Iterator[Path]:
+    """Yields run directories below a folder; nothing is looked for inside a run."""
+    if not path.is_dir():
+        faults.append(Fault("runs", "not_found", f"{path} is no folder; it is left out."))
+        return
+    count = 0
+    for folder, subfolders, files in os.walk(path):
+        subfolders.sort()
+        if CONFIG in files:
+            subfolders.clear()
+            count += 1
+            yield Path(folder)
+    if not count:
+        faults.append(Fault("runs", "not_found", f"{path} holds no run; it is left out."))
+
+
+def _read(run: Run, split: str, where: Sequence[str]) -> Evaluated | None:
+    """Reads one run; None where a filter or its study leaves it out.
+
+    Raises:
+        RunError: If it is unfinished or damaged.
+    """
+    result = run.result
+    if run.is_trial or not all(_fits(run.settings, *text.split("=", 1)) for text in where):
+        return None
+    if result.get("status") != "finished":
+        raise RunError(Fault("runs", "interrupted", f"{run.path} is {result.get('status')}; it is left out."))
+    rows, probabilities_NC = _predictions(run, split)
+    accuracy, expected = correct(probabilities_NC, rows.labels_N).mean(), result["metrics"].get(f"{split}/accuracy")
+    if expected is not None and abs(accuracy - expected) > ROUNDING:
+        message = f"{run.path}: its predictions have {accuracy:.4f} of {split}/accuracy, {RESULT} says {expected:.4f}."
+        raise RunError(Fault("runs", "damaged", f"{message} It is left out."))
+    return Evaluated(run, current(run.settings), result, rows, probabilities_NC)
+
+
+def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
+    """Reads and checks the predictions of a split."""
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    file = run.path / PREDICTIONS
+    columns = ["row_id", "group", "length", "label", "predicted", "probabilities"]
+    try:
+        table = pq.read_table(file, columns=columns, filters=[("split", "==", split)])
+    except FileNotFoundError as error:
+        raise RunError(Fault("runs", "missing", f"{run.path} has no {PREDICTIONS}; it is left out.")) from error
+    except (OSError, ValueError, KeyError, ArrowException) as error:
+        raise RunError(Fault("runs", "damaged", f"{file} cannot be read ({error}); it is left out.")) from error
+    if not table.num_rows:
+        message = f"{run.path} has no predictions of split={split} (trained with test=false?); it is left out."
+        raise RunError(Fault("runs", "missing", message))
+    flat = table["probabilities"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    labels_N = table["label"].to_numpy().astype(np.int64)
+    probabilities_NC = flat.astype(np.float64).reshape(len(labels_N), -1) if flat.size % len(labels_N) == 0 else None
+    if probabilities_NC is None or not _consistent(probabilities_NC, labels_N, table["predicted"].to_numpy()):
+        message = f"{file}: probabilities, predicted and label do not fit each other; it is left out."
+        raise RunError(Fault("runs", "damaged", message))
+    groups = table["group"].to_numpy(zero_copy_only=False)
+    names, group_N = np.unique(groups.astype(str), return_inverse=True)
+    rows = Rows(
+        row_ids=tuple(table["row_id"].to_pylist()),
+        labels_N=labels_N,
+        group_N=group_N.astype(np.int64) if len(names) > 1 else None,
+        lengths_N=table["length"].to_numpy().astype(np.int64),
+    )
+    return rows, probabilities_NC
+
+
+def _consistent(probabilities_NC: Floats, labels_N: Ints, predicted_N: Ints) -> bool:
+    classes = probabilities_NC.shape[1]
+    is_sum_1 = np.abs(probabilities_NC.sum(axis=1) - 1).max() < ROUNDING * classes
+    is_predicted = bool((probabilities_NC.argmax(axis=1) == predicted_N).all())
+    return bool(is_sum_1 and is_predicted and labels_N.min() >= 0 and labels_N.max() < classes)
+
+
+def _fits(settings: Mapping[str, Any], key: str, text: str) -> bool:
+    """Whether settings have a value; a group such as `data` is compared by its name."""
+    parent, _, last = key.rpartition(".")
+    node = at(settings, parent) if parent else settings
+    value = node.get(last) if isinstance(node, Mapping) else None
+    return str(value.get("name")) == text if isinstance(value, Mapping) else value == parse(text)
+
+
+def _comparison(runs: Sequence[Evaluated]) -> Comparison:
+    by_setting: dict[str, dict[int, Evaluated]] = defaultdict(dict)
+    for one in sorted(runs, key=lambda one: one.run.path.name):  # of a seed that was trained twice the later run counts
+        by_setting[str(one.result["setting"])][int(one.result["seed"])] = one
+    groups = [[seeds[seed] for seed in sorted(seeds)] for seeds in by_setting.values()]
+    names = _names([seeds[0].settings for seeds in groups])
+    settings = [
+        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)))
+        for name, seeds in zip(names, groups, strict=True)
+    ]
+    first = runs[0]
+    return Comparison(first.result["data"], first.rows, _is_ordered(first.run), settings)
+
+
+def _is_ordered(run: Run) -> bool:
+    try:
+        return bool(yaml.safe_load((run.path / MODEL / CONFIG).read_text(encoding="utf-8")).get("ordered"))
+    except (OSError, ValueError, AttributeError, yaml.YAMLError):
+        return False
+
+
+def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the label of each setting, with the values in which settings of one label differ."""
+    labels = [label(one) for one in settings]
+    flat = [dict(_flat(one)) for one in settings]
+    names = []
+    for name, values in zip(labels, flat, strict=True):
+        others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
+        apart = [key for key, value in values.items() if any(other.get(key, value) != value for other in others)]
+        words = [f"{key.removeprefix('model.')}={as_typed(values[key])}" for key in apart]
+        names.append("; ".join([name, *([", ".join(words)] if words else [])]))
+    return names
+
+
+def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields what counts for a setting's result, by dotted key."""
+    for key, value in settings.items():
+        inner = f"{path}.{key}" if path else key
+        if inner in WITHOUT_EFFECT_ON_RESULT or key == TARGET:
+            continue
+        if isinstance(value, Mapping):
+            yield from _flat(value, inner)
+        else:
+            yield inner, value
+
+
+def rest(settings: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
+    """Returns the flat settings that count for a result, save those that start with given keys."""
+    return {key: value for key, value in _flat(settings) if not key.startswith(tuple(without))}
