@@ -25,12 +25,14 @@ Examples:
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError
+from sentattn.tables import WIDTH
 
 KEYS = {
     "split": 'Literal["test", "val"]',
@@ -73,28 +75,33 @@ def _command(arguments: list[str]) -> None:
 
 def _text(comparison: Any, options: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Returns the leaderboard of runs on the same rows, and what its tests say."""
-    from sentattn.compare import leaderboard, pairs
+    from sentattn.compare import leaderboard
 
     board = leaderboard.lines(leaderboard.leaderboard(comparison), options["format"])
     groups = comparison.rows.group_N
     rows = f"{len(comparison.rows.labels_N):,} rows" + ("" if groups is None else f" in {groups.max() + 1:,} groups")
     title = f"{comparison.data}, split {options['split']}: {rows}. Means over seeds with 95% intervals."
-    tested = pairs.pairs(comparison, margin=options["margin"], explore=options["pairs"] == "all")
-    messages = _messages(tested, options["margin"])
+    messages = _messages(comparison, options)
     shown = options["format"] == "table"
-    return ([title, "", *board] if shown else board), ["", *messages] if shown or messages else []
+    return ([*textwrap.wrap(title, WIDTH), "", *board] if shown else board), ["", *messages] if messages else []
 
 
-def _messages(tested: Sequence[Any], margin: float) -> list[str]:
-    declared = [pair.message(margin) for pair in tested if pair.declared]
-    others = [pair.message(margin) for pair in tested if not pair.declared]
-    family = f"{len(declared)} declared pair{'s' if len(declared) != 1 else ''}"
-    return [
-        *([f"{family}, p-values adjusted after Holm:"] if declared else []),
-        *(f"- {message}" for message in declared),
-        *(["Exploratory, not adjusted:"] if others else []),
-        *(f"- {message}" for message in others),
-    ]
+def _messages(comparison: Any, options: dict[str, Any]) -> list[str]:
+    """Returns what the tests say, in lines of at most 80 columns."""
+    from sentattn.compare.pairs import pairs
+
+    tested = pairs(comparison, margin=options["margin"], explore=options["pairs"] == "all")
+    family = [pair for pair in tested if pair.declared]
+    heading = f"{len(family)} declared pair{'s' if len(family) != 1 else ''}, p-values adjusted after Holm:"
+    blocks = ((heading, family), ("Exploratory, not adjusted:", [pair for pair in tested if not pair.declared]))
+    lines: list[str] = []
+    if single := [one.name for one in comparison.settings if not one.has_seeds]:
+        lines.append(f"No interval and no verdict with one seed: {'; '.join(single)}. Train more with seeds=3.")
+    for title, some in blocks:
+        messages = [pair.message(options["margin"]) for pair in some if pair.estimate is not None]
+        lines += [title, *(f"- {message}" for message in messages)] if messages else []
+    wrapped = (textwrap.wrap(line, WIDTH, subsequent_indent="  " * line.startswith("-")) for line in lines)
+    return [line for part in wrapped for line in part]
 
 
 def _write(path: Path, boards: Sequence[str]) -> None:

@@ -17,9 +17,8 @@ from sentattn.tables import table_lines
 
 Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
-IN_TERMINAL = ("accuracy", "log_loss", "calibration_error")
+IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
-SHORT = {"calibration_error": "calib. error"}
 LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
 
 
@@ -34,11 +33,6 @@ class Entry:
 
     setting: Setting
     metrics: dict[str, Estimate]
-
-    @property
-    def has_interval(self) -> bool:
-        """Whether its errors include that of seeds."""
-        return self.setting.deterministic or len(self.setting.runs) > 1
 
     @property
     def parameters(self) -> int:
@@ -94,7 +88,7 @@ def lines(entries: Sequence[Entry], style: Format) -> list[str]:
 
 
 def _terminal(entries: Sequence[Entry]) -> list[str]:
-    header = ("", "settings", "seeds", *(SHORT.get(name, name) for name in IN_TERMINAL), "params", "train")
+    header = ("", "settings", "seeds", *IN_TERMINAL, "params", "train")
     rows: list[tuple[str, ...]] = [header]
     for rank, entry in enumerate(entries, start=1):
         values = [_value(entry, name, "±" if name == "accuracy" else "") for name in IN_TERMINAL]
@@ -102,7 +96,7 @@ def _terminal(entries: Sequence[Entry]) -> list[str]:
         rows.append(
             (str(rank), entry.setting.name, str(len(entry.setting.runs)), *values, _count(entry.parameters), seconds)
         )
-    return table_lines(rows, align="><>>>>>>", wrap=1)
+    return table_lines(rows, align="><>>>>>", wrap=1)
 
 
 def _cells(entries: Sequence[Entry], sign: str) -> list[list[str]]:
@@ -125,7 +119,7 @@ def _csv(entries: Sequence[Entry]) -> list[str]:
     for entry in entries:
         values: list[float | str] = []
         for estimate in entry.metrics.values():
-            values += [estimate.value, *(estimate.interval() if entry.has_interval else ("", ""))]
+            values += [estimate.value, *(estimate.interval() if entry.setting.has_seeds else ("", ""))]
         costs = [entry.parameters, entry.cost("seconds", "train"), entry.cost("tokens_per_second")]
         writer.writerow([entry.setting.name, len(entry.setting.runs), *values, *costs])
     return file.getvalue().splitlines()
@@ -134,7 +128,7 @@ def _csv(entries: Sequence[Entry]) -> list[str]:
 def _value(entry: Entry, name: str, sign: str) -> str:
     """The mean, with half of its 95% interval where there is one and it is to be shown."""
     estimate = entry.metrics[name]
-    half = f" {sign}{estimate.half_width():.4f}" if sign and entry.has_interval else ""
+    half = f" {sign}{estimate.half_width():.4f}" if sign and entry.setting.has_seeds else ""
     return f"{estimate.value:.4f}{half}"
 
 

@@ -114,7 +114,7 @@ def _tested(
 
 def _difference(first: Setting, second: Setting, comparison: Comparison) -> Estimate | None:
     """How much better the first is; None where the seeds of a setting are too few."""
-    if any(len(one.runs) < 2 and not one.deterministic for one in (first, second)):
+    if not (first.has_seeds and second.has_seeds):
         return None
     deterministic = (first.deterministic, second.deterministic)
     return difference(first.correct, second.correct, comparison.rows.group_N, deterministic=deterministic)

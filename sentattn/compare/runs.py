@@ -56,6 +56,8 @@ class Evaluated:
     run: Run
     settings: Mapping[str, Any]
     result: Mapping[str, Any]
+    setting: str
+    seed: int
     rows: Rows
     probabilities_NC: Floats
 
@@ -79,6 +81,11 @@ class Setting:
         """The resolved settings of its first run."""
         return self.runs[0].settings
 
+    @property
+    def has_seeds(self) -> bool:
+        """Whether it is known how much another seed would change."""
+        return self.deterministic or len(self.runs) > 1
+
     @cached_property
     def probabilities(self) -> Floats:
         """Probability of each class, for each seed and row, (S, N, C)."""
@@ -88,10 +95,6 @@ class Setting:
     def correct(self) -> Floats:
         """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
         return np.stack([correct(one.probabilities_NC, one.rows.labels_N) for one in self.runs])
-
-    def mean(self, metric: str) -> float:
-        """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
-        return float(np.mean([one.result["metrics"].get(metric, np.nan) for one in self.runs]))
 
 
 @dataclass(frozen=True)
@@ -173,12 +176,22 @@ def _read(run: Run, split: str, where: Sequence[str]) -> Evaluated | None:
         return None
     if result.get("status") != "finished":
         raise RunError(Fault("runs", "interrupted", f"{run.path} is {result.get('status')}; it is left out."))
+    try:
+        setting, seed, expected = (
+            str(result["setting"]),
+            int(result["seed"]),
+            result["metrics"].get(f"{split}/accuracy"),
+        )
+        _ = result["data"], result["parameters"]["total"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"{run.path / RESULT} lacks a result ({error!r}); it is left out."
+        raise RunError(Fault("runs", "damaged", message)) from error
     rows, probabilities_NC = _predictions(run, split)
-    accuracy, expected = correct(probabilities_NC, rows.labels_N).mean(), result["metrics"].get(f"{split}/accuracy")
+    accuracy = correct(probabilities_NC, rows.labels_N).mean()
     if expected is not None and abs(accuracy - expected) > ROUNDING:
         message = f"{run.path}: its predictions have {accuracy:.4f} of {split}/accuracy, {RESULT} says {expected:.4f}."
         raise RunError(Fault("runs", "damaged", f"{message} It is left out."))
-    return Evaluated(run, current(run.settings), result, rows, probabilities_NC)
+    return Evaluated(run, current(run.settings), result, setting, seed, rows, probabilities_NC)
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
@@ -232,7 +245,7 @@ def _fits(settings: Mapping[str, Any], key: str, text: str) -> bool:
 def _comparison(runs: Sequence[Evaluated]) -> Comparison:
     by_setting: dict[str, dict[int, Evaluated]] = defaultdict(dict)
     for one in sorted(runs, key=lambda one: one.run.path.name):  # of a seed that was trained twice the later run counts
-        by_setting[str(one.result["setting"])][int(one.result["seed"])] = one
+        by_setting[one.setting][one.seed] = one
     groups = [[seeds[seed] for seed in sorted(seeds)] for seeds in by_setting.values()]
     names = _names([seeds[0].settings for seeds in groups])
     settings = [

@@ -1,0 +1,74 @@
+"""Run directories with predictions drawn at random, as a comparison reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from sentattn.config.compose import compose, setting_hash
+
+
+def make_run(
+    folder: Path,
+    *overrides: str,
+    seed: int = 0,
+    accuracy: float = 0.8,
+    rows: int = 200,
+    films: int = 0,
+    rows_seed: int = 0,
+    split: str = "test",
+    **result: Any,
+) -> Path:
+    """Writes a finished run whose predictions are correct with a probability."""
+    settings = compose([*overrides, f"seed={seed}", "logger=none"])
+    path = folder / settings["data"]["name"] / settings["model"]["name"] / f"2026-{setting_hash(settings)}-{seed}"
+    (path / "model").mkdir(parents=True)
+    (path / "config.yaml").write_text(yaml.safe_dump(settings))
+    (path / "model" / "config.yaml").write_text(yaml.safe_dump({"ordered": False}))
+    fixed = np.random.default_rng(rows_seed)
+    labels, groups = fixed.integers(2, size=rows), fixed.integers(films, size=rows) if films else None
+    random = np.random.default_rng([seed, *path.name.encode()])
+    predicted = np.where(random.random(rows) < accuracy, labels, 1 - labels)
+    confidence = random.uniform(0.55, 1, rows).astype(np.float32)
+    probabilities = np.where(np.arange(2) == predicted[:, None], confidence[:, None], 1 - confidence[:, None])
+    write_predictions(path, split, labels, predicted, probabilities, groups)
+    metrics = {f"{split}/accuracy": float((predicted == labels).mean()), "val/accuracy": accuracy}
+    content = {
+        "status": "finished",
+        "setting": setting_hash(settings),
+        "study": None,
+        "data": settings["data"]["name"],
+        "seed": seed,
+        "metrics": metrics,
+        "parameters": {"total": 1234},
+        "seconds": {"train": 10.0 + seed, "total": 12.0},
+        "tokens_per_second": 1000.0,
+    }
+    (path / "result.json").write_text(json.dumps(content | result))
+    return path
+
+
+def write_predictions(
+    path: Path, split: str, labels: Any, predicted: Any, probabilities: Any, groups: Any | None = None
+) -> None:
+    """Writes `predictions.parquet` as a training does."""
+    count = len(labels)
+    table = pa.table(
+        {
+            "split": [split] * count,
+            "row": np.arange(count),
+            "row_id": [f"{number:016x}" for number in range(count)],
+            "group": [""] * count if groups is None else [f"tt{group}" for group in groups],
+            "length": np.full(count, 20, np.int32),
+            "label": np.asarray(labels, np.int32),
+            "predicted": np.asarray(predicted, np.int32),
+            "probabilities": pa.array(np.asarray(probabilities).tolist(), pa.list_(pa.float32())),
+        }
+    )
+    pq.write_table(table, path / "predictions.parquet")

@@ -1,0 +1,66 @@
+"""The command: leaderboard in each format, tests in words, bad input."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from sentattn.compare.__main__ import main
+from tests.compare.run_folders import make_run
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for seed in range(3):
+        make_run(tmp_path, "model=structured", seed=seed, accuracy=0.9, rows=1000, films=50)
+        make_run(tmp_path, "model=lstm_mean", seed=seed, accuracy=0.7, rows=1000, films=50)
+    make_run(tmp_path, "model=mean", accuracy=0.6, rows=1000, films=50)
+    return tmp_path
+
+
+def test_leaderboard_and_messages(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(folder)]) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines()]
+    ranked = [row[1] for row in rows if len(row) > 5 and row[0] in {"1", "2", "3"} and row[2].isdigit()]
+    assert ranked == ["structured", "lstm_mean", "mean"]
+    assert "1,000 rows in 50 groups" in out
+    assert "structured beats lstm_mean" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_csv_has_ends_of_intervals_where_there_are_seeds(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "board.csv"
+    assert main([str(folder), "format=csv", f"output={file}"]) == 0
+    rows = {row["settings"]: row for row in csv.DictReader(file.read_text().splitlines())}
+    structured = rows["structured"]
+    assert float(structured["accuracy_low"]) < float(structured["accuracy"]) < float(structured["accuracy_high"])
+    assert rows["mean"]["accuracy_low"] == ""
+    assert structured["parameters"] == "1234"
+    assert float(structured["train_seconds"]) == 11
+
+
+@pytest.mark.parametrize(("style", "start"), [("markdown", "| settings |"), ("latex", r"\begin{tabular}")])
+def test_tables_for_papers(folder: Path, style: str, start: str, tmp_path: Path) -> None:
+    file = tmp_path / "board"
+    assert main([str(folder), f"format={style}", f"output={file}"]) == 0
+    text = file.read_text()
+    assert text.startswith(start)
+    assert text.count("structured") == 1
+    assert r"lstm\_mean" in text if style == "latex" else "lstm_mean" in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["{}", "margin=0"], ["{}", "where=data"], ["{}", "split=train"], ["{}", "formt=csv"], ["{}/none"]]
+)
+def test_bad_input_ends_with_a_message(folder: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word.format(folder) for word in arguments]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_runs_that_are_left_out_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = make_run(folder, "model=cnn", status="failed")
+    assert main([str(folder)]) == 0
+    assert str(path) in capsys.readouterr().err

@@ -1,0 +1,133 @@
+"""Run directories become settings with seeds on the same rows; what cannot be compared is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentattn.compare.runs import comparisons
+from sentattn.errors import RunError
+from tests.compare.run_folders import make_run, write_predictions
+
+
+def test_seeds_of_a_setting_are_one_row(tmp_path: Path) -> None:
+    for seed in (2, 0, 1):
+        make_run(tmp_path, "model=mean", seed=seed)
+    make_run(tmp_path, "model=structured")
+    [found], faults = comparisons([tmp_path], split="test")
+    assert not faults
+    assert {one.name: [run.result["seed"] for run in one.runs] for one in found.settings} == {
+        "mean": [0, 1, 2],
+        "structured": [0],
+    }
+    assert found.settings[0].probabilities.shape[1:] == (200, 2)
+
+
+def test_of_a_seed_that_was_trained_twice_the_later_run_counts(tmp_path: Path) -> None:
+    first = make_run(tmp_path, "model=mean")
+    later = first.with_name("2027-later")
+    first.rename(later)
+    make_run(tmp_path, "model=mean")
+    [found], _ = comparisons([tmp_path], split="test")
+    assert [run.run.path for run in found.settings[0].runs] == [later]
+
+
+def test_settings_of_one_variant_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=structured", "model.attention.hops=2")
+    make_run(tmp_path, "model=structured", "model.attention.hops=8")
+    make_run(tmp_path, "model=mean")
+    [found], _ = comparisons([tmp_path], split="test")
+    names = {one.name for one in found.settings}
+    assert names == {"mean", "structured; attention.hops=2", "structured; attention.hops=8"}
+
+
+def test_runs_on_other_rows_are_another_comparison(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=mean")
+    make_run(tmp_path, "model=structured")
+    make_run(tmp_path, "model=cnn", rows_seed=1)
+    found, _ = comparisons([tmp_path], split="test")
+    assert [len(one.settings) for one in found] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("model=mean", {"mean"}),
+        ("data=demo", {"mean", "structured"}),
+        ("model.attention.hops=4", {"structured"}),
+        ("seed=0", {"mean", "structured"}),
+    ],
+)
+def test_filters(tmp_path: Path, where: str, expected: set[str]) -> None:
+    make_run(tmp_path, "model=mean")
+    make_run(tmp_path, "model=structured")
+    [found], _ = comparisons([tmp_path], split="test", where=[where])
+    assert {one.name for one in found.settings} == expected
+
+
+def test_films_are_groups(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=mean", films=7)
+    [found], _ = comparisons([tmp_path], split="test")
+    assert found.rows.group_N is not None
+    assert set(found.rows.group_N) == set(range(7))
+
+
+def test_a_run_that_cannot_be_compared_is_named_and_the_rest_compared(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=mean")
+    unfinished = make_run(tmp_path, "model=cnn")
+    (unfinished / "result.json").unlink()
+    failed = make_run(tmp_path, "model=lstm", status="failed")
+    untested = make_run(tmp_path, "model=transformer", split="val")
+    lost = make_run(tmp_path, "model=additive")
+    (lost / "predictions.parquet").unlink()
+    torn = make_run(tmp_path, "model=feedforward")
+    (torn / "predictions.parquet").write_bytes(b"PAR1")
+    [found], faults = comparisons([tmp_path, tmp_path / "nowhere"], split="test")
+    assert [one.name for one in found.settings] == ["mean"]
+    kinds = {
+        path: fault.kind
+        for fault in faults
+        for path in (unfinished, failed, untested, lost, torn)
+        if str(path) in fault.message
+    }
+    assert kinds == {
+        unfinished: "interrupted",
+        failed: "interrupted",
+        untested: "missing",
+        lost: "missing",
+        torn: "damaged",
+    }
+    assert [fault.kind for fault in faults if "nowhere" in fault.message] == ["not_found"]
+
+
+def test_predictions_that_were_edited_are_found(tmp_path: Path) -> None:
+    labels = np.zeros(10, int)
+    good = np.tile([0.9, 0.1], (10, 1))
+    runs = [make_run(tmp_path / name, "model=mean", rows=10, accuracy=1.0) for name in "abc"]
+    write_predictions(runs[0], "test", labels, labels, good * 1.1)
+    write_predictions(runs[1], "test", labels, labels + 1, good)
+    write_predictions(runs[2], "test", labels + 1, labels, good)  # consistent, but not what the result says
+    with pytest.raises(RunError) as caught:
+        comparisons([tmp_path], split="test")
+    assert [fault.kind for fault in caught.value.faults] == ["damaged", "damaged", "damaged", "not_found"]
+
+
+def test_trials_of_sweeps_are_left_out(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=mean", study="search")
+    make_run(tmp_path, "model=cnn")
+    [found], faults = comparisons([tmp_path], split="test")
+    assert [one.name for one in found.settings] == ["cnn"]
+    assert not faults
+
+
+def test_a_result_that_lacks_something_is_damaged(tmp_path: Path) -> None:
+    path = make_run(tmp_path, "model=mean")
+    result = json.loads((path / "result.json").read_text())
+    for key in ("metrics", "setting", "seed", "data", "parameters"):
+        (path / "result.json").write_text(json.dumps({name: value for name, value in result.items() if name != key}))
+        with pytest.raises(RunError) as caught:
+            comparisons([path], split="test")
+        assert caught.value.faults[0].kind == "damaged"
