@@ -1,17 +1,20 @@
 """Compare finished runs: which setting is better, is it sure, and what did it cost?
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
-                                  [pairs=declared] [format=table] [output=FILE]
+                                  [pairs=declared] [reference=tfidf,nbsvm] [format=table] [output=FILE]
 
-  FOLDER   run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
-           Trials of sweeps are left out
-  split    test (default) or val
-  where    only runs with these settings, such as where=data=imdb,model.attention.hops=4
-  margin   points of accuracy within which two settings count as equivalent; default 0.5
-  pairs    declared (default): each attention against its baseline, uniform weights over the same encoder, as one
-           family of tests; all: every other pair too, marked as exploratory
-  format   table (default), markdown, csv or latex
-  output   file for the leaderboard
+  FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
+              Trials of sweeps are left out
+  split       test (default) or val
+  where       only runs with these settings, such as where=data=imdb,model.attention.hops=4
+  margin      points of accuracy within which two settings count as equivalent; default 0.5
+  pairs       declared (default): each attention against its baseline, uniform weights over the same encoder, as one
+              family of tests; all: every other pair too, marked as exploratory
+  reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
+              logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words)
+  output_dir  folder for the runs of references; default outputs
+  format      table (default), markdown, csv or latex
+  output      file for the leaderboard
 
 Intervals and tests count test rows and seeds: they are about another training on other rows. Where rows belong to
 groups, such as the films of IMDB, groups count in place of rows.
@@ -31,18 +34,29 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, RunError, SettingError
+from sentattn.errors import Fault, RunError, SettingError, suggestion
 from sentattn.tables import WIDTH
 
+REFERENCES = ("tfidf", "nbsvm")
 KEYS = {
     "split": 'Literal["test", "val"]',
     "where": "str",
     "margin": "Positive",
     "pairs": 'Literal["declared", "all"]',
+    "reference": "str",
+    "output_dir": "str",
     "format": 'Literal["table", "markdown", "csv", "latex"]',
     "output": "str",
 }
-DEFAULTS: dict[str, Any] = {"split": "test", "where": "", "margin": 0.5, "pairs": "declared", "format": "table"}
+DEFAULTS: dict[str, Any] = {
+    "split": "test",
+    "where": "",
+    "margin": 0.5,
+    "pairs": "declared",
+    "format": "table",
+    "reference": "",
+    "output_dir": "outputs",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,12 +71,21 @@ def _command(arguments: list[str]) -> None:
         raise SettingError(
             Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
         )
+    references = [name for name in str(options["reference"]).split(",") if name]
+    if unknown := [name for name in references if name not in REFERENCES]:
+        legal = " and ".join(REFERENCES)
+        message = f"reference={unknown[0]} is unknown.{suggestion(unknown[0], REFERENCES)} It takes {legal}."
+        raise SettingError(Fault("reference", "unknown", message))
     if wrong := [text for text in where if "=" not in text]:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
 
     from sentattn.compare.runs import comparisons
 
     found, faults = comparisons(map(Path, options["runs"]), split=options["split"], where=where)
+    if references:
+        from sentattn.compare.references import add_references
+
+        found = [add_references(references, comparison, Path(options["output_dir"])) for comparison in found]
     for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
     if len(found) > 1:

@@ -12,6 +12,8 @@ from sentattn.config.label import slots
 
 MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
 """Settings in which an attention and its baseline may differ: the rest has to be the same."""
+HARDEST = "nbsvm"
+"""The reference that the best setting is tested against."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,15 @@ def declared(comparison: Comparison) -> list[tuple[Setting, Setting]]:
     """Returns the pairs that are declared before looking: each attention and its baseline with all else the same.
 
     The baseline of an attention is `uniform` over the same encoder; that of `relation` is `relation` without scores.
+    The setting that is best on validation rows is tested against NB-SVM, where that was fitted.
     """
-    baselines = [one for one in comparison.settings if _is_baseline(one)]
-    return [
+    trained = [one for one in comparison.settings if "attention" in one.settings["model"]]
+    baselines = [one for one in trained if _is_baseline(one)]
+    hardest = [one for one in comparison.settings if one.name == HARDEST]
+    best = max(trained, key=lambda one: one.mean("val/accuracy"), default=None)
+    return [*((best, reference) for reference in hardest if best is not None)] + [
         (one, baseline)
-        for one in comparison.settings
+        for one in trained
         if not _is_baseline(one)
         for baseline in baselines
         if _is_relation(one) == _is_relation(baseline)
@@ -130,7 +136,7 @@ def of_two_models(first: Setting, second: Setting, comparison: Comparison) -> st
 
 
 def _is_baseline(setting: Setting) -> bool:
-    attention = setting.settings["model"]["attention"]
+    attention = setting.settings["model"].get("attention", {})
     return slots(setting.settings).get("attention") == "uniform" or attention.get("score") == "none"
 
 

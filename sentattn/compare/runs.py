@@ -96,6 +96,10 @@ class Setting:
         """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
         return np.stack([correct(one.probabilities_NC, one.rows.labels_N) for one in self.runs])
 
+    def mean(self, metric: str) -> float:
+        """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
+        return float(np.mean([one.result["metrics"].get(metric, np.nan) for one in self.runs]))
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -103,12 +107,14 @@ class Comparison:
 
     Attributes:
         data: Name of the data set.
+        split: `test` or `val`.
         rows: The rows.
         ordered: Whether classes are steps of a scale.
         settings: The settings.
     """
 
     data: str
+    split: str
     rows: Rows
     ordered: bool
     settings: Sequence[Setting]
@@ -145,7 +151,7 @@ def comparisons(
     by_rows: dict[Any, list[Evaluated]] = defaultdict(list)
     for one in evaluated:
         by_rows[one.result["data"], one.rows.key].append(one)
-    found = [_comparison(runs) for runs in by_rows.values()]
+    found = [_comparison(runs, split) for runs in by_rows.values()]
     return sorted(found, key=lambda comparison: len(comparison.settings), reverse=True), faults
 
 
@@ -242,7 +248,7 @@ def _fits(settings: Mapping[str, Any], key: str, text: str) -> bool:
     return str(value.get("name")) == text if isinstance(value, Mapping) else value == parse(text)
 
 
-def _comparison(runs: Sequence[Evaluated]) -> Comparison:
+def _comparison(runs: Sequence[Evaluated], split: str) -> Comparison:
     by_setting: dict[str, dict[int, Evaluated]] = defaultdict(dict)
     for one in sorted(runs, key=lambda one: one.run.path.name):  # of a seed that was trained twice the later run counts
         by_setting[one.setting][one.seed] = one
@@ -253,7 +259,7 @@ def _comparison(runs: Sequence[Evaluated]) -> Comparison:
         for name, seeds in zip(names, groups, strict=True)
     ]
     first = runs[0]
-    return Comparison(first.result["data"], first.rows, _is_ordered(first.run), settings)
+    return Comparison(first.result["data"], split, first.rows, _is_ordered(first.run), settings)
 
 
 def _is_ordered(run: Run) -> bool:

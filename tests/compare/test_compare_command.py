@@ -6,9 +6,9 @@ import csv
 from pathlib import Path
 
 import pytest
+from run_folders import make_run
 
 from sentattn.compare.__main__ import main
-from tests.compare.run_folders import make_run
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from run_folders import make_run
 
 from sentattn.compare.pairs import Pair, declared, of_two_models, pairs
 from sentattn.compare.runs import Comparison, comparisons
-from tests.compare.run_folders import make_run
 
 
 def compare(folder: Path) -> Comparison:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_folders import make_run, write_predictions
 
 from sentattn.compare.runs import comparisons
 from sentattn.errors import RunError
-from tests.compare.run_folders import make_run, write_predictions
 
 
 def test_seeds_of_a_setting_are_one_row(tmp_path: Path) -> None:
