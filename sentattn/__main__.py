@@ -15,6 +15,7 @@ COMMANDS = {
     "evaluate": "test a saved run, on its own or on other data",
     "predict": "label, probabilities and attention of a text or a file",
     "export": "write a trained model as ONNX, to run without torch",
+    "compare": "leaderboard of finished runs, with intervals and tests",
     "sync": "upload runs that were trained offline to Weights & Biases",
     "list": "models, data sets, experiments, sweeps and runs, a line each",
 }
