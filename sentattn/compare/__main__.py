@@ -35,7 +35,7 @@ from typing import Any
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError, suggestion
-from sentattn.tables import WIDTH
+from sentattn.console import WIDTH
 
 REFERENCES = ("tfidf", "nbsvm")
 KEYS = {

@@ -13,7 +13,7 @@ import numpy as np
 from sentattn.compare.metrics import estimates
 from sentattn.compare.runs import Comparison, Setting
 from sentattn.compare.statistics import Estimate
-from sentattn.tables import table_lines
+from sentattn.console import table_lines
 
 Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 

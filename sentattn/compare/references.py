@@ -16,7 +16,7 @@ from sentattn.compare.runs import Comparison, comparisons
 from sentattn.compare.statistics import Floats
 from sentattn.config.compose import setting_hash
 from sentattn.errors import Fault, RunError
-from sentattn.progress import Progress
+from sentattn.console import Progress
 from sentattn.run import RESULT, Run, create
 
 if TYPE_CHECKING:
