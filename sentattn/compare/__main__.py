@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, RunError, SettingError, suggestion
 from sentattn.console import WIDTH
+from sentattn.errors import Fault, RunError, SettingError, suggestion
 
 REFERENCES = ("tfidf", "nbsvm")
 KEYS = {

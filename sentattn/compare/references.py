@@ -15,8 +15,8 @@ from sentattn.compare.metrics import Ints, correct, estimates
 from sentattn.compare.runs import Comparison, comparisons
 from sentattn.compare.statistics import Floats
 from sentattn.config.compose import setting_hash
-from sentattn.errors import Fault, RunError
 from sentattn.console import Progress
+from sentattn.errors import Fault, RunError
 from sentattn.run import RESULT, Run, create
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sentattn.compare.statistics import Floats
 from sentattn.config.groups import at
 from sentattn.config.label import label
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.targets import TARGET, current
+from sentattn.config.targets import MOVED, TARGET, renamed
 from sentattn.config.types import as_typed, parse
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.run import CONFIG, MODEL, PREDICTIONS, RESULT, Run
@@ -197,7 +197,7 @@ def _read(run: Run, split: str, where: Sequence[str]) -> Evaluated | None:
     if expected is not None and abs(accuracy - expected) > ROUNDING:
         message = f"{run.path}: its predictions have {accuracy:.4f} of {split}/accuracy, {RESULT} says {expected:.4f}."
         raise RunError(Fault("runs", "damaged", f"{message} It is left out."))
-    return Evaluated(run, current(run.settings), result, setting, seed, rows, probabilities_NC)
+    return Evaluated(run, renamed(run.settings, MOVED), result, setting, seed, rows, probabilities_NC)
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
