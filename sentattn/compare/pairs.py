@@ -8,7 +8,7 @@ from itertools import combinations
 
 from sentattn.compare.runs import Comparison, Setting, rest
 from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
-from sentattn.config.label import slots
+from sentattn.config.targets import slots
 
 MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
 """Settings in which an attention and its baseline may differ: the rest has to be the same."""

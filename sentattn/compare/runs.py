@@ -16,9 +16,8 @@ import yaml
 from sentattn.compare.metrics import Ints, correct
 from sentattn.compare.statistics import Floats
 from sentattn.config.groups import at
-from sentattn.config.label import label
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.targets import MOVED, TARGET, renamed
+from sentattn.config.targets import MOVED, TARGET, label, renamed
 from sentattn.config.types import as_typed, parse
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.run import CONFIG, MODEL, PREDICTIONS, RESULT, Run
