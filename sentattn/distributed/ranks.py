@@ -27,7 +27,6 @@ from torch.distributed.rendezvous import rendezvous
 
 from sentattn.distributed.devices import place, srun_variables
 from sentattn.errors import Interruption, SettingError, UserError
-from sentattn.run import write_atomically
 
 T = TypeVar("T")
 
@@ -105,7 +104,10 @@ def write_error_file(error: BaseException) -> None:
         content |= {"signal": error.number}
     else:
         content |= {"message": "".join(traceback.format_exception(error))}
-    write_atomically(Path(os.environ[ERROR_FILE]), json.dumps(content))  # the agent may read it at any moment
+    file = Path(os.environ[ERROR_FILE])
+    temporary = file.with_name(f".{file.name}")
+    temporary.write_text(json.dumps(content), encoding="utf-8")
+    temporary.replace(file)  # at once, since the agent may read it at any moment
 
 
 @functools.cache

@@ -20,7 +20,7 @@ class Guard(Logger):
     """Wraps a logger of Lightning's, so that nothing that goes wrong in it reaches the training.
 
     A row is an epoch: Lightning hands over the metrics of validation and of training separately, and both are logged
-    together, with the epoch, counted from 1, as the step. Whatever is called once the logger is off does nothing.
+    together, with the epoch, counted from 1, as the step. Calls have no effect once the logger is off.
 
     A resumed training repeats the epochs after its last checkpoint exactly; those that the run directory has already
     are not logged again.

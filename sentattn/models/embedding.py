@@ -53,7 +53,7 @@ class Embedding(nn.Module, ABC):
         Raises:
             SettingError: If the embedding has no vectors of words.
         """
-        raise SettingError(f"data.vectors does nothing for {type(self).__name__}: leave it out.")
+        raise SettingError(f"data.vectors has no effect with {type(self).__name__}: leave it out.")
 
 
 class Words(Embedding):
