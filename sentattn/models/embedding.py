@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, Positive, checked
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 PAD_ID, UNKNOWN_ID = 0, 1
 POSITION_STD = 0.02
@@ -53,7 +53,8 @@ class Embedding(nn.Module, ABC):
         Raises:
             SettingError: If the embedding has no vectors of words.
         """
-        raise SettingError(f"data.vectors has no effect with {type(self).__name__}: leave it out.")
+        message = f"data.vectors has no effect with {type(self).__name__}: leave it out."
+        raise SettingError(Fault("data.vectors", "no_effect", message))
 
 
 class Words(Embedding):
