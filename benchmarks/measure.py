@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 Readings = dict[str, list[float]]
@@ -76,7 +77,8 @@ def machine() -> dict[str, object]:
 
     from sentattn.training.environment import git_revision
 
-    names = [line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
         "date": time.strftime("%Y-%m-%d"),
         "revision": (git_revision() or "")[:7],
