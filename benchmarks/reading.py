@@ -1,7 +1,8 @@
 """Measures seconds and peak memory of reading, tokenizing and storing Yelp's reviews, each file in a fresh process.
 
 A file of JSON lines can be read as several concatenated copies, to see whether both grow with the rows. The peak is the
-resident memory of the whole process, with files mapped into memory; the memory of the imports is printed separately.
+resident memory of the whole process, with files mapped into memory, which the system takes back where it is short; the
+peak of its own memory, sampled every thousand rows, and the memory of the imports are printed separately.
 On a busy machine, compare processor seconds, which are those of all threads together.
 
 usage: python benchmarks/reading.py [copies=1,10] FILE [FILE ...]
@@ -13,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import subprocess
@@ -43,7 +45,8 @@ def main(arguments: list[str]) -> None:
             print(f"{name} x {number}, data {metrics['fingerprint']}")
             print(
                 f"  {rows:,} rows   {seconds:.0f} s ({stages})   processor {metrics['processor']:.0f} s   "
-                f"peak {metrics['peak'] / MEGABYTE:.0f} MB, of which imports {metrics['imports'] / MEGABYTE:.0f} MB"
+                f"peak {metrics['peak'] / MEGABYTE:.0f} MB, of its own {metrics['own'] / MEGABYTE:.0f} MB; "
+                f"after the imports {metrics['imports'] / MEGABYTE:.0f} and {metrics['own_imports'] / MEGABYTE:.0f} MB"
             )
 
 
@@ -62,10 +65,11 @@ def measure(path: str, cache: str) -> dict[str, object]:
     from sentattn.data.datasets.yelp import Yelp
 
     imports, stages, busy, started = _peak(), dict[str, float](), time.process_time(), time.perf_counter()
-    last = started
+    last, own = started, [_own()]
 
     def add_time(stage: str, done: int, total: int | None) -> None:
         nonlocal last
+        own.append(_own())
         now = time.perf_counter()
         stages[stage] = stages.get(stage, 0.0) + now - last
         last = now
@@ -80,12 +84,21 @@ def measure(path: str, cache: str) -> dict[str, object]:
         "stages": stages | {"splits": ended - last},
         "peak": _peak(),
         "imports": imports,
+        "own": max(*own, _own()),
+        "own_imports": own[0],
         "fingerprint": data.fingerprint,
     }
 
 
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _own() -> int:
+    """Returns the resident bytes of this process that belong to no file."""
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None, "Linux"
+    return int(found[1]) * 1024
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Builds a corpus on disk from the rows of a source in two passes over the texts: find all words, then encode them."""
+"""Builds a corpus on disk from the rows of a source."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import shutil
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,12 @@ import numpy as np
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
 from sentattn.data.splits import spread
-from sentattn.data.text import CHUNK, LINE_BREAK, TOKEN, Rules, backend, one_a_line, spacy_version, word_types
+from sentattn.data.text import CHUNK, LINE_BREAK, TOKEN, Rules, WordTypes, spacy_version
 from sentattn.errors import DataError, Fault
 
 ID_DIGITS = 16
+BYTES = 1 << 22
+"""Of the tokens that are renumbered at once."""
 
 
 def open_corpus(
@@ -85,11 +87,11 @@ def build(
     """
     splits: dict[str, tuple[int, int]] = {}
     columns = {name: array("q") for name in ("labels", "positions")}  # with the others about 50 bytes a row
-    columns |= {name: array("q", [0]) for name in ("text_offsets", "rationale_offsets")}
+    columns |= {name: array("q", [0]) for name in ("text_offsets", "token_offsets", "rationale_offsets")}
     columns |= {name: array("i") for name in ("row_groups", "rationales")}
     labels, text_offsets, rationales = columns["labels"], columns["text_offsets"], columns["rationales"]
-    row_ids, groups = bytearray(), dict[str, int]()
-    with (folder / TEXTS).open("wb") as file:
+    row_ids, groups, types = bytearray(), dict[str, int](), WordTypes(rules=rules, lowercase=lowercase)
+    with (folder / TEXTS).open("wb") as file, (folder / TOKENS).open("wb") as tokens_file:
         for split in source.splits:
             before = len(labels)
             rows = _with_progress(source.read(split), f"Reading {split}", progress)
@@ -97,6 +99,9 @@ def build(
                 text = row.text.encode()
                 file.write(text)
                 text_offsets.append(text_offsets[-1] + len(text))
+                tokens = types.read(row.text)
+                tokens.tofile(tokens_file)
+                columns["token_offsets"].append(columns["token_offsets"][-1] + len(tokens))
                 labels.append(row.label)
                 columns["positions"].append(position)
                 row_ids += hashlib.sha256(text).hexdigest()[:ID_DIGITS].encode()
@@ -108,53 +113,24 @@ def build(
         np.save(folder / f"{name}.npy", np.asarray(column).reshape((-1, 2) if column is rationales else -1))
     np.save(folder / "row_ids.npy", np.frombuffer(row_ids, dtype=f"S{ID_DIGITS}"))
     _write_json(folder / GROUPS, list(groups))
-    with tempfile.NamedTemporaryFile(dir=folder) as words_file:
-        texts, offsets = folder / TEXTS, text_offsets
-        if rules == "spacy":
-            offsets = _split_by_spacy(texts, offsets, Path(words_file.name), progress)
-            texts = Path(words_file.name)
-        _store_tokens(folder, texts, offsets, rules, lowercase, progress)
+    _write_json(folder / WORDS, _sort_types(folder / TOKENS, types.numbers))
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     meta = {"format": FORMAT, "splits": splits, "classes": source.labels, "ordered": source.ordered, "bytes": sizes}
     _write_json(folder / META, meta)
 
 
-def _split_by_spacy(texts: Path, offsets: array[int], file: Path, progress: Progress) -> array[int]:
-    """Writes the words of all texts, one a line, and returns their offsets: spaCy is too slow for two passes."""
-    split_offsets = array("q", [0])
-    with file.open("wb") as stream:
-        for chunk in _stored_texts(texts, offsets, "Splitting into words", progress):
-            for text in chunk:
-                stream.write(one_a_line(text).encode())
-                split_offsets.append(stream.tell())
-    return split_offsets
-
-
-def _store_tokens(
-    folder: Path, texts: Path, offsets: array[int], rules: Rules, lowercase: bool, progress: Progress
-) -> None:
-    """Writes the word types and the tokens of every row."""
-    words = word_types(_stored_texts(texts, offsets, "Finding words", progress), rules=rules, lowercase=lowercase)
-    if not words:
+def _sort_types(tokens: Path, numbers: Mapping[str, int]) -> list[str]:
+    """Numbers the word types anew, in the order of their words, in the file of all tokens; returns the words."""
+    if not numbers:
         raise DataError(Fault("data", "missing", "No row of the data contains a token."))
-    encoder = backend({word: number for number, word in enumerate(words)}, rules=rules, lowercase=lowercase)
-    token_offsets = array("q", [0])
-    with (folder / TOKENS).open("wb") as file:
-        for chunk in _stored_texts(texts, offsets, "Tokenizing", progress):
-            for encoding in encoder.encode_batch_fast(chunk, add_special_tokens=False):
-                array("i", encoding.ids).tofile(file)
-                token_offsets.append(token_offsets[-1] + len(encoding))
-    np.save(folder / "token_offsets.npy", np.asarray(token_offsets))
-    _write_json(folder / WORDS, words)
-
-
-def _stored_texts(file: Path, offsets: array[int], stage: str, progress: Progress) -> Iterator[list[str]]:
-    """Yields the texts in chunks from the file, since a large corpus may not fit into memory."""
-    with file.open("rb") as stream:
-        for first in range(0, len(offsets) - 1, CHUNK):
-            bounds = offsets[first : first + CHUNK + 1]
-            yield [stream.read(end - start).decode() for start, end in pairwise(bounds)]
-            progress(stage, first + len(bounds) - 1, len(offsets) - 1)
+    words = sorted(numbers)
+    ranks = np.empty(len(words), dtype=np.int32)
+    ranks[[numbers[word] for word in words]] = np.arange(len(words))
+    with tokens.open("r+b") as file:
+        while len(chunk := np.frombuffer(file.read(BYTES), dtype=np.int32)):
+            file.seek(-chunk.nbytes, os.SEEK_CUR)
+            file.write(ranks[chunk].tobytes())
+    return words
 
 
 def _with_progress(rows: Iterable[Row], stage: str, progress: Progress) -> Iterator[Row]:

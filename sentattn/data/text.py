@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import os
 import re
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
-from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, models, normalizers, pre_tokenizers
 
 from sentattn.errors import DataError, Fault, SettingError
 
@@ -31,8 +33,12 @@ PAD, UNKNOWN = "<pad>", "<unk>"
 PAD_ID, UNKNOWN_ID = 0, 1
 SPECIALS = (PAD, UNKNOWN)
 CHUNK = 1000
+MOST_PIECES, LONGEST_PIECE = 1 << 17, 64
+"""Of what stands between spaces: how many different ones are kept with their tokens, 25 MB, and how long."""
 
 LINE_BREAK = r"(?i)<br\s*/?>"
+# In this Python's \s are four control characters that are no white space to the library.
+_LINE_BREAK = re.compile(LINE_BREAK.replace(r"\s", r"[^\S\x1c-\x1f]"))
 TOKEN = "|".join(
     (
         r"\d+(?:[./,]\d+)*(?!['\u2019]?[^\W_])",  # 8/10, 3.5, 1,000; not the 5 of 5th
@@ -42,6 +48,7 @@ TOKEN = "|".join(
         r"[^\w\s]|_",
     )
 )
+_ASCII_TOKEN = re.compile(TOKEN, re.ASCII)
 
 Span: TypeAlias = tuple[int, int]
 Clip: TypeAlias = Literal["head", "tail", "both"]
@@ -199,11 +206,6 @@ def _english() -> SpacyTokenizer:
     return spacy.blank("en").tokenizer
 
 
-def one_a_line(text: str) -> str:
-    """Returns the words of a text by spaCy's rules, one a line, as `backend` expects them."""
-    return _joined(text, spacy_spans(text))
-
-
 def _joined(text: str, spans: Iterable[Span]) -> str:
     return "\n".join(text[start:end] for start, end in spans)
 
@@ -224,12 +226,40 @@ def backend(ids: Mapping[str, int], *, lowercase: bool, rules: Rules = "words") 
     return built
 
 
-def word_types(texts: Iterable[list[str]], *, lowercase: bool, rules: Rules = "words") -> list[str]:
-    """Returns all different words of chunks of texts, sorted."""
-    counter = backend({}, lowercase=lowercase, rules=rules)
-    trainer = trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=0, show_progress=False, special_tokens=[])
-    counter.train_from_iterator(texts, trainer)
-    return sorted(counter.get_vocab())
+class WordTypes(dict[str, tuple[int, ...]]):
+    """Splits texts into tokens and numbers their word types in the order in which they first occur.
+
+    No token holds a space, so what stands between spaces is split once and looked up afterwards: nearly all of it
+    repeats. Long pieces, as in languages without spaces, are not kept.
+
+    Attributes:
+        numbers: The number of each word type.
+    """
+
+    def __init__(self, *, lowercase: bool, rules: Rules = "words") -> None:
+        super().__init__()
+        library = backend({}, lowercase=lowercase, rules=rules)
+        self._normalize, self._split = library.normalizer.normalize_str, library.pre_tokenizer.pre_tokenize_str
+        self._rules, self._lowercase = rules, lowercase
+        self.numbers: dict[str, int] = {}
+
+    def read(self, text: str) -> array[int]:
+        """Returns the word types of the tokens of a text."""
+        if self._rules == "words":
+            pieces = (_LINE_BREAK.sub(" ", text) if "<" in text else text).split(" ")
+        else:
+            pieces = [text[start:end] for start, end in spacy_spans(text)]
+        return array("i", chain.from_iterable(map(self.__getitem__, pieces)))
+
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        if self._rules == "words" and piece.isascii():  # without the cost of a call of the library
+            tokens = _ASCII_TOKEN.findall(piece.lower() if self._lowercase else piece)
+        else:
+            tokens = [token for token, _ in self._split(self._normalize(piece))]
+        types = tuple([self.numbers.setdefault(token, len(self.numbers)) for token in tokens])
+        if len(self) < MOST_PIECES and len(piece) <= LONGEST_PIECE:
+            self[piece] = types
+        return types
 
 
 def clipped(lengths: NDArray[np.int64], max_length: int | None) -> NDArray[np.int64]:

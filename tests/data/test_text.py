@@ -13,7 +13,8 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data.text import Clip, Tokenizer, clipped, kept_positions, word_types
+import sentattn.data.text as text_module
+from sentattn.data.text import Clip, Tokenizer, WordTypes, backend, clipped, kept_positions
 from sentattn.errors import DataError
 
 WORDS = ["film", "good", "8/10", "don't"]
@@ -121,10 +122,37 @@ def test_half_a_character_is_refused() -> None:
         Tokenizer(WORDS).encode(["fine", "bad\udcff"])
 
 
-def test_word_types_are_sorted_and_complete() -> None:
-    texts = [["b a. B"], ["a<br>c"]]
-    assert word_types(iter(texts), lowercase=True) == [".", "a", "b", "c"]
-    assert word_types(iter(texts), lowercase=False) == [".", "B", "a", "b", "c"]
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_word_types_are_those_of_the_library(lowercase: bool) -> None:
+    signs = [
+        *"  aB15.,!?'\u2019_<>/\n\t\r\x1c\x85\xa0\u2028",
+        "<br />",
+        "<BR/>",
+        "<br\x1c/>",
+        "<br\x85>",
+        "<br\u3000/>",
+    ]
+    signs += [*"\u0130\u03a3\u0301\u00bd\u00b2\u0663\u4e2d\u200d\u212a\u017f\ufb01\u1e9e\U0001f600"]
+    random = np.random.default_rng(0)
+    texts = ["".join(random.choice(signs, size=length)) for length in random.integers(1, 40, size=1000)]
+    library = backend({}, lowercase=lowercase)
+    types = WordTypes(lowercase=lowercase)
+    read = [types.read(text) for text in texts]
+    words = list(types.numbers)
+    for text, numbers in zip(texts, read, strict=True):
+        tokens = library.pre_tokenizer.pre_tokenize_str(library.normalizer.normalize_str(text))
+        assert [words[number] for number in numbers] == [token for token, _ in tokens], text
+
+
+def test_word_types_do_not_depend_on_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["b a. B", "a<br>c", "b " + "word." * 20] * 2
+    kept = WordTypes(lowercase=True)
+    before = [kept.read(text) for text in texts]
+    monkeypatch.setattr(text_module, "MOST_PIECES", 1)
+    fresh = WordTypes(lowercase=True)
+    assert [fresh.read(text) for text in texts] == before
+    assert len(fresh) == 1
+    assert max(map(len, kept)) <= text_module.LONGEST_PIECE
 
 
 def test_a_fork_neither_warns_nor_hangs() -> None:
