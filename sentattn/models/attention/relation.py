@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
 from sentattn.errors import SettingError
-from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.attention.relation_pairs import Halves, PairLinear, Workspace, score, sum_pairs
 
 
@@ -105,15 +105,16 @@ class Relation(Attention):
 
     def _weigh(self, scores_BTL: Tensor, mask_BL: Tensor, firsts: slice) -> Tensor:
         """Weights of the pairs of some first tokens; exactly 0 where either token is padding."""
-        counted_BTL = mask_BL[:, firsts, None] & mask_BL[:, None]
+        padding_BT1, excluded_BTL = ~mask_BL[:, firsts, None], ~mask_BL[:, None]
         if not self.self_pairs:
             positions_L = torch.arange(mask_BL.shape[1], device=mask_BL.device)
-            other_TL = positions_L[firsts, None] != positions_L
-            counted_BTL = counted_BTL & (other_TL | (mask_BL.sum(dim=1) == 1)[:, None, None])
+            same_TL = positions_L[firsts, None] == positions_L
+            excluded_BTL = excluded_BTL | (same_TL & (mask_BL.sum(dim=1) > 1)[:, None, None])
         if self.gate == "sigmoid":
-            return scores_BTL.tanh().sigmoid().masked_fill(~counted_BTL, 0.0)
-        scores_BTL = scores_BTL.masked_fill(~counted_BTL, torch.finfo(scores_BTL.dtype).min)
-        return masked_softmax(scores_BTL, mask_BL).masked_fill(~counted_BTL, 0.0)
+            return scores_BTL.tanh().sigmoid().masked_fill(padding_BT1 | excluded_BTL, 0.0)
+        # Every row keeps a pair, so that a softmax makes exactly 0 of the smallest number.
+        scores_BTL = scores_BTL.masked_fill(excluded_BTL, torch.finfo(scores_BTL.dtype).min)
+        return scores_BTL.softmax(dim=2).masked_fill(padding_BT1, 0.0)
 
     def _counts(self, mask_BL: Tensor) -> Tensor:
         """What the sum over pairs is divided by, (B, 1): first tokens, or with a gate pairs."""

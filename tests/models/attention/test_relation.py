@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended
 from sentattn.models.attention.relation import Relation
-from sentattn.models.attention.relation_pairs import BUDGET
+from sentattn.models.attention.relation_pairs import BUDGET, Halves, Workspace, score
 
 DIM, LENGTHS = 4, (5, 1, 3, 2)
 LEGAL = pytest.mark.parametrize(
@@ -182,6 +182,19 @@ def test_autocast_works_in_single_precision_in_both_passes(budget: int, monkeypa
     torch.testing.assert_close(attended.values_BRD, expected.values_BRD, rtol=0.05, atol=0.05)
     for found, gradient in zip(found_gradients, expected_gradients, strict=True):
         torch.testing.assert_close(found, gradient, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
+def test_scores_in_single_precision_are_as_exact_as_with_a_tanh(scale: float) -> None:
+    first_BTA, second_BLA, v_A = (
+        torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        for seed, shape in enumerate([(2, 7, 32)] * 2 + [32])
+    )
+    first_BTA, second_BLA = scale * first_BTA, scale * second_BLA
+    _, found_BTL = score(Halves(first_BTA, second_BLA, v_A, first_BTA, second_BLA, torch.eye(32), v_A), Workspace())
+    pairs = first_BTA.numpy()[:, :, None].astype(np.float64) + second_BLA.numpy()[:, None]
+    expected = np.tanh(pairs) @ v_A.numpy().astype(np.float64)
+    np.testing.assert_allclose(found_BTL.numpy(), expected, rtol=0, atol=2 * np.finfo(np.float32).eps * float(v_A.abs().sum()))
 
 
 class Peak(TorchDispatchMode):
