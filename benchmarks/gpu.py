@@ -14,6 +14,7 @@ script needs hydra-core, omegaconf, antlr4-python3-runtime, optuna, alembic, col
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import signal
@@ -130,49 +131,52 @@ def epochs(options: Options, experiment: str, *more: str) -> Readings:
     train(options.settings(experiment, "trainer.max_epochs=3", *more), times)
     first, second, third = times.starts
     training = times.validations[1] - second
-    yield (
-        " ".join((experiment, *more)),
-        {"s an epoch": third - second, "s its training": training, "s first": second - first},
-    )
+    seconds = {"s an epoch": third - second, "s of it training": training, "s the first": second - first}
+    yield " ".join((experiment, *more)), seconds
 
 
 class Trace(Callback):
-    """Profiles some steps of the training; a traced step is slower than others, so gaps seem longer than they are."""
+    """Times some steps of a training, and profiles as many after them."""
 
-    def __init__(self, first: int, steps: int) -> None:
-        self.first, self.last = first, first + steps
-        self.profile = torch.profiler.profile()
+    def __init__(self, options: Options) -> None:
+        self.steps = 100 if options.on_gpu and not options.rows else 2
+        kinds = torch.profiler.ProfilerActivity
+        self.profile = torch.profiler.profile(activities=[kinds.CUDA if options.on_gpu else kinds.CPU])
+        self.times: list[float] = []
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Starts and ends the profile."""
-        if trainer.current_epoch == 0 and batch_idx in (self.first, self.last):
+        """After some steps of warm-up begins the untraced ones, then those with a trace, and ends them."""
+        turn, rest = divmod(batch_idx, self.steps)
+        if trainer.current_epoch == 0 and rest == 0 and turn in (1, 2, 3):
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
-            (self.profile.start if batch_idx == self.first else self.profile.stop)()
+            self.times.append(time.perf_counter())
+            if turn > 1:
+                (self.profile.start if turn == 2 else self.profile.stop)()
 
 
 def idle(options: Options, experiment: str) -> Readings:
-    """Share of the time without a kernel or a copy on the GPU, and operations a step."""
-    first, steps = (100, 100) if options.on_gpu else (1, 2)
-    trace, file = Trace(first, steps), FOLDER / "trace.json"
-    train(
-        options.settings(experiment, "trainer.max_epochs=2", f"trainer.limit_train_batches={first + steps + 2}"),
-        Epochs(),
-        trace,
-    )
+    """Share of a step's time without a kernel or a copy on the GPU, and operations a step.
+
+    A traced step is slower, so the time that the GPU is busy, from the trace, is compared with that of untraced steps.
+    """
+    trace, file = Trace(options), FOLDER / "trace.json"
+    short = ("trainer.max_epochs=2", f"trainer.limit_train_batches={3 * trace.steps + 2}")
+    train(options.settings(experiment, *short), Epochs(), trace)
     trace.profile.export_chrome_trace(str(file))
     events = [event for event in json.loads(file.read_text())["traceEvents"] if event.get("ph") == "X"]
-    busy = {"kernel", "gpu_memcpy", "gpu_memset"} if options.on_gpu else {"cpu_op"}
-    spans = sorted((float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in events if e.get("cat") in busy)
-    covered, end = 0.0, spans[0][0]
+    kinds = ("kernel", "gpu_memcpy", "gpu_memset") if options.on_gpu else ("cpu_op",)
+    spans = sorted((float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in events if e.get("cat") in kinds)
+    busy, end = 0.0, 0.0
     for start, stop in spans:
-        covered, end = covered + max(0.0, stop - max(start, end)), max(end, stop)
-    calls = Counter(event["name"] for event in events if event.get("cat") in busy | {"cuda_runtime", "cuda_driver"})
-    kernels = sum(event.get("cat") == "kernel" for event in events)
-    waits = sum(count for name, count in calls.items() if "Synchronize" in name)
-    copies = sum(count for name, count in calls.items() if name.startswith("Memcpy"))
-    names = {"% idle": 100 * (1 - covered / (end - spans[0][0])), "ms a step": (end - spans[0][0]) / steps / 1000}
-    yield experiment, names | {"kernels": kernels / steps, "copies": copies / steps, "waits": waits / steps}
+        busy, end = busy + max(0.0, stop - max(start, end)), max(end, stop)
+    step, traced = (1000 * (end - start) / trace.steps for start, end in itertools.pairwise(trace.times))
+    busy /= 1000 * trace.steps
+    counts = Counter(event.get("cat") for event in events)
+    waits = sum("Synchronize" in event["name"] for event in events if str(event.get("cat")).startswith("cuda_"))
+    values = {"% idle": 100 * (1 - busy / step), "ms a step": step, "ms traced": traced, "ms busy": busy}
+    values |= {name: counts[kind] / trace.steps for name, kind in (("kernels", "kernel"), ("copies", "gpu_memcpy"))}
+    yield experiment, values | {"waits": waits / trace.steps}
 
 
 def trials(options: Options) -> Readings:

@@ -194,7 +194,8 @@ def test_scores_in_single_precision_are_as_exact_as_with_a_tanh(scale: float) ->
     _, found_BTL = score(Halves(first_BTA, second_BLA, v_A, first_BTA, second_BLA, torch.eye(32), v_A), Workspace())
     pairs = first_BTA.numpy()[:, :, None].astype(np.float64) + second_BLA.numpy()[:, None]
     expected = np.tanh(pairs) @ v_A.numpy().astype(np.float64)
-    np.testing.assert_allclose(found_BTL.numpy(), expected, rtol=0, atol=2 * np.finfo(np.float32).eps * float(v_A.abs().sum()))
+    largest = 2 * np.finfo(np.float32).eps * float(v_A.abs().sum())
+    np.testing.assert_allclose(found_BTL.numpy(), expected, rtol=0, atol=largest)
 
 
 class Peak(TorchDispatchMode):
