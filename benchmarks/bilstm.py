@@ -1,57 +1,80 @@
-"""Times forward and backward passes of our BiLSTM and of a packed `nn.LSTM` with the same weights.
+"""Times forward and backward passes of our BiLSTM and of a packed bidirectional `nn.LSTM` with the same weights.
 
-Rounds are interleaved.
+usage: python benchmarks/bilstm.py [units=100] [layers=1] [dim=100] [shortest=230] [longest=256] [batch=64] [rounds=9]
 
-usage: python benchmarks/bilstm.py [rounds]
+Each batch has texts of `shortest` to `longest` tokens. In bfloat16 both run under autocast, as with
+`trainer.precision=bf16-mixed`. The last line before the table says how far the two are apart in float32.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
 from collections.abc import Callable
 
 import torch
+from measure import interleave, report
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sentattn.models.encoders.bilstm import BiLSTM
 
-BATCH, LENGTH, DIM, HIDDEN = 64, 256, 100, 100
+SIZES = {"units": 100, "layers": 1, "dim": 100, "shortest": 230, "longest": 256, "batch": 64, "rounds": 9}
 
 
-def main(rounds: int = 15) -> None:
-    """Prints the median time of each model, their ratio, and the range of the ratio over the rounds."""
+def main(sizes: dict[str, int]) -> None:
+    """Prints the largest differences in float32, then the times."""
+    torch.set_flush_denormal(True)
     torch.manual_seed(0)
-    lengths = torch.randint(LENGTH * 9 // 10, LENGTH + 1, (BATCH,))
-    lengths[0] = LENGTH
-    mask_BL = torch.arange(LENGTH)[None] < lengths[:, None]
-    states = torch.randn(BATCH, LENGTH, DIM, requires_grad=True)
-    ours, packed = BiLSTM(dim=DIM, hidden=HIDDEN), nn.LSTM(DIM, HIDDEN, bidirectional=True, batch_first=True)
+    units, layers, longest = sizes["units"], sizes["layers"], sizes["longest"]
+    lengths_B = torch.randint(sizes["shortest"], longest + 1, (sizes["batch"],))
+    lengths_B[0] = longest
+    mask_BL = torch.arange(longest) < lengths_B[:, None]
+    states_BLE = torch.randn(*mask_BL.shape, sizes["dim"], requires_grad=True)
+    ours = BiLSTM(dim=sizes["dim"], hidden=units, layers=layers)
+    packed = nn.LSTM(sizes["dim"], units, num_layers=layers, bidirectional=True, batch_first=True)
+    packed.load_state_dict(
+        {
+            f"{name}_l{layer}{suffix}": weight
+            for suffix, direction in (("", ours.forwards), ("_reverse", ours.backwards))
+            for layer, module in enumerate(direction)
+            for name, weight in ((key.removesuffix("_l0"), value) for key, value in module.state_dict().items())
+        }
+    )
+    gradient_BLD = torch.randn(*mask_BL.shape, 2 * units) * mask_BL[..., None]
 
-    def packed_forward() -> Tensor:
-        output, _ = packed(pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False))
+    def packed_states() -> Tensor:
+        output, _ = packed(pack_padded_sequence(states_BLE, lengths_B, batch_first=True, enforce_sorted=False))
         return pad_packed_sequence(output, batch_first=True)[0]
 
-    models: dict[str, Callable[[], Tensor]] = {"packed": packed_forward, "ours": lambda: ours(states, mask_BL)}
-    seconds: dict[str, list[float]] = {name: [] for name in models}
-    for turn in range(rounds + 3):
-        for name, forward in models.items():
-            started = time.perf_counter()
-            forward().square().mean().backward()
-            if turn >= 3:
-                seconds[name].append(time.perf_counter() - started)
-    ratios = [slow / fast for slow, fast in zip(seconds["packed"], seconds["ours"], strict=True)]
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {rounds} rounds after 3 of warm-up")
-    for name, times in seconds.items():
-        low, middle, high = (1000 * f(times) for f in (min, statistics.median, max))
-        print(f"{name:7} median {middle:.1f} ms ({low:.1f} to {high:.1f})")
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
-    print(
-        f"ratio of medians {medians['packed'] / medians['ours']:.2f}, by round {min(ratios):.2f} to {max(ratios):.2f}"
-    )
+    def our_states() -> Tensor:
+        return ours(states_BLE, mask_BL)
+
+    def step(forward: Callable[[], Tensor], *, bfloat16: bool) -> Callable[[], None]:
+        def run() -> None:
+            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+                states_BLD = forward()
+            states_BLE.grad = None
+            states_BLD.backward(gradient_BLD.to(states_BLD.dtype))
+
+        return run
+
+    results = []
+    for forward in (packed_states, our_states):
+        step(forward, bfloat16=False)()
+        results.append(((forward() * mask_BL[..., None]).detach(), states_BLE.grad))
+    apart = [f"{float((first - second).abs().max()):.1e}" for first, second in zip(*results, strict=True)]
+    print(f"Largest difference of states {apart[0]}, of their gradients with respect to the input {apart[1]}.\n")
+    precisions = [("float32", False), ("bfloat16", True)]
+    forms = {
+        f"{who}, {precision}": step(forward, bfloat16=bfloat16)
+        for precision, bfloat16 in precisions
+        for who, forward in (("packed `nn.LSTM`", packed_states), ("ours", our_states))
+    }
+    title = f"{layers} x {units} units a direction, {sizes['batch']} texts of {sizes['shortest']} to {longest} tokens"
+    readings = interleave(forms, rounds=sizes["rounds"])
+    goal = "units=300 layers=2: 2.2 in float32, 3.5 in bfloat16"
+    report(title, readings, baseline="packed `nn.LSTM`, float32", goal=goal)
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    main(SIZES | {name: int(value) for name, _, value in (word.partition("=") for word in sys.argv[1:])})
