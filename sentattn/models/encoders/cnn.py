@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import conv2d, pad
 
 from sentattn.config.types import Count, Fraction, checked
 from sentattn.errors import SettingError
@@ -47,12 +47,12 @@ class CNN(Encoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
-        """Returns states_BLD; padding is all zeros."""
-        pad_B1L = ~mask_BL[:, None]
-        states = states_BLE.transpose(1, 2).masked_fill(pad_B1L, 0.0)
+        """Returns states_BLD."""
+        pad_BL1 = ~mask_BL[..., None]
+        states = states_BLE
         for layer in self.layers:
-            states = self.dropout(torch.relu(layer(states))).masked_fill(pad_B1L, 0.0)
-        return states.transpose(1, 2)
+            states = self.dropout(torch.relu(layer(states.masked_fill(pad_BL1, 0.0))))
+        return states
 
 
 class Filters(nn.Module):
@@ -68,7 +68,14 @@ class Filters(nn.Module):
             else:
                 nn.init.kaiming_uniform_(parameter, nonlinearity="relu")
 
-    def forward(self, states_BDL: Tensor) -> Tensor:
-        """Returns the outputs of the filters, those of the first width first, (B, len(widths) channels, L)."""
+    def forward(self, states_BLE: Tensor) -> Tensor:
+        """Returns the outputs of the filters, those of the first width first, (B, L, len(widths) channels)."""
         pairs = zip(self.convolutions, self.edges, strict=True)
-        return torch.cat([convolution(pad(states_BDL, edges)) for convolution, edges in pairs], dim=1)
+        return torch.cat([_convolve(convolution, pad(states_BLE, (0, 0, *edges))) for convolution, edges in pairs], 2)
+
+
+def _convolve(convolution: nn.Module, states_BLE: Tensor) -> Tensor:
+    """Returns the outputs token by token, as the states come: `conv1d` would rearrange them channel by channel."""
+    assert isinstance(convolution, nn.Conv1d)
+    image_BE1L, weight = states_BLE.transpose(1, 2)[:, :, None], convolution.weight[:, :, None]
+    return conv2d(image_BE1L, weight, convolution.bias)[:, :, 0].transpose(1, 2)
