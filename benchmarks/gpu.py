@@ -7,8 +7,9 @@ table is printed as soon as it is known, and one line of JSON at the end. Withou
 many random words of about the same lengths, on which a step takes the same time; `rows=500` reads or makes that many.
 `device=cpu` only tries the script: short texts, small batches, and no number means anything.
 
-On a machine without a network the packages that it lacks travel as wheels. Beside torch and pytorch-lightning this
-script needs hydra-core, omegaconf, antlr4-python3-runtime, optuna, alembic, colorlog, Mako and SQLAlchemy.
+On a machine without a network, with torch and pytorch-lightning but without this project's other packages, carry wheels
+of hydra-core, omegaconf, antlr4-python3-runtime, optuna, alembic, colorlog, Mako, SQLAlchemy, pydantic, pydantic-core,
+annotated-types and typing-inspection, and run `PYTHONPATH=.:THEIR_FOLDER python benchmarks/gpu.py`.
 """
 
 from __future__ import annotations
