@@ -12,7 +12,7 @@ from sentattn.data.text import SPECIALS, UNKNOWN_ID
 from sentattn.data.vectors import WordVectors
 from sentattn.errors import DataError, Fault
 
-COUNTED_ROWS = 20_000
+COUNTED_ROWS = 5000
 """Rows whose tokens are counted at once: few enough to need little memory, many enough for large vocabularies."""
 FEW = 0.5
 """Below this share of training tokens with a vector, the vectors probably do not fit the data."""
