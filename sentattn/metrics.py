@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 from torch.nn import functional
 from torchmetrics import MeanMetric, Metric, MetricCollection
 from torchmetrics.classification import (
@@ -25,7 +26,7 @@ def format_value(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 1000 else f"{value:.2e}"
 
 
-class ClassifierMetrics(nn.Module):
+class ClassifierMetrics:
     """Accuracy, macro and weighted F1, log loss and calibration error; for steps of a scale also the distance.
 
     - `accuracy`: share of the rows that are predicted correctly.
@@ -42,7 +43,6 @@ class ClassifierMetrics(nn.Module):
     """
 
     def __init__(self, *, classes: int, ordered: bool, is_distributed: Callable[[], bool] = lambda: False) -> None:
-        super().__init__()
         shared: dict[str, Any] = {"distributed_available_fn": is_distributed}
         of_labels: dict[str, Metric | MetricCollection] = {
             "accuracy": MulticlassAccuracy(classes, average="micro", **shared),
@@ -72,8 +72,8 @@ class ClassifierMetrics(nn.Module):
         metrics |= {"log_loss": self.log_loss.compute(), "calibration_error": self.calibration_error.compute()}
         return metrics if self.distance is None else metrics | {"mean_absolute_error": self.distance.compute()}
 
-    def reset(self) -> None:
-        """Forgets all rows."""
+    def reset(self, device: torch.device | None = None) -> None:
+        """Forgets all rows; those that follow are on this device, or on the one of before."""
         for metric in (self.of_labels, self.log_loss, self.calibration_error, self.distance):
             if metric is not None:
-                metric.reset()
+                metric.to(device).reset()

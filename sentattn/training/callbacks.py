@@ -13,8 +13,6 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
-from torch.nn.utils import get_total_norm
-from torch.optim import Optimizer
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from sentattn.console import Progress
@@ -202,21 +200,6 @@ class FiniteLoss(Callback):
             f"the learning rate was {rate:.2g}; {advice}.{where}"
         )
         raise TrainingError(Fault(key, "diverged", message))
-
-
-class GradientNorm(Callback):
-    """Records the norm of the gradient before it is clipped, `train/gradient_norm`: the mean over the steps."""
-
-    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
-        norm = get_total_norm([p.grad for p in pl_module.parameters() if p.grad is not None])
-        scaler = getattr(trainer.precision_plugin, "scaler", None)
-        if scaler is not None:
-            if any(group.get("fused") for group in optimizer.param_groups):  # it unscales the gradients itself
-                norm = norm / scaler.get_scale()
-            if not norm.isfinite():  # the step will be skipped, and the next ones scaled by less
-                return
-        assert isinstance(pl_module, LitClassifier)
-        pl_module.means.add({"train/gradient_norm": norm}, weight=1)
 
 
 class WarmEMA(WeightAveraging):

@@ -23,7 +23,7 @@ from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.training import environment, evaluate
-from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, GradientNorm, averaging
+from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, averaging
 from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.evaluate import evaluate_split
 from sentattn.training.resume import open_interrupted, require_same
@@ -192,7 +192,7 @@ def _fit(
     if ranks.is_rank_zero():
         logger = build_logger(settings, run.path, setting=setting, resumed=resumed, study=study)
     progress_and_records = [*media.callbacks(logger, data), recorder, EpochLines(recorder, progress)]
-    callbacks = [FiniteLoss(), GradientNorm(), *progress_and_records, *callbacks, checkpoints, *averaging(settings)]
+    callbacks = [FiniteLoss(), *progress_and_records, *callbacks, checkpoints, *averaging(settings)]
     try:
         with environment.explained_out_of_memory():
             trainer = build_trainer(settings, callbacks=callbacks, logger=logger)

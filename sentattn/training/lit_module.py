@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from pytorch_lightning import LightningModule
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
 from torchmetrics import MeanMetric
 
@@ -30,16 +31,15 @@ class EpochMeans:
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
-        self._weights: dict[str, Tensor] = {}
+        self._weights: dict[str, float | Tensor] = {}
 
     def add(self, values: Mapping[str, Tensor], *, weight: float | Tensor) -> None:
         """Adds the values of a step, scalars by name, with a weight such as the rows of the batch."""
         for name, value in values.items():
-            value = value.detach().float()
-            weight_tensor = torch.as_tensor(weight, dtype=value.dtype, device=value.device)
-            for sums, new in ((self._sums, weight * value), (self._weights, weight_tensor)):
-                # What was loaded from a checkpoint is in main memory.
-                sums[name] = sums[name].to(new.device) + new if name in sums else new
+            weighted = value.detach().float() * weight
+            # What was loaded from a checkpoint is in main memory.
+            self._sums[name] = self._sums[name].to(value.device) + weighted if name in self._sums else weighted
+            self._weights[name] = weight + self._weights.get(name, 0)
 
     def compute(self) -> dict[str, float]:
         """Returns the means of the epoch so far."""
@@ -52,7 +52,7 @@ class EpochMeans:
     def state_dict(self) -> dict[str, Any]:
         return {
             "sums": {name: total.cpu() for name, total in self._sums.items()},
-            "weights": {name: total.cpu() for name, total in self._weights.items()},
+            "weights": {name: float(total) for name, total in self._weights.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -79,11 +79,11 @@ class LitClassifier(LightningModule):
         super().__init__()
         self.model, self.loss, self.optimizer, self.scheduler = model, loss, optimizer, scheduler
         self.metrics = ClassifierMetrics(classes=classes, ordered=ordered, is_distributed=ranks.several)
+        # No submodules, all of which each step would search for parameters: the average of the weights does so.
         # A NaN stays one; with nan_strategy="disable" torchmetrics would leave the weights out.
         self.terms = {
             term: MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan) for term in loss.terms
         }
-        self.registered_terms = nn.ModuleDict(self.terms)  # so that they are moved to the device of the model
         self.means = EpochMeans()
         self.logits: list[tuple[Tensor, Tensor]] = []
 
@@ -102,16 +102,20 @@ class LitClassifier(LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clips gradients, also those of a fused optimizer.
-
-        Lightning refuses a fused optimizer with any mixed precision, although only float16's gradients are scaled.
-        """
-        if self.trainer.precision != "bf16-mixed" or not gradient_clip_val:
-            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-        elif gradient_clip_algorithm == "value":
-            self.trainer.precision_plugin.clip_grad_by_value(optimizer, gradient_clip_val)
-        else:
-            self.trainer.precision_plugin.clip_grad_by_norm(optimizer, gradient_clip_val)
+        """Clips gradients, and records their norm before it: `train/gradient_norm`, the mean over the steps."""
+        parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        norm = get_total_norm([p.grad for p in parameters])
+        if gradient_clip_val and gradient_clip_algorithm == "value":
+            clip_grad_value_(parameters, gradient_clip_val)
+        elif gradient_clip_val:
+            clip_grads_with_norm_(parameters, gradient_clip_val, norm)
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
+        if scaler is not None:
+            if any(group.get("fused") for group in optimizer.param_groups):  # it unscales the gradients itself
+                norm = norm / scaler.get_scale()
+            if not norm.isfinite():  # the step will be skipped, and the next ones scaled by less
+                return
+        self.means.add({"train/gradient_norm": norm}, weight=1)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["means"] = self.means.state_dict()
@@ -121,9 +125,9 @@ class LitClassifier(LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         self.logits = []
-        self.metrics.reset()
+        self.metrics.reset(self.device)
         for mean in self.terms.values():
-            mean.reset()
+            mean.to(self.device).reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         classified, (_, parts) = self.compute_loss(batch)

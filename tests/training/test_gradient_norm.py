@@ -9,26 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Trainer
+from pytorch_lightning import LightningModule, Trainer
 from tiny import tiny
 from torch import nn
 
-from sentattn.training.callbacks import GradientNorm
+from sentattn.training import lit_module
 from sentattn.training.fit import fit
 from sentattn.training.lit_module import EpochMeans, LitClassifier
 
 
 def test_gradient_norm_is_that_before_clipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[float] = []
-    clip = nn.utils.clip_grad_norm_
+    clip = nn.utils.clip_grads_with_norm_
 
-    def spying(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        parameters = list(parameters)
+    def spying(parameters: list[nn.Parameter], *args: Any) -> None:
         squares = [np.square(p.grad.double().numpy()).sum() for p in parameters if p.grad is not None]
         lengths.append(float(np.sqrt(sum(squares))))
-        return clip(parameters, *args, **kwargs)
+        clip(parameters, *args)
 
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", spying)
+    monkeypatch.setattr(lit_module, "clip_grads_with_norm_", spying)
     run = fit(tiny(f"output_dir={tmp_path}", "trainer.gradient_clip_val=0.001", "test=false"))
     assert len(lengths) == 20
     recorded = [
@@ -39,7 +38,7 @@ def test_gradient_norm_is_that_before_clipping(tmp_path: Path, monkeypatch: pyte
 
 class _Lit(LitClassifier):
     def __init__(self, gradient: list[float]) -> None:
-        nn.Module.__init__(self)
+        LightningModule.__init__(self)
         self.weight = nn.Parameter(torch.zeros(len(gradient)))
         self.weight.grad = torch.tensor(gradient)
         self.means = EpochMeans()
@@ -56,10 +55,11 @@ def norms(gradients: list[list[float]], *, scaled: bool, fused: bool = False) ->
     if scaled:
         trainer.precision_plugin.scaler = _Scaler()  # type: ignore[attr-defined]
     lit = _Lit([0.0, 0.0])
+    lit.trainer = trainer
     optimizer = torch.optim.SGD(lit.parameters(), fused=fused)
     for gradient in gradients:
         lit.weight.grad = torch.tensor(gradient)
-        GradientNorm().on_before_optimizer_step(trainer, lit, optimizer)
+        lit.configure_gradient_clipping(optimizer)
     return lit.means.compute()
 
 
@@ -71,3 +71,13 @@ def test_steps_that_float16_leaves_out_do_not_count() -> None:
 
 def test_gradients_that_a_fused_optimizer_scales_back_are_scaled_back_here_too() -> None:
     assert norms([[12.0, 16.0]], scaled=True, fused=True) == {"train/gradient_norm": 5.0}
+
+
+@pytest.mark.parametrize(("algorithm", "clipped"), [("norm", [0.6, 0.8]), ("value", [1.0, 1.0])])
+def test_clipping_by_hand(algorithm: str, clipped: list[float]) -> None:
+    lit = _Lit([3.0, 4.0])
+    lit.trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu", enable_progress_bar=False)
+    lit.configure_gradient_clipping(torch.optim.SGD(lit.parameters()), 1.0, algorithm)
+    assert lit.weight.grad is not None
+    assert lit.weight.grad.tolist() == pytest.approx(clipped)
+    assert lit.means.compute() == {"train/gradient_norm": 5.0}
