@@ -280,3 +280,12 @@ def test_a_pass_takes_no_number_from_the_training(corpus_of: Callable[..., Corpu
     before = torch.get_rng_state()
     assert len(list(BatchLoader(rows, LengthBatches(rows.lengths, batch_size=1), 0))) == 2
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_batches_of_like_lengths_hold_little_padding(seed: int) -> None:
+    # As many rows as IMDB has for training, with about its mean and spread of lengths.
+    lengths = np.random.default_rng(seed).lognormal(mean=5.3, sigma=0.65, size=22_500).clip(5, 600).astype(np.int64)
+    order = ShuffledBatches(lengths, batch_size=64, seed=seed, by_length=True)
+    tokens = sum(int(lengths[batch].max()) * len(batch) for batch in order)
+    assert 1 - lengths.sum() / tokens < 0.02
