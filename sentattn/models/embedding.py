@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, Positive, checked
 from sentattn.errors import Fault, SettingError
+from sentattn.models.dropout import Dropout
 
 PAD_ID, UNKNOWN_ID = 0, 1
 POSITION_STD = 0.02
@@ -94,7 +95,7 @@ class Words(Embedding):
         self.positions = nn.Embedding(positions, size) if positions is not None else None
         if self.positions is not None:
             nn.init.normal_(self.positions.weight, std=POSITION_STD)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     @torch.no_grad()
     def start_from(self, vectors_VE: Tensor, known_V: Tensor) -> None:

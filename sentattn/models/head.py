@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, checked
+from sentattn.models.dropout import Dropout
 
 
 class Head(nn.Module):
@@ -29,9 +30,9 @@ class Head(nn.Module):
         dropout: Fraction = 0.0,
     ) -> None:
         super().__init__()
-        layers: list[nn.Module] = [nn.Dropout(dropout)]
+        layers: list[nn.Module] = [Dropout(dropout)]
         if width is not None:
-            layers += [nn.Linear(dim, width), nn.ReLU() if activation == "relu" else nn.Tanh(), nn.Dropout(dropout)]
+            layers += [nn.Linear(dim, width), nn.ReLU() if activation == "relu" else nn.Tanh(), Dropout(dropout)]
         layers.append(nn.Linear(width or dim, classes))
         self.layers = nn.Sequential(*layers)
 

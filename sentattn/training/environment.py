@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import platform
@@ -43,6 +44,8 @@ IRRELEVANT = (
 WARM_UP, REPEATS = 3, 15
 STATUS, CLEAR_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 """Where Linux shows the peak memory of this process, and where it is reset (proc_pid_clear_refs(5))."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 2**30
+"""Of malloc.h: blocks up to this size come from the heap, which gives memory back only beyond as much."""
 THIS_MACHINE = "this machine"
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
@@ -64,6 +67,14 @@ def set_up_torch(settings: Settings) -> None:
     if settings["threads"] is not None:
         torch.set_num_threads(settings["threads"])
     torch.set_float32_matmul_precision(settings["matmul_precision"])
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Lets glibc keep freed memory for the next tensors: every step would otherwise wait for new pages (mallopt(3))."""
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):  # musl has none
+        mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
+        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def versions() -> dict[str, str]:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, checked
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.dropout import Dropout
 
 
 class Structured(Attention):
@@ -34,7 +35,7 @@ class Structured(Attention):
         self.out_dim, self.hops = dim, hops
         self.hidden = nn.Linear(dim, hidden, bias=bias)
         self.scores = nn.Linear(hidden, hops, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for layer in (self.hidden, self.scores):
             nn.init.xavier_uniform_(layer.weight)
             if bias:

@@ -10,6 +10,7 @@ from torch.nn.functional import conv2d, pad
 
 from sentattn.config.types import Count, Fraction, checked
 from sentattn.errors import SettingError
+from sentattn.models.dropout import Dropout
 from sentattn.models.encoders.base import Encoder
 
 
@@ -44,7 +45,7 @@ class CNN(Encoder):
         self.out_dim = len(widths) * channels
         incoming = [dim] + [self.out_dim] * (layers - 1)
         self.layers = nn.ModuleList(Filters(dim=width, widths=widths, channels=channels) for width in incoming)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLD."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from sentattn.config.types import Count, Fraction, checked
+from sentattn.models.dropout import Dropout
 from sentattn.models.encoders.base import Encoder
 
 
@@ -19,7 +20,7 @@ class Identity(Encoder):
     def __init__(self, *, dim: Count, dropout: Fraction = 0.0) -> None:
         super().__init__()
         self.out_dim = dim
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the states as they came."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, checked
+from sentattn.models.dropout import Dropout
 from sentattn.models.encoders.base import Encoder
 
 
@@ -49,7 +50,7 @@ class LSTM(Encoder):
 def dropouts(layers: int, dropout: float, output_dropout: float | None) -> nn.ModuleList:
     """Returns the dropout after each layer."""
     last = dropout if output_dropout is None else output_dropout
-    return nn.ModuleList(map(nn.Dropout, [dropout] * (layers - 1) + [last]))
+    return nn.ModuleList(map(Dropout, [dropout] * (layers - 1) + [last]))
 
 
 def one_layer(dim: int, hidden: int) -> nn.LSTM:

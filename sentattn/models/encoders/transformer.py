@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from sentattn.config.types import Count, Fraction, checked
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import masked_softmax
+from sentattn.models.dropout import Dropout
 from sentattn.models.encoders.base import Encoder
 
 EPSILON = 1e-6
@@ -74,7 +75,7 @@ class Block(nn.Module):
         self.attention_norm = nn.LayerNorm(dim, eps=EPSILON)
         self.network = nn.Sequential(_dense(dim, hidden), nn.ReLU(), _dense(hidden, dim))
         self.network_norm = nn.LayerNorm(dim, eps=EPSILON)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states of the same shape."""
