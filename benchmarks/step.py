@@ -22,7 +22,11 @@ import statistics
 import subprocess
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sentattn.models.classifier import TextClassifier
 
 BATCH, WORDS, LENGTHS = 64, 30002, (230, 120, 600, 180, 300, 150, 230, 420, 200, 100)
 WARM_UP = 3
@@ -61,15 +65,17 @@ def _measure_in_process(words: list[str]) -> dict[str, float]:
     return reading
 
 
-def read(settings: list[str]) -> dict[str, float]:
-    """Returns processor milliseconds, elapsed milliseconds and peak memory in MB of a step in this process."""
+def training_step(settings: list[str]) -> tuple[TextClassifier, Callable[[int], None]]:
+    """Returns the model of some settings, and a function that trains it on a batch of texts of one length."""
     import torch
 
     from sentattn.build import build_model, instantiate
     from sentattn.config.compose import compose
+    from sentattn.training.environment import set_up_torch
 
     composed: dict[str, Any] = compose([*settings, "logger=none"])
-    torch.set_flush_denormal(os.environ["FLUSH_DENORMAL"] == "1")
+    set_up_torch(composed)
+    torch.set_flush_denormal(os.environ.get("FLUSH_DENORMAL", "1") == "1")
     torch.manual_seed(0)
     model = build_model(composed["model"], num_embeddings=WORDS, classes=2)
     loss = instantiate(composed["loss"], class_counts={"negative": 1, "positive": 1})
@@ -87,6 +93,12 @@ def read(settings: list[str]) -> dict[str, float]:
         optimizer.step()
         torch._foreach_lerp_(averaged, [p.detach() for p in model.parameters()], 0.002)
 
+    return model, step
+
+
+def read(settings: list[str]) -> dict[str, float]:
+    """Returns processor milliseconds, elapsed milliseconds and peak memory in MB of a step in this process."""
+    _, step = training_step(settings)
     for length in LENGTHS[:WARM_UP]:
         step(length)
     busy, started = time.process_time(), time.perf_counter()
