@@ -44,8 +44,10 @@ IRRELEVANT = (
 WARM_UP, REPEATS = 3, 15
 STATUS, CLEAR_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 """Where Linux shows the peak memory of this process, and where it is reset (proc_pid_clear_refs(5))."""
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 2**30
-"""Of malloc.h: blocks up to this size come from the heap, which gives memory back only beyond as much."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of malloc.h."""
+HEAP_BLOCK, HEAP_KEPT = 32 * 2**20, 512 * 2**20
+"""Blocks up to 32 MiB come from the heap, as glibc has it at most; more of it would be lost in gaps."""
 THIS_MACHINE = "this machine"
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
@@ -72,9 +74,14 @@ def set_up_torch(settings: Settings) -> None:
 
 def keep_freed_memory() -> None:
     """Lets glibc keep freed memory for the next tensors: every step would otherwise wait for new pages (mallopt(3))."""
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):  # musl has none
-        mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
-        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+    _glibc("mallopt", M_MMAP_THRESHOLD, HEAP_BLOCK)
+    _glibc("mallopt", M_TRIM_THRESHOLD, HEAP_KEPT)
+
+
+def _glibc(name: str, *arguments: int) -> None:
+    """Calls a function of the allocator, where the system's C library has it."""
+    if sys.platform == "linux" and (function := getattr(ctypes.CDLL(None), name, None)):
+        function(*arguments)
 
 
 def versions() -> dict[str, str]:
@@ -128,6 +135,7 @@ def reset_peak_memory() -> None:
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types for it
         for device in range(torch.cuda.device_count()):
             torch.cuda.reset_peak_memory_stats(device)
+    _glibc("malloc_trim", 0)
     with suppress(OSError):  # not Linux, or a container without the permission: the peak is that since the start
         CLEAR_PEAK.write_text("5")
 
