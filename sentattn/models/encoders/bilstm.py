@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from sentattn.config.types import Count, Fraction, checked
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.encoders.lstm import dropouts, one_layer
-from sentattn.models.encoders.side_by_side import side_by_side
 
 
 class BiLSTM(Encoder):
@@ -49,7 +48,8 @@ class BiLSTM(Encoder):
         order_BL = reversal(mask_BL)
         states = states_BLE
         for forward, backward, dropout in zip(self.forwards, self.backwards, self.dropouts, strict=True):
-            ahead, backwards = side_by_side((forward, backward), (states, reorder(states, order_BL)))
+            ahead, _ = forward(states)
+            backwards, _ = backward(reorder(states, order_BL))
             states = dropout(torch.cat([ahead, reorder(backwards, order_BL)], dim=-1))
         return states
 
