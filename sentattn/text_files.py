@@ -177,7 +177,8 @@ def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -
             yield [*values, *[""] * (len(added) - 1), NO_TEXT]
         else:
             shares = [f"{prediction.probabilities[label]:.6f}" for label in labels]
-            unknown = " ".join(prediction.words[token] for token in prediction.unknown)
+            words = prediction.words
+            unknown = " ".join(words[token] for token in prediction.unknown)
             yield [*values, prediction.label, *shares, unknown, ""]
 
 

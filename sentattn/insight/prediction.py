@@ -188,7 +188,8 @@ def unknown_note(prediction: Prediction) -> str:
     """Returns how many tokens are not in the model's vocabulary and which; an empty string if all are."""
     if not prediction.unknown:
         return ""
-    words = list(dict.fromkeys(visible(prediction.words[token]) for token in prediction.unknown))
+    all_words = prediction.words
+    words = list(dict.fromkeys(visible(all_words[token]) for token in prediction.unknown))
     more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
     count, total = len(prediction.unknown), len(prediction.tokens)
     verb = "is" if count == 1 else "are"
