@@ -16,7 +16,7 @@ from sentattn.data.text import PAD_ID
 
 Share: TypeAlias = Literal["rows", "batches"]
 """What the ranks share, as `OrderOfRank` describes."""
-WINDOW = 100
+WINDOW = 128
 """Batches that are sorted by length together: enough to leave little padding, few enough to stay random."""
 
 
@@ -64,7 +64,7 @@ class TrainingOrder(Sampler[list[int]]):
 class ShuffledBatches(TrainingOrder):
     """Every row once an epoch; the last batch may have fewer rows than `batch_size`.
 
-    With `by_length`, rows of similar length share a batch: random windows of 100 batches are sorted and cut, and the
+    With `by_length`, rows of similar length share a batch: random windows of 128 batches are sorted and cut, and the
     batches shuffled. Otherwise the order is random. `lengths` are the numbers of tokens of the rows.
     """
 
