@@ -18,13 +18,14 @@ class Dropout(nn.Dropout):
 
     `torch.nn.functional.dropout` draws a 53-bit number per component there, which takes about a fifth of a training
     step. The bytes come from torch's default generator. Components are dropped with the multiple k / 256 nearest to
-    `p`, and the others are scaled by 256 / (256 - k), so the expected value is exact. On other devices, and with less
-    than 1/16 to drop or to keep, this is `torch.nn.Dropout`.
+    `p`, and the others are scaled by 256 / (256 - k), so the expected value is exact. On other devices, in compiled
+    code, and with less than 1/16 to drop or to keep, this is `torch.nn.Dropout`.
     """
 
     def forward(self, states: Tensor) -> Tensor:
         """Returns states of the same shape."""
-        if not self.training or states.device.type != "cpu" or not LEAST <= self.p <= 1 - LEAST:
+        ours = self.training and states.device.type == "cpu" and LEAST <= self.p <= 1 - LEAST
+        if not ours or torch.compiler.is_compiling():  # which cannot view numbers as bytes
             return super().forward(states)
         dropped = round(self.p * LEVELS)
         # 0 for a byte below `dropped`, otherwise 1: unlike a comparison, this uses the processor's vector operations.

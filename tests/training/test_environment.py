@@ -100,6 +100,9 @@ def test_one_translation_serves_batches_of_all_lengths(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("model", ["structured", "transformer", "relation", "cnn"])
 def test_a_compiled_model_trains_as_the_model_does(tmp_path: Path, model: str) -> None:
     sizes = ["logger=none", "data.limit=200", "data.batch_size=20", "trainer.max_epochs=2", "trainer.accelerator=cpu"]
+    # Compiled, dropout draws other numbers.
+    sizes += [f"model.{part}.dropout=0" for part in ("embedding", "encoder", "head")]
+    sizes += ["model.embedding.word_dropout=0"]
     plain, compiled = (
         fit([f"model={model}", "model.embedding.size=8", *sizes, f"compile={word}", f"output_dir={tmp_path / word}"])
         for word in ("false", "true")
@@ -108,9 +111,8 @@ def test_a_compiled_model_trains_as_the_model_does(tmp_path: Path, model: str) -
     assert math.isfinite(compiled.metrics["train/loss"])
     torch._dynamo.reset()
     text = ["Slow at first, but the food was wonderful."]
-    # Dropout draws other numbers in compiled code, so the two trainings are alike, not equal.
     [one], [other] = plain.predict(text), compiled.predict(text)
-    assert other.probabilities == pytest.approx(one.probabilities, abs=0.1)
+    assert other.probabilities == pytest.approx(one.probabilities, abs=1e-3)
 
 
 def test_versions_name_what_results_depend_on() -> None:
