@@ -141,7 +141,8 @@ def score(chunk: Halves, workspace: Workspace) -> tuple[Tensor, Tensor]:
     if chunk.v_A is None:
         layer_BTLA = _add(chunk.score_first_BLA, chunk.score_second_BLA, workspace.layer)
         return layer_BTLA, layer_BTLA.squeeze(3)
-    layer_BTLA = _add(2 * chunk.score_first_BLA, 2 * chunk.score_second_BLA, workspace.layer).sigmoid_().sub_(0.5)
+    sigmoid_BTLA = _add(2 * chunk.score_first_BLA, 2 * chunk.score_second_BLA, workspace.layer).sigmoid_()
+    layer_BTLA = torch.sub(sigmoid_BTLA, 0.5, out=workspace.layer)  # the gradient needs the sigmoid without a workspace
     return layer_BTLA, layer_BTLA @ (2 * chunk.v_A)
 
 
