@@ -111,18 +111,10 @@ def _text(comparison: Any, options: dict[str, Any]) -> tuple[list[str], list[str
 
 def _messages(comparison: Any, options: dict[str, Any]) -> list[str]:
     """Returns what the tests say, in lines of at most 80 columns."""
-    from sentattn.compare.pairs import pairs
+    from sentattn.compare.pairs import messages
 
-    tested = pairs(comparison, margin=options["margin"], explore=options["pairs"] == "all")
-    family = [pair for pair in tested if pair.declared]
-    heading = f"{len(family)} declared pair{'s' if len(family) != 1 else ''}, p-values adjusted after Holm:"
-    blocks = ((heading, family), ("Exploratory, not adjusted:", [pair for pair in tested if not pair.declared]))
-    lines: list[str] = []
-    if single := [one.name for one in comparison.settings if not one.has_seeds]:
-        lines.append(f"No interval and no verdict with one seed: {'; '.join(single)}. Train more with seeds=3.")
-    for title, some in blocks:
-        messages = [pair.message(options["margin"]) for pair in some if pair.estimate is not None]
-        lines += [title, *(f"- {message}" for message in messages)] if messages else []
+    blocks = messages(comparison, margin=options["margin"], explore=options["pairs"] == "all")
+    lines = [line for title, items in blocks for line in (title, *(f"- {item}" for item in items))]
     wrapped = (textwrap.wrap(line, WIDTH, subsequent_indent="  " * line.startswith("-")) for line in lines)
     return [line for part in wrapped for line in part]
 

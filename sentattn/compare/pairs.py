@@ -104,6 +104,22 @@ def pairs(comparison: Comparison, *, margin: float, explore: bool = False) -> li
     return tested + (_tested(others, comparison, margin, is_declared=False) if explore else [])
 
 
+def messages(comparison: Comparison, *, margin: float, explore: bool = False) -> list[tuple[str, list[str]]]:
+    """Returns what the tests of `pairs` say: each heading with the messages below it."""
+    tested = pairs(comparison, margin=margin, explore=explore)
+    family = [pair for pair in tested if pair.declared]
+    exploratory = [pair for pair in tested if not pair.declared]
+    heading = f"{len(family)} declared pair{'s' if len(family) != 1 else ''}, p-values adjusted after Holm:"
+    blocks: list[tuple[str, list[str]]] = []
+    if single := [one.name for one in comparison.settings if not one.has_seeds]:
+        text = f"No interval and no verdict with one seed: {'; '.join(single)}. Train more with seeds=3."
+        blocks.append((text, []))
+    for title, some in ((heading, family), ("Exploratory, not adjusted:", exploratory)):
+        if results := [pair.message(margin) for pair in some if pair.estimate is not None]:
+            blocks.append((title, results))
+    return blocks
+
+
 def _tested(
     family: Sequence[tuple[Setting, Setting]], comparison: Comparison, margin: float, *, is_declared: bool
 ) -> list[Pair]:

@@ -14,8 +14,8 @@ import numpy as np
 from sentattn.compare.metrics import Ints, correct, estimates
 from sentattn.compare.runs import Comparison, comparisons
 from sentattn.compare.statistics import Floats
+from sentattn.compare.texts import read_texts
 from sentattn.config.compose import setting_hash
-from sentattn.console import Progress
 from sentattn.errors import Fault, RunError
 from sentattn.run import RESULT, Run, create
 
@@ -115,7 +115,7 @@ def add_references(names: list[str], comparison: Comparison, folder: Path) -> Co
         raise RunError(Fault("reference", "package", message)) from error
     found = _with_stored(names, comparison, folder)
     if missing := [name for name in names if name not in {one.name for one in found.settings}]:
-        data = _data(comparison)
+        data = read_texts(comparison)
         for name in missing:
             print(f"{name}: {_fit(name, data, comparison, folder)}")
     return _with_stored(names, comparison, folder)
@@ -127,21 +127,6 @@ def _with_stored(names: list[str], comparison: Comparison, folder: Path) -> Comp
     stored = [file.parent for name in names for file in (folder / comparison.data / name).glob(f"*/{RESULT}")]
     found, _ = comparisons([*trained, *stored], split=comparison.split)
     return next(one for one in found if one.rows.key == comparison.rows.key)
-
-
-def _data(comparison: Comparison) -> TextData:
-    """Reads the texts again; they have to be those that the runs were trained on."""
-    from sentattn import build
-
-    first = comparison.settings[0].runs[0]
-    data = build.build_data(first.settings)
-    with Progress() as progress:
-        data.prepare(progress)
-        progress.close()
-    if data.fingerprint != first.result["data_fingerprint"]:
-        message = f"data={comparison.data} has other texts now than when {first.run.path} was trained."
-        raise RunError(Fault("data.path", "conflict", message))
-    return data
 
 
 def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from sentattn.insight.prediction import (
     QUANTILE,
     Map,
+    Piece,
     Prediction,
     color_limit,
     head_names,
@@ -38,30 +38,29 @@ def page(predictions: Sequence[Prediction]) -> str:
 
 
 def render(package: str, name: str, **values: Any) -> str:
-    """Returns a template of a package with its values; texts are escaped, and control characters are visible signs."""
-    from jinja2 import Environment
+    """Returns a template of a package with its values; texts are escaped, and control characters are visible signs.
+
+    A template may extend or include those of this package.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader
     from markupsafe import Markup
 
     def show(value: Any) -> Any:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    environment = Environment(autoescape=True, finalize=show, trim_blocks=True, lstrip_blocks=True)
+    loader = ChoiceLoader([PackageLoader(one, "") for one in (package, "sentattn.insight")])
+    environment = Environment(loader=loader, autoescape=True, finalize=show, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
-    template = environment.from_string(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
-    return template.render(values)
+    return environment.get_template(name).render(values)
 
 
 def _article(prediction: Prediction) -> dict[str, Any]:
     words = [visible(word) for word in prediction.words]
-    strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
     return {
         "label": prediction.label,
         "classes": prediction.probabilities,
         "note": unknown_note(prediction),
-        "pieces": [
-            (piece, None if piece.token is None else strength[piece.token], piece.token in unknown)
-            for piece in pieces(prediction.text, prediction.spans)
-        ],
+        "pieces": shaded_pieces(prediction),
         "rows": [
             {
                 "name": name,
@@ -75,6 +74,15 @@ def _article(prediction: Prediction) -> dict[str, Any]:
         "heads": [{"top": pair_summary(words, [head]), **packed(head)} for head in prediction.pairs or ()],
         "head_names": head_names(len(prediction.pairs or ())),
     }
+
+
+def shaded_pieces(prediction: Prediction) -> list[tuple[Piece, float | None, bool]]:
+    """Returns a text piece by piece: of a token the strength of its mean attention, and whether it is unknown."""
+    strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
+    return [
+        (piece, None if piece.token is None else strength[piece.token], piece.token in unknown)
+        for piece in pieces(prediction.text, prediction.spans)
+    ]
 
 
 def limit_label(limit: float, largest: float) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, RunError
+from sentattn.insight.charts import draw, plotly_script
 from sentattn.insight.page import render
 from sentattn.run import write_atomically
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
@@ -32,9 +33,6 @@ from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.report.style import as_text, short_names
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-    from markupsafe import Markup
-
     from sentattn.sweep.plan import Plan
     from sentattn.sweep.study import SweepStudy
 
@@ -44,7 +42,6 @@ LOAD = 50
 """A report that took a second is written again after as many seconds at the earliest."""
 MAX_ROWS = 500
 """Trials in the report's table: the best ones and the last others."""
-CONFIG = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 
 
 class ReportCallback(SweepCallback):
@@ -173,9 +170,6 @@ def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
 
 def page(findings: Findings) -> str:
     """Returns `report.html`, a study in one file, with plotly's script in it once."""
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
     plan, charts = findings.plan, Charts(findings.plan, findings.records, findings.front)
     measured = [(index, measure) for index, measure in enumerate(findings.importances) if measure]
     heading, rows = _trials(findings)
@@ -195,16 +189,9 @@ def page(findings: Findings) -> str:
         metric=_metric,
         as_text=as_text,
         as_typed=as_typed,
-        draw=_draw,
-        plotly=Markup(get_plotlyjs()),  # noqa: S704 - plotly's own script
+        draw=draw,
+        plotly=plotly_script(),
     )
-
-
-def _draw(figure: go.Figure, div: str) -> Markup:
-    from markupsafe import Markup
-
-    html = figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, div_id=div)
-    return Markup(html)  # noqa: S704 - all texts of the figures are safe
 
 
 def _trials(findings: Findings) -> tuple[list[str], list[list[object]]]:

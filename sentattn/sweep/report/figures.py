@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import CategoricalDistribution
 
+from sentattn.insight.charts import BLUE, GREY, ORANGE, RED, SCALE, empty_figure, layout, safe
 from sentattn.sweep.report.analysis import Importances, as_study
-from sentattn.sweep.report.style import as_text, empty_figure, layout, place, safe, set_axis, short_names
+from sentattn.sweep.report.style import as_text, place, set_axis, short_names
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -27,9 +28,6 @@ MAX_TRIALS, MAX_CURVES, MAX_CONTOUR, MAX_BARS = 2000, 200, 150, 300
 """Trials that are drawn; of more the best ones and every n-th other one, in the timeline the last ones."""
 MIN_CONTOUR_TRIALS = 10
 HOVER = "%{text}<extra></extra>"
-BLUE, ORANGE, GREY, RED = "#2a6fb0", "#e67300", "#8a8d93", "#c0392b"
-SCALE = ["#cfdceb", "#9fc1de", "#5f9cce", "#2a6fb0", "#0b3c6f"]
-"""Colours from low to high; the lowest is still visible on white."""
 STATE_COLOURS = {"complete": BLUE, "pruned": ORANGE, "running": GREY}
 BEST = {"color": ORANGE, "size": 11, "line": {"color": "black", "width": 1}}
 PRUNED = {"color": ORANGE, "size": 7, "symbol": "circle-open", "line": {"width": 1.5}}

@@ -1,30 +1,19 @@
-"""How the figures of the report look: layout, axes and texts. No text of theirs is markup for plotly."""
+"""Axes and texts of the figures of the report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from html import escape
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sentattn.config.types import as_typed
-from sentattn.insight.prediction import visible
+from sentattn.insight.charts import safe
 from sentattn.sweep.search_space import Dimension, Value
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 MAX_LOG_TICKS = 6
-LAYOUT: dict[str, Any] = {
-    "template": "plotly_white",
-    "title": None,
-    "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#1b1b1b"},
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    "hoverlabel": {"align": "left", "bgcolor": "#1b1b1b", "font": {"color": "white"}},
-}
 
 
 def place(dimension: Dimension, value: Value) -> Any:
@@ -32,23 +21,6 @@ def place(dimension: Dimension, value: Value) -> Any:
     if isinstance(dimension.distribution, CategoricalDistribution):
         return safe(as_typed(value))
     return dimension.drawn(value)
-
-
-def layout(height: int, top: int = 36) -> dict[str, Any]:
-    """The layout that all figures share, with room for a legend at the top."""
-    return {**LAYOUT, "height": height, "margin": {"l": 70, "r": 20, "t": top, "b": 52}}
-
-
-def empty_figure(height: int, top: int = 36, **others: Any) -> go.Figure:
-    """Returns a figure without data in that layout."""
-    import plotly.graph_objects as go
-
-    return go.Figure().update_layout(layout(height, top), **others)
-
-
-def safe(text: str) -> str:
-    """Returns text as HTML that shows it as it is."""
-    return escape(visible(text))
 
 
 def as_text(value: object) -> str:

@@ -1,0 +1,35 @@
+"""The texts of a comparison, read again through the data settings of its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sentattn.compare.runs import Comparison
+from sentattn.config.groups import Choices
+from sentattn.config.targets import admit
+from sentattn.console import Progress
+from sentattn.errors import Fault, RunError
+
+if TYPE_CHECKING:
+    from sentattn.data.datamodule import TextData
+
+
+def read_texts(comparison: Comparison) -> TextData:
+    """Reads the texts again; they have to be those that the runs were trained on.
+
+    Raises:
+        RunError: If they are others now.
+        UserError: If they cannot be read.
+    """
+    from sentattn import build
+
+    first = comparison.settings[0].runs[0]
+    settings = {"data": first.settings["data"], "seed": first.seed}
+    data = build.build_data(admit(settings, Choices.of(), trust=first.run.trust))
+    with Progress() as progress:
+        data.prepare(progress)
+        progress.close()
+    if data.fingerprint != first.result["data_fingerprint"]:
+        message = f"data={comparison.data} has other texts now than when {first.run.path} was trained."
+        raise RunError(Fault("data.path", "conflict", message))
+    return data
