@@ -1,7 +1,8 @@
 """Compare finished runs: which setting is better, is it sure, and what did it cost?
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
-                                  [pairs=declared] [reference=tfidf,nbsvm] [format=table] [output=FILE]
+                                  [pairs=declared] [reference=tfidf,nbsvm] [insight=true] [format=table]
+                                  [output=FILE]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out
@@ -12,6 +13,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
               family of tests; all: every other pair too, marked as exploratory
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
               logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words)
+  insight     true: whether the attention means anything, in figures of its shape on a sample of 500 rows;
+              a number, or all, for another sample. Kept with each run, so the next call is fast
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
   output      file for the leaderboard
@@ -44,6 +47,7 @@ KEYS = {
     "margin": "Positive",
     "pairs": 'Literal["declared", "all"]',
     "reference": "str",
+    "insight": 'bool | Count | Literal["all"]',
     "output_dir": "str",
     "format": 'Literal["table", "markdown", "csv", "latex"]',
     "output": "str",
@@ -55,6 +59,7 @@ DEFAULTS: dict[str, Any] = {
     "pairs": "declared",
     "format": "table",
     "reference": "",
+    "insight": False,
     "output_dir": "outputs",
 }
 
@@ -101,12 +106,26 @@ def _text(comparison: Any, options: dict[str, Any]) -> tuple[list[str], list[str
     from sentattn.compare import leaderboard
 
     board = leaderboard.lines(leaderboard.leaderboard(comparison), options["format"])
+    board += _insight(comparison, options)
     groups = comparison.rows.group_N
     rows = f"{len(comparison.rows.labels_N):,} rows" + ("" if groups is None else f" in {groups.max() + 1:,} groups")
     title = f"{comparison.data}, split {options['split']}: {rows}. Means over seeds with 95% intervals."
     messages = _messages(comparison, options)
     shown = options["format"] == "table"
     return ([*textwrap.wrap(title, WIDTH), "", *board] if shown else board), ["", *messages] if messages else []
+
+
+def _insight(comparison: Any, options: dict[str, Any]) -> list[str]:
+    """Returns the tables of the attentions' diagnostics."""
+    if not options["insight"]:
+        return []
+    from sentattn.compare import insight, insight_table
+
+    rows = {"True": insight.ROWS, "all": None}.get(str(options["insight"]), options["insight"])
+    found, faults = insight.insights(comparison, rows)
+    for fault in faults:
+        print(f"warning: {fault}", file=sys.stderr)
+    return insight_table.lines(found, options["format"], rows=len(comparison.rows.labels_N))
 
 
 def _messages(comparison: Any, options: dict[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
 IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
-LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
+LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$"})
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,23 @@ def lines(entries: Sequence[Entry], style: Format) -> list[str]:
             return _terminal(entries)
         case "csv":
             return _csv(entries)
-        case "markdown":
-            header, *rows = _cells(entries, "±")
-            rule = ["---", *["---:"] * (len(header) - 1)]
-            return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
-        case "latex":
-            header, *rows = [[cell.translate(LATEX_SPECIAL) for cell in row] for row in _cells(entries, "$\\pm$")]
-            body = [" & ".join(row) + r" \\" for row in rows]
-            start, end = rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\end{tabular}"
-            return [start, r"\toprule", " & ".join(header) + r" \\", r"\midrule", *body, r"\bottomrule", end]
+        case "markdown" | "latex":
+            return paper_lines(_cells(entries), style)
+
+
+def paper_lines(cells: Sequence[Sequence[str]], style: Format) -> list[str]:
+    """Returns rows of cells, the first of them the header, as Markdown, CSV or LaTeX."""
+    header, *rows = cells
+    if style == "markdown":
+        rule = ["---", *["---:"] * (len(header) - 1)]
+        return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
+    if style == "csv":
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows(cells)
+        return file.getvalue().splitlines()
+    header, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
+    start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
+    return [start, r"\toprule", header, r"\midrule", *body, r"\bottomrule", end]
 
 
 def _terminal(entries: Sequence[Entry]) -> list[str]:
@@ -99,11 +107,11 @@ def _terminal(entries: Sequence[Entry]) -> list[str]:
     return table_lines(rows, align="><>>>>>", wrap=1)
 
 
-def _cells(entries: Sequence[Entry], sign: str) -> list[list[str]]:
+def _cells(entries: Sequence[Entry]) -> list[list[str]]:
     names = list(entries[0].metrics)
     rows = [["settings", "seeds", *names, "parameters", "train seconds", "tokens/s"]]
     for entry in entries:
-        values = [_value(entry, name, sign) for name in names]
+        values = [_value(entry, name, "±") for name in names]
         costs = [f"{entry.cost('seconds', 'train'):.0f}", f"{entry.cost('tokens_per_second'):,.0f}"]
         rows.append([entry.setting.name, str(len(entry.setting.runs)), *values, f"{entry.parameters:,}", *costs])
     return rows

@@ -1,0 +1,122 @@
+"""Tables of the diagnostics of a comparison, each with what it can say and what it cannot."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sentattn.compare.insight import Insight
+from sentattn.compare.leaderboard import Format, paper_lines
+from sentattn.console import WIDTH, table_lines
+
+ABSENT = "-"
+"""Shown where a figure does not apply."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a table.
+
+    Attributes:
+        name: Its name in Markdown, CSV and LaTeX.
+        heading: Its name in the terminal, where a line has 80 columns; empty for a column of the other formats only.
+        value: The figure, NaN where it does not apply.
+        digits: Digits after the point in the terminal.
+    """
+
+    name: str
+    heading: str
+    value: Callable[[Insight], float]
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Block:
+    """Figures that answer one question.
+
+    Attributes:
+        title: The heading of their table, short.
+        about: What they are, what they can say and what they cannot.
+        columns: The figures.
+    """
+
+    title: str
+    about: str
+    columns: Sequence[Column]
+
+
+def _column(name: str, heading: str = "", digits: int = 2) -> Column:
+    return Column(name, heading, lambda one: one.mean(name), digits)
+
+
+BLOCKS = (
+    Block(
+        "shape of weights",
+        "tokens: exp(H) of the weights' entropy H, the number of tokens that even weights of this entropy would reach; "
+        "of all: its share of the text; even: H / log n, 1 for even weights; overlap of hops: 0 none, 1 equal; weight "
+        "on punctuation and on stop words, where even weights would have {punctuation_tokens:.2f} and "
+        "{stop_word_tokens:.2f}; weight on the first and the last tenth of the text. They say how sharp the weights "
+        "are and where they lie, not whether the prediction depends on these tokens: the state of a token may hold "
+        "what its neighbours say.",
+        (
+            _column("effective_tokens", "tokens", 1),
+            _column("effective_share", "of all"),
+            _column("evenness", "even"),
+            _column("hop_overlap", "overlap"),
+            _column("punctuation", "punct."),
+            _column("punctuation_tokens"),
+            _column("stop_words", "stop"),
+            _column("stop_word_tokens"),
+            *(_column(f"tenth_{n}", {1: "first", 10: "last"}.get(n, "")) for n in range(1, 11)),
+        ),
+    ),
+)
+
+
+def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]:
+    """Returns the diagnostics as lines of text: a table for each question, or one table in the other formats.
+
+    Args:
+        insights: The diagnostics, on the same sample of rows.
+        style: The format.
+        rows: Number of rows of which they are a sample.
+    """
+    if not insights:
+        return []
+    if style != "table":
+        columns = [column for block in BLOCKS for column in block.columns]
+        header = ["settings", "seeds", "rows", *(column.name for column in columns)]
+        digits = 17 if style == "csv" else 4
+        cells = [[*_about(one), *(_number(column.value(one), f".{digits}g") for column in columns)] for one in insights]
+        return ["", *paper_lines([header, *cells], style)]
+    count = len(insights[0].seeds[0].weights)
+    drawn = f"a sample of {count:,} of" if count < rows else "all"
+    title = f"Does the attention mean anything? Means over {drawn} {rows:,} rows, and over seeds."
+    blocks = [_block(block, insights) for block in BLOCKS]
+    return ["", *textwrap.wrap(title, WIDTH), *(line for block in blocks if block for line in ("", *block))]
+
+
+def _block(block: Block, insights: Sequence[Insight]) -> list[str]:
+    """Returns the table of a block and what it says; nothing where no figure applies."""
+    columns = [column for column in block.columns if column.heading]
+    values = [[column.value(one) for column in columns] for one in insights]
+    if np.isnan(values).all():
+        return []
+    rows = [
+        [one.setting.name, *(_number(value, f".{column.digits}f") for value, column in zip(row, columns, strict=True))]
+        for one, row in zip(insights, values, strict=True)
+    ]
+    header = [block.title, *(column.heading for column in columns)]
+    about = block.about.format(**{name: insights[0].mean(name) for name in insights[0].seeds[0].figures})
+    return [*table_lines([header, *rows], align="<" + ">" * len(columns), wrap=0), *textwrap.wrap(about, WIDTH)]
+
+
+def _about(one: Insight) -> list[str]:
+    return [one.setting.name, str(len(one.seeds)), str(len(one.seeds[0].weights))]
+
+
+def _number(value: float, form: str) -> str:
+    return ABSENT if np.isnan(value) else format(value, form)
