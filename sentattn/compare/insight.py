@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sentattn.compare.metrics import Ints
 from sentattn.compare.runs import Comparison, Evaluated, Setting
+from sentattn.compare.texts import read_texts
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
+
+if TYPE_CHECKING:
+    from sentattn.data.datamodule import TextData
 
 ROWS = 500
 """Rows of a sample: a figure's mean is then known to about 0.02, and a BiLSTM on IMDB takes a minute or two."""
@@ -49,47 +56,32 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
     found: list[Insight] = []
     faults: list[Fault] = []
     indices = sample(len(comparison.rows.labels_N), rows)
+    read = cache(lambda: read_texts(comparison))  # not at all where everything is stored
     with Progress() as progress:
         for setting in comparison.settings:
             if "attention" not in setting.settings["model"]:
                 continue
             try:
-                seeds = [_diagnosed(one, comparison, indices, progress) for one in setting.runs]
+                seeds = [_diagnosed(one, read, indices, comparison.split, progress) for one in setting.runs]
             except UserError as error:
                 faults += error.faults
             else:
                 found.append(Insight(setting, seeds))
-    return found, faults
+    return found, list(dict.fromkeys(faults))
 
 
-def _diagnosed(one: Evaluated, comparison: Comparison, indices: np.ndarray, progress: Progress) -> Diagnostics:
+def _diagnosed(
+    one: Evaluated, read: Callable[[], TextData], indices: Ints, split: str, progress: Progress
+) -> Diagnostics:
     """Returns the diagnostics of a run, which are kept in its directory."""
-    file = one.run.path / f"insight-{comparison.split}-{len(indices)}.parquet"
+    file = one.run.path / f"insight-{split}-{len(indices)}.parquet"
     if (stored := Diagnostics.load(file)) is not None and len(stored.weights) == len(indices):
         return stored
-    texts = read_texts(one, comparison.split, indices)
+    rows, classifier = read().split(split), one.run.classifier
+    encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
+    texts = Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
     stage = f"insight of {one.run.path.parent.name}/{one.run.path.name}"
-    result = diagnose(one.run.classifier.model, texts, lambda part, done, of: progress(f"{stage}: {part}", done, of))
+    result = diagnose(classifier.model, texts, lambda part, done, of: progress(f"{stage}: {part}", done, of))
     with suppress(OSError):  # a run that may only be read is computed again the next time
         result.save(file)
     return result
-
-
-def read_texts(one: Evaluated, split: str, indices: np.ndarray) -> Texts:
-    """Reads rows of a split again, as the model of a run reads them.
-
-    Raises:
-        RunError: If the data is not that on which the run was trained.
-        DataError: If it is missing.
-    """
-    from sentattn.build import build_data
-
-    classifier = one.run.classifier
-    data = build_data({**one.settings, "data": {**one.settings["data"], **classifier.config["text"]}})
-    data.prepare(words=classifier.tokenizer.words)
-    if data.fingerprint != one.result.get("data_fingerprint"):
-        message = f"data={data.name} has other texts now than when {one.run.path} was trained; it has no insight."
-        raise RunError(Fault("data.path", "conflict", message))
-    rows = data.split(split)
-    encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
-    return Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
