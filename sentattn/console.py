@@ -39,6 +39,15 @@ def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, wi
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
+def format_count(number: float) -> str:
+    """Returns a number of parameters for people, such as 12.3k."""
+    for unit in ("", "k"):
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}M" if number < 1000 else f"{number:,.0f}M"
+
+
 class Progress:
     """Shows how far long work is: a bar on a terminal, a line every few seconds elsewhere.
 

@@ -54,6 +54,7 @@ from pathlib import Path
 import yaml
 
 from sentattn.config import command_line
+from sentattn.run import Run
 
 WIDTH = 80
 """Columns of a terminal, if nobody has changed them."""
@@ -93,14 +94,16 @@ def _run(arguments: list[str]) -> None:
     else:
         from sentattn.distributed import ranks
         from sentattn.training.fit import train
-        from sentattn.training.leaderboard import leaderboard
         from sentattn.training.seeds import train_all
 
-        run = train_all(request, train)[-1]
-        if ranks.is_rank_zero():
-            for line in leaderboard(run):
-                print(line)
-            print(f"read a text with it:\n{predict_command(run.path)}")
+        def report(runs: Sequence[Run]) -> None:
+            if ranks.is_rank_zero() and runs:
+                from sentattn.compare.summary import training_lines
+
+                command = predict_command(runs[-1].path)
+                print(*training_lines(runs), f"read a text with it:\n{command}", sep="\n")
+
+        train_all(request, train, report)
 
 
 def predict_command(path: Path) -> str:

@@ -31,13 +31,11 @@ Examples:
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sentattn.config import command_line
-from sentattn.console import WIDTH
 from sentattn.errors import Fault, RunError, SettingError, suggestion
 
 REFERENCES = ("tfidf", "nbsvm")
@@ -85,6 +83,7 @@ def _command(arguments: list[str]) -> None:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
 
     from sentattn.compare.runs import comparisons
+    from sentattn.compare.summary import comparison_lines
 
     found, faults = comparisons(map(Path, options["runs"]), split=options["split"], where=where)
     if references:
@@ -95,24 +94,15 @@ def _command(arguments: list[str]) -> None:
         print(f"warning: {fault}", file=sys.stderr)
     if len(found) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
-    texts = [_text(comparison, options) for comparison in found]
-    print("\n\n".join("\n".join([*board, *sentences]) for board, sentences in texts))
+    style, margin, family = options["format"], options["margin"], options["pairs"]
+    boards = []
+    for comparison in found:
+        board, sentences = comparison_lines(comparison, style=style, margin=margin, family=family)
+        boards.append("\n".join([*board, *_insight(comparison, options)]))
+        print("\n\n".join(filter(None, [boards[-1], "\n".join(sentences)])), end="\n\n" * (comparison is not found[-1]))
+    print()
     if "output" in options:
-        _write(Path(options["output"]), ["\n".join(board) for board, _ in texts])
-
-
-def _text(comparison: Any, options: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Returns the leaderboard of runs on the same rows, and what its tests say."""
-    from sentattn.compare import leaderboard
-
-    board = leaderboard.lines(leaderboard.leaderboard(comparison), options["format"])
-    board += _insight(comparison, options)
-    groups = comparison.rows.group_N
-    rows = f"{len(comparison.rows.labels_N):,} rows" + ("" if groups is None else f" in {groups.max() + 1:,} groups")
-    title = f"{comparison.data}, split {options['split']}: {rows}. Means over seeds with 95% intervals."
-    messages = _messages(comparison, options)
-    shown = options["format"] == "table"
-    return ([*textwrap.wrap(title, WIDTH), "", *board] if shown else board), ["", *messages] if messages else []
+        _write(Path(options["output"]), boards)
 
 
 def _insight(comparison: Any, options: dict[str, Any]) -> list[str]:
@@ -126,16 +116,6 @@ def _insight(comparison: Any, options: dict[str, Any]) -> list[str]:
     for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
     return insight_table.lines(found, options["format"], rows=len(comparison.rows.labels_N))
-
-
-def _messages(comparison: Any, options: dict[str, Any]) -> list[str]:
-    """Returns what the tests say, in lines of at most 80 columns."""
-    from sentattn.compare.pairs import messages
-
-    blocks = messages(comparison, margin=options["margin"], explore=options["pairs"] == "all")
-    lines = [line for title, items in blocks for line in (title, *(f"- {item}" for item in items))]
-    wrapped = (textwrap.wrap(line, WIDTH, subsequent_indent="  " * line.startswith("-")) for line in lines)
-    return [line for part in wrapped for line in part]
 
 
 def _write(path: Path, boards: Sequence[str]) -> None:

@@ -13,12 +13,15 @@ import numpy as np
 from sentattn.compare.metrics import estimates
 from sentattn.compare.runs import Comparison, Setting
 from sentattn.compare.statistics import Estimate
-from sentattn.console import table_lines
+from sentattn.config.schema import BETTER
+from sentattn.console import format_count, table_lines
 
 Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
 IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
+TOP, AROUND = 5, 1
+"""Rows from the top, and rows on either side of a setting, that are shown where one setting is looked for."""
 LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$"})
 
 
@@ -50,8 +53,8 @@ class Entry:
         return float(np.mean(np.array(values, dtype=np.float64)))
 
 
-def leaderboard(comparison: Comparison) -> list[Entry]:
-    """Returns the settings with their metrics, the most accurate first."""
+def leaderboard(comparison: Comparison, metric: str = "accuracy") -> list[Entry]:
+    """Returns the settings with their metrics, the best by one of them first."""
     rows = comparison.rows
     entries = [
         Entry(
@@ -66,14 +69,14 @@ def leaderboard(comparison: Comparison) -> list[Entry]:
         )
         for one in comparison.settings
     ]
-    return sorted(entries, key=lambda entry: entry.metrics["accuracy"].value, reverse=True)
+    return sorted(entries, key=lambda entry: entry.metrics[metric].value, reverse=BETTER[metric] == "max")
 
 
 def lines(entries: Sequence[Entry], style: Format) -> list[str]:
     """Returns a leaderboard as lines of text."""
     match style:
         case "table":
-            return _terminal(entries)
+            return terminal_lines(entries)
         case "csv":
             return _csv(entries)
         case "markdown" | "latex":
@@ -95,16 +98,36 @@ def paper_lines(cells: Sequence[Sequence[str]], style: Format) -> list[str]:
     return [start, r"\toprule", header, r"\midrule", *body, r"\bottomrule", end]
 
 
-def _terminal(entries: Sequence[Entry]) -> list[str]:
-    header = ("", "settings", "seeds", *IN_TERMINAL, "params", "train")
-    rows: list[tuple[str, ...]] = [header]
-    for rank, entry in enumerate(entries, start=1):
-        values = [_value(entry, name, "±" if name == "accuracy" else "") for name in IN_TERMINAL]
-        seconds = f"{entry.cost('seconds', 'train'):.0f} s"
-        rows.append(
-            (str(rank), entry.setting.name, str(len(entry.setting.runs)), *values, _count(entry.parameters), seconds)
-        )
-    return table_lines(rows, align="><>>>>>", wrap=1)
+def terminal_lines(entries: Sequence[Entry], metric: str = "accuracy", own: Setting | None = None) -> list[str]:
+    """Returns a leaderboard for a terminal of 80 columns.
+
+    Args:
+        entries: The rows, the best first.
+        metric: The metric that ranks them.
+        own: A setting to mark; rows that are neither at the top nor next to it are left out.
+    """
+    metrics = list(dict.fromkeys([metric, *IN_TERMINAL]))[: len(IN_TERMINAL)]
+    place = next((i for i, entry in enumerate(entries) if entry.setting is own), None)
+    visible = [i for i in range(len(entries)) if place is None or i < TOP or abs(i - place) <= AROUND]
+    rows: list[tuple[str, ...]] = [("", "settings", "seeds", *metrics, "params", "train")]
+    for before, i in zip([-1, *visible], visible, strict=False):
+        if i > before + 1:
+            rows.append(("", "...", *[""] * (len(rows[0]) - 2)))
+        entry, mark = entries[i], "> " if i == place else ""
+        values = [_value(entry, name, "±" if name == metric else "") for name in metrics]
+        costs = format_count(entry.parameters), f"{entry.cost('seconds', 'train'):.0f} s"
+        rows.append((f"{mark}{i + 1}", entry.setting.name, str(len(entry.setting.runs)), *values, *costs))
+    more = len(entries) - 1 - visible[-1]
+    return [*table_lines(rows, align="><>>>>>", wrap=1), *([f"{more} more"] if more else [])]
+
+
+def metric_lines(entries: Sequence[Entry], splits: Sequence[str]) -> list[str]:
+    """Returns all metrics of one setting, which has an entry for each split."""
+    runs = entries[0].setting.runs
+    title = f"{len(runs)} seeds ({', '.join(str(one.seed) for one in runs)}): means with 95% intervals."
+    rows = [("", *splits)]
+    rows += [(name, *(_value(entry, name, "±") for entry in entries)) for name in entries[0].metrics]
+    return [title, *table_lines(rows, align="<" + ">" * len(splits))]
 
 
 def _cells(entries: Sequence[Entry]) -> list[list[str]]:
@@ -138,12 +161,3 @@ def _value(entry: Entry, name: str, sign: str) -> str:
     estimate = entry.metrics[name]
     half = f" {sign}{estimate.half_width():.4f}" if sign and entry.setting.has_seeds else ""
     return f"{estimate.value:.4f}{half}"
-
-
-def _count(number: float) -> str:
-    """Returns a number of parameters for people, such as 12.3k."""
-    for unit in ("", "k"):
-        if number < 1000:
-            return f"{number:.3g}{unit}"
-        number /= 1000
-    return f"{number:.3g}M" if number < 1000 else f"{number:,.0f}M"

@@ -82,7 +82,6 @@ def declared(comparison: Comparison) -> list[tuple[Setting, Setting]]:
         for baseline in baselines
         if _is_relation(one) == _is_relation(baseline)
         and rest(one.settings, MECHANISM) == rest(baseline.settings, MECHANISM)
-        and _frame(one) == _frame(baseline)
     ]
 
 
@@ -158,8 +157,3 @@ def _is_baseline(setting: Setting) -> bool:
 
 def _is_relation(setting: Setting) -> bool:
     return slots(setting.settings).get("attention") == "relation"
-
-
-def _frame(setting: Setting) -> tuple[str | None, ...]:
-    parts = slots(setting.settings)
-    return parts.get("embedding"), parts.get("encoder")

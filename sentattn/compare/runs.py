@@ -276,16 +276,24 @@ def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     for name, values in zip(labels, flat, strict=True):
         others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
         apart = [key for key, value in values.items() if any(other.get(key, value) != value for other in others)]
-        words = [f"{key.removeprefix('model.')}={as_typed(values[key])}" for key in apart]
+        words = [_as_typed(key, values[key]) for key in apart]
         names.append("; ".join([name, *([", ".join(words)] if words else [])]))
     return names
+
+
+def _as_typed(key: str, value: Any) -> str:
+    """Returns a setting as it would be typed, without `model.`, numbers rounded; a class by its last name."""
+    text = f"{value:.4g}" if isinstance(value, float) else as_typed(value)
+    is_class = key.endswith(f".{TARGET}")
+    key, text = (key.removesuffix(f".{TARGET}"), text.rpartition(".")[2]) if is_class else (key, text)
+    return f"{key.removeprefix('model.')}={text}"
 
 
 def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     """Yields what counts for a setting's result, by dotted key."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
-        if inner in WITHOUT_EFFECT_ON_RESULT or key == TARGET:
+        if inner in WITHOUT_EFFECT_ON_RESULT:
             continue
         if isinstance(value, Mapping):
             yield from _flat(value, inner)

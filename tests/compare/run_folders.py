@@ -38,7 +38,7 @@ def make_run(
     confidence = random.uniform(0.55, 1, rows).astype(np.float32)
     probabilities = np.where(np.arange(2) == predicted[:, None], confidence[:, None], 1 - confidence[:, None])
     write_predictions(path, split, labels, predicted, probabilities, groups)
-    metrics = {f"{split}/accuracy": float((predicted == labels).mean()), "val/accuracy": accuracy}
+    metrics = {"val/accuracy": accuracy, f"{split}/accuracy": float((predicted == labels).mean())}
     content = {
         "status": "finished",
         "setting": setting_hash(settings),
