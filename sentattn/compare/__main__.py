@@ -95,12 +95,12 @@ def _command(arguments: list[str]) -> None:
     if len(found) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
     style, margin, family = options["format"], options["margin"], options["pairs"]
-    boards = []
+    boards, texts = [], []
     for comparison in found:
         board, sentences = comparison_lines(comparison, style=style, margin=margin, family=family)
         boards.append("\n".join([*board, *_insight(comparison, options)]))
-        print("\n\n".join(filter(None, [boards[-1], "\n".join(sentences)])), end="\n\n" * (comparison is not found[-1]))
-    print()
+        texts.append("\n\n".join(filter(None, [boards[-1], "\n".join(sentences)])))
+    print("\n\n".join(texts))
     if "output" in options:
         _write(Path(options["output"]), boards)
 
