@@ -2,7 +2,7 @@
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
                                   [pairs=declared] [reference=tfidf,nbsvm] [insight=true] [format=table]
-                                  [output=FILE]
+                                  [output=FILE] [report=FILE]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out
@@ -18,6 +18,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
   output      file for the leaderboard
+  report      file for a page with charts, the numbers behind them, and texts on which settings disagree; of a single
+              run directory it is written into it, as report.html
 
 Intervals and tests count test rows and seeds: they are about another training on other rows. Where rows belong to
 groups, such as the films of IMDB, groups count in place of rows.
@@ -26,6 +28,7 @@ Examples:
   python -m sentattn.compare outputs
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
   python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md
+  python -m sentattn.compare outputs/imdb report=report.html
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ KEYS = {
     "output_dir": "str",
     "format": 'Literal["table", "markdown", "csv", "latex"]',
     "output": "str",
+    "report": "str",
 }
 DEFAULTS: dict[str, Any] = {
     "split": "test",
@@ -82,6 +86,7 @@ def _command(arguments: list[str]) -> None:
     if wrong := [text for text in where if "=" not in text]:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
 
+    from sentattn.compare.leaderboard import leaderboard
     from sentattn.compare.runs import comparisons
     from sentattn.compare.summary import comparison_lines
 
@@ -95,14 +100,28 @@ def _command(arguments: list[str]) -> None:
     if len(found) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
     style, margin, family = options["format"], options["margin"], options["pairs"]
+    parts = [(comparison, leaderboard(comparison)) for comparison in found]
     boards, texts = [], []
-    for comparison in found:
-        board, sentences = comparison_lines(comparison, style=style, margin=margin, family=family)
+    for comparison, entries in parts:
+        board, sentences = comparison_lines(comparison, entries, style=style, margin=margin, family=family)
         boards.append("\n".join([*board, *_insight(comparison, options)]))
         texts.append("\n\n".join(filter(None, [boards[-1], "\n".join(sentences)])))
     print("\n\n".join(texts))
     if "output" in options:
         _write(Path(options["output"]), boards)
+    if report := options.get("report") or _report_of_run(options["runs"]):
+        from sentattn.compare.report.page import write_report
+
+        for warning in write_report(Path(report), parts, margin=margin, family=family):
+            print(f"warning: {warning}", file=sys.stderr)
+        print(f"\nreport: {report}")
+
+
+def _report_of_run(runs: Sequence[str]) -> Path | None:
+    """Returns where the report of a single run directory is written; None where something else was given."""
+    from sentattn.run import CONFIG
+
+    return Path(runs[0], "report.html") if len(runs) == 1 and Path(runs[0], CONFIG).is_file() else None
 
 
 def _insight(comparison: Any, options: dict[str, Any]) -> list[str]:

@@ -80,7 +80,7 @@ def lines(entries: Sequence[Entry], style: Format) -> list[str]:
         case "csv":
             return _csv(entries)
         case "markdown" | "latex":
-            return paper_lines(_cells(entries), style)
+            return paper_lines(cells(entries), style)
 
 
 def paper_lines(cells: Sequence[Sequence[str]], style: Format) -> list[str]:
@@ -130,7 +130,8 @@ def metric_lines(entries: Sequence[Entry], splits: Sequence[str]) -> list[str]:
     return [title, *table_lines(rows, align="<" + ">" * len(splits))]
 
 
-def _cells(entries: Sequence[Entry]) -> list[list[str]]:
+def cells(entries: Sequence[Entry]) -> list[list[str]]:
+    """Returns the heading and a row for each setting, as text."""
     names = list(entries[0].metrics)
     rows = [["settings", "seeds", *names, "parameters", "train seconds", "tokens/s"]]
     for entry in entries:

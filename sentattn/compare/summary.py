@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sentattn.compare.leaderboard import Format, leaderboard, lines, metric_lines, terminal_lines
+from sentattn.compare.leaderboard import Entry, Format, leaderboard, lines, metric_lines, terminal_lines
 from sentattn.compare.pairs import messages
 from sentattn.compare.runs import Comparison, comparisons
 from sentattn.console import WIDTH
@@ -19,17 +19,23 @@ SPLITS = ("val", "test")
 
 
 def comparison_lines(
-    comparison: Comparison, *, style: Format = "table", margin: float = 0.5, family: Family = "declared"
+    comparison: Comparison,
+    entries: Sequence[Entry],
+    *,
+    style: Format = "table",
+    margin: float = 0.5,
+    family: Family = "declared",
 ) -> tuple[list[str], list[str]]:
     """Returns the leaderboard and the sentences of a comparison, as lines.
 
     Args:
         comparison: Settings on the same rows.
+        entries: Their leaderboard.
         style: How the leaderboard is written.
         margin: Points of accuracy within which two settings count as equivalent.
         family: `declared` pairs, or `all`, of which the others are marked as exploratory.
     """
-    board = lines(leaderboard(comparison), style)
+    board = lines(entries, style)
     if style == "table":
         rows, groups = len(comparison.rows.labels_N), comparison.rows.group_N
         counts = f"{rows:,} rows" + ("" if groups is None else f" in {groups.max() + 1:,} groups")

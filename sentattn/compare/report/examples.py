@@ -1,0 +1,115 @@
+"""Texts on which settings disagree, or a run is wrong, with the attention of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sentattn.compare.leaderboard import Entry
+from sentattn.compare.metrics import Ints
+from sentattn.data.corpus import Split
+from sentattn.errors import UserError
+from sentattn.insight.page import shaded_pieces
+from sentattn.insight.prediction import Piece, Prediction
+from sentattn.run import MODEL
+
+MOST = 5
+
+
+class Choice(NamedTuple):
+    """A row, and the places in the leaderboard of the settings whose attention is shown."""
+
+    row: int
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one model makes of a text.
+
+    Attributes:
+        name: The setting.
+        label: The predicted class.
+        probability: Its probability.
+        pieces: The text with the strength of the attention to each token, as the heat map draws it.
+    """
+
+    name: str
+    label: str
+    probability: float
+    pieces: Sequence[tuple[Piece, float | None, bool]]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text with its label, and what some models make of it."""
+
+    label: str
+    sides: Sequence[Side]
+
+
+def disagreements(entries: Sequence[Entry], most: int = MOST) -> list[Choice]:
+    """Returns the rows on which two settings are surest of different classes, with these two.
+
+    The first run of each setting counts. How sure two are together is the probability of the less sure one.
+    """
+    trained = _trained(entries)
+    if len(trained) < 2:
+        return []
+    probabilities_ANC = np.stack([entries[rank].setting.runs[0].probabilities_NC for rank in trained])
+    predicted_AN, confidence_AN = probabilities_ANC.argmax(axis=2), probabilities_ANC.max(axis=2)
+    classes = range(probabilities_ANC.shape[2])
+    of_class_CAN = np.stack([np.where(predicted_AN == c, confidence_AN, 0) for c in classes])
+    surest_CN, best_CN = of_class_CAN.max(axis=1), of_class_CAN.argmax(axis=1)
+    order_CN = np.argsort(-surest_CN, axis=0, kind="stable")
+    together_N = np.take_along_axis(surest_CN, order_CN[1:2], axis=0)[0]
+    rows = [int(row) for row in np.argsort(-together_N, kind="stable")[:most] if together_N[row] > 0]
+    return [Choice(row, tuple(sorted(trained[best_CN[c, row]] for c in order_CN[:2, row]))) for row in rows]
+
+
+def worst_errors(entries: Sequence[Entry], labels_N: Ints, most: int = MOST) -> list[Choice]:
+    """Returns the rows of whose wrong class the best setting is surest; none where it has no model."""
+    if 0 not in _trained(entries):
+        return []
+    probabilities_NC = entries[0].setting.runs[0].probabilities_NC
+    wrong_N = np.where(probabilities_NC.argmax(axis=1) != labels_N, probabilities_NC.max(axis=1), 0)
+    return [Choice(int(row), (0,)) for row in np.argsort(-wrong_N, kind="stable")[:most] if wrong_N[row] > 0]
+
+
+def examples(
+    choices: Sequence[Choice], entries: Sequence[Entry], texts: Split, labels_N: Ints, names: Sequence[str]
+) -> tuple[list[Example], list[str]]:
+    """Predicts the chosen rows with the models that they are about, each loaded once.
+
+    Returns:
+        The examples, and a message for each model that cannot be loaded.
+    """
+    predictions: dict[tuple[int, int], Prediction] = {}
+    messages = []
+    for rank in sorted({rank for choice in choices for rank in choice.ranks}):
+        rows = [choice.row for choice in choices if rank in choice.ranks]
+        try:
+            found = entries[rank].setting.runs[0].run.predict([texts.texts(row) for row in rows])
+        except UserError as error:
+            messages.append(str(error))
+            continue
+        predictions.update(zip(((rank, row) for row in rows), found, strict=True))
+    shown = []
+    for row, ranks in choices:
+        sides = [_side(entries[rank], predictions[rank, row]) for rank in ranks if (rank, row) in predictions]
+        if sides:
+            shown.append(Example(names[labels_N[row]], sides))
+    return shown, messages
+
+
+def _side(entry: Entry, prediction: Prediction) -> Side:
+    probability = prediction.probabilities[prediction.label]
+    return Side(entry.setting.name, prediction.label, probability, shaded_pieces(prediction))
+
+
+def _trained(entries: Sequence[Entry]) -> list[int]:
+    """The settings whose first run has a model, by their place."""
+    return [rank for rank, entry in enumerate(entries) if (entry.setting.runs[0].run.path / MODEL).is_dir()]

@@ -1,0 +1,100 @@
+"""Accuracy on a part of the rows: by length, by class, by words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sentattn.compare.metrics import Ints
+from sentattn.compare.runs import Setting
+from sentattn.compare.statistics import LEVEL, Estimate, row_term, seed_term
+
+LENGTH_BINS = 5
+MIN_ROWS = 20
+"""A slice of fewer rows says too little and is left out."""
+NEGATION = re.compile(
+    r"\b(?:no|not|none|nobody|nothing|neither|nor|never|nowhere|cannot|without|hardly|scarcely|barely|\w+n['\u2019]t)\b",
+    re.IGNORECASE,
+)
+CONTRAST = re.compile(
+    r"\b(?:but|however|although|though|yet|despite|nevertheless|nonetheless|whereas|even if|in spite of"
+    r"|on the other hand)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some rows of a comparison.
+
+    Attributes:
+        name: What they have in common.
+        chosen_K: Their numbers.
+    """
+
+    name: str
+    chosen_K: Ints
+
+
+class Accuracy(NamedTuple):
+    """The accuracy on a slice, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def by_length(lengths_N: Ints) -> list[Slice]:
+    """Returns about equally large slices by the number of tokens that are read; equal lengths share a slice."""
+    quantiles = np.quantile(lengths_N, np.linspace(0, 1, LENGTH_BINS + 1)[1:-1], method="inverted_cdf")
+    edges = np.unique(quantiles)  # the largest length of each slice but the last
+    bin_N = np.searchsorted(edges, lengths_N)
+    slices = []
+    for number in np.unique(bin_N):
+        chosen_K = np.flatnonzero(bin_N == number)
+        low, high = int(lengths_N[chosen_K].min()), int(lengths_N[chosen_K].max())
+        slices.append(Slice(f"{low}" if low == high else f"{low} to {high}", chosen_K))
+    return large(slices)
+
+
+def by_class(labels_N: Ints, names: Sequence[str]) -> list[Slice]:
+    """Returns the rows of each class."""
+    return large([Slice(name, np.flatnonzero(labels_N == number)) for number, name in enumerate(names)])
+
+
+def by_words(texts: Sequence[str], words: re.Pattern[str]) -> list[Slice]:
+    """Returns the rows without and those with one of some words."""
+    has_N = np.array([words.search(text) is not None for text in texts])
+    return large([Slice("without", np.flatnonzero(~has_N)), Slice("with", np.flatnonzero(has_N))])
+
+
+def large(slices: Sequence[Slice]) -> list[Slice]:
+    """Returns the slices that have enough rows; none where these are fewer than two."""
+    kept = [one for one in slices if len(one.chosen_K) >= MIN_ROWS]
+    return kept if len(kept) > 1 else []
+
+
+def accuracy(setting: Setting, chosen_K: Ints, group_N: Ints | None) -> Accuracy:
+    """Returns the mean over seeds of the accuracy on some rows.
+
+    Its interval counts rows (or their groups) and seeds, of a setting with one seed rows alone. Where no row differs
+    from another it is that of Wilson (1927).
+    """
+    correct_SK = setting.correct[:, chosen_K]
+    groups_K = None if group_N is None else np.unique(group_N[chosen_K], return_inverse=True)[1]
+    terms = [row_term(correct_SK.mean(axis=0), groups_K)]
+    if len(correct_SK) > 1 and not setting.deterministic:
+        terms.append(seed_term(correct_SK.mean(axis=1)))
+    estimate = Estimate.of(float(correct_SK.mean()), terms)
+    if estimate.error:
+        low, high = estimate.interval()
+        return Accuracy(estimate.value, max(0.0, low), min(1.0, high))
+    from scipy.stats import binomtest
+
+    count = len(chosen_K)
+    interval = binomtest(round(estimate.value * count), count).proportion_ci(1 - LEVEL, method="wilson")
+    return Accuracy(estimate.value, float(interval.low), float(interval.high))

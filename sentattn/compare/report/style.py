@@ -1,0 +1,79 @@
+"""What the charts of a report share: tables of their numbers, and the colour of each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sentattn.compare.leaderboard import Entry
+from sentattn.insight.charts import BLUE, GREY, ORANGE, safe
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+COLOURS = (BLUE, ORANGE, "#2a9d6f", "#b5479b", "#9a7b1f", "#d1495b", "#6b7fd7", "#5b8a94")
+MAX_DRAWN = len(COLOURS)
+"""Settings that are drawn, the best of the leaderboard; the tables have all."""
+NAME_WIDTH = 22
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page; cells are plain text.
+
+    Attributes:
+        heading: The names of its columns.
+        rows: The cells of each row.
+        title: What it is about.
+        note: A message below it.
+    """
+
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    note: str = ""
+
+
+class Chart(NamedTuple):
+    """A chart, and the numbers that it draws."""
+
+    title: str
+    figure: go.Figure
+    table: Table
+
+
+def key(entries: Sequence[Entry]) -> list[tuple[int, str, str]]:
+    """Returns rank, name and colour of each setting that is drawn; they are the same in every chart."""
+    return [(rank + 1, entry.setting.name, COLOURS[rank]) for rank, entry in drawn(entries)]
+
+
+def drawn(entries: Sequence[Entry]) -> list[tuple[int, Entry]]:
+    """Returns the settings that are drawn, with their place in the leaderboard."""
+    return list(enumerate(entries[:MAX_DRAWN]))
+
+
+def marker(rank: int) -> dict[str, Any]:
+    """Returns the marker of a setting, grey for those that have no colour of their own."""
+    return {"color": COLOURS[rank] if rank < MAX_DRAWN else GREY, "line": {"width": 1.5}}
+
+
+def line(rank: int, kind: str = "validation") -> dict[str, Any]:
+    """Returns the line of a setting; that of its training rows is grey."""
+    return {"color": COLOURS[rank] if kind == "validation" else GREY, "width": 2}
+
+
+def percent(value: float) -> str:
+    """Returns a share in percent."""
+    return f"{100 * value:.2f}%"
+
+
+def cut(text: str, width: int = NAME_WIDTH) -> str:
+    """Returns a text that fits an axis; the tables have it whole."""
+    return text if len(text) <= width else f"{text[: width - 1]}\u2026"
+
+
+def short(text: str) -> str:
+    """Returns the label of a setting in two lines at most, as text that plotly shows as it is."""
+    first, _, others = text.partition("; ")
+    return "<br>".join(safe(cut(part)) for part in (first, others) if part)

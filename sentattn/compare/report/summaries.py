@@ -1,0 +1,103 @@
+"""Numbers behind the charts of a report: Pareto front, reliability, confusion, learning curves, hops."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sentattn.compare.metrics import BINS, Ints, f1
+from sentattn.compare.runs import Comparison, Setting, rest
+from sentattn.compare.statistics import Floats
+from sentattn.config.groups import at
+from sentattn.run import METRICS, MODEL
+
+HOPS = "model.attention.hops"
+LABELS = "labels.json"
+
+
+def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
+    """Returns the numbers of the points on the Pareto front, by rising cost: no other is as cheap and as good.
+
+    A point whose cost is not known is not on it.
+    """
+    front: list[int] = []
+    order = sorted(range(len(costs)), key=lambda i: (costs[i], -values[i]))
+    for i in order:
+        if np.isfinite(costs[i]) and (not front or values[i] > values[front[-1]]):
+            front.append(i)
+    return front
+
+
+def reliability(setting: Setting, labels_N: Ints) -> tuple[Floats, Floats]:
+    """Returns confidence and accuracy of 15 bins of equal mass: those of each run, then means over seeds, (B,) each.
+
+    The bins are those of the calibration error: rows in the order of the predicted class's probability.
+    """
+    confidences, accuracies = [], []
+    for probabilities_NC in setting.probabilities:
+        confidence_N = probabilities_NC.max(axis=1)
+        order = np.argsort(confidence_N, kind="stable")
+        correct_N = (probabilities_NC.argmax(axis=1) == labels_N).astype(np.float64)
+        starts = np.linspace(0, len(order), min(BINS, len(order)), endpoint=False).astype(np.int64)
+        sizes = np.diff([*starts, len(order)])
+        confidences.append(np.add.reduceat(confidence_N[order], starts) / sizes)
+        accuracies.append(np.add.reduceat(correct_N[order], starts) / sizes)
+    return np.mean(confidences, axis=0), np.mean(accuracies, axis=0)
+
+
+def confusion(setting: Setting, labels_N: Ints) -> Floats:
+    """Returns the counts of true and predicted classes, (true, predicted), means over seeds."""
+    classes = setting.probabilities.shape[2]
+    predicted_SN = setting.probabilities.argmax(axis=2)
+    counts = np.bincount((labels_N * classes + predicted_SN).ravel(), minlength=classes**2)
+    return counts.reshape(classes, classes) / len(predicted_SN)
+
+
+def class_values(confusion_CC: Floats) -> tuple[Floats, Floats, Floats]:
+    """Returns precision, recall and F1 of each class from counts (true, predicted); 0 where a class does not occur."""
+    hits = np.diagonal(confusion_CC)
+    predicted, true = confusion_CC.sum(axis=0), confusion_CC.sum(axis=1)
+    precision, recall = (np.divide(hits, n, out=np.zeros_like(hits), where=n > 0) for n in (predicted, true))
+    return precision, recall, f1(confusion_CC)[0]
+
+
+def learning_curve(folder: Path) -> list[dict[str, float]]:
+    """Returns a row of metrics for each epoch of a run; none where it has no readable file of them."""
+    try:
+        lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+    except (OSError, ValueError):
+        return []
+    return [row for row in rows if isinstance(row, dict) and "epoch" in row]
+
+
+def hop_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
+    """Returns the settings that differ in their number of hops only, by hops; groups with one number are left out."""
+    groups: dict[str, list[Setting]] = defaultdict(list)
+    for one in settings:
+        if isinstance(hops(one), int):
+            groups[repr(sorted(rest(one.settings, (HOPS,)).items()))].append(one)
+    several = [sorted(group, key=hops) for group in groups.values()]
+    return [group for group in several if hops(group[0]) != hops(group[-1])]
+
+
+def hops(setting: Setting) -> Any:
+    """Returns the number of hops of a setting's attention, None where it has none."""
+    return at(setting.settings, HOPS)
+
+
+def class_names(comparison: Comparison) -> list[str]:
+    """Returns the names of the classes, as a model of the comparison has them; else their numbers."""
+    for one in comparison.settings:
+        try:
+            names = json.loads((one.runs[0].run.path / MODEL / LABELS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(names, list) and len(names) == one.probabilities.shape[2]:
+            return [str(name) for name in names]
+    return [str(number) for number in range(comparison.settings[0].probabilities.shape[2])]
