@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
 from sentattn.config.types import Count, NonNegative, Whole, checked
@@ -214,6 +215,10 @@ class TextData(LightningDataModule, ABC):
             message = f"{self.name} has no split {name!r}; it has {', '.join(self._splits)}."
             raise DataError(Fault(name, "missing", message))
         return self._splits[name]
+
+    def stars(self, split: str) -> NDArray[np.int64] | None:
+        """Returns the stars of each row of a split where they are finer than its classes, else None."""
+        return None
 
     @property
     def class_counts(self) -> dict[str, int]:

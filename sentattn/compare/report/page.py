@@ -8,20 +8,23 @@ from pathlib import Path
 
 from sentattn.compare import leaderboard
 from sentattn.compare.leaderboard import Entry
+from sentattn.compare.metrics import Ints
 from sentattn.compare.pairs import messages
 from sentattn.compare.report import prediction_charts, setting_charts
 from sentattn.compare.report.examples import Example, disagreements, examples, worst_errors
-from sentattn.compare.report.slices import CONTRAST, NEGATION, by_class, by_length, by_words
+from sentattn.compare.report.slices import CONTRAST, NEGATION, by_class, by_length, by_stars, by_words
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, key
 from sentattn.compare.report.summaries import class_names
 from sentattn.compare.runs import Comparison
 from sentattn.compare.summary import Family
 from sentattn.compare.texts import read_texts
+from sentattn.data.corpus import Split
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.charts import draw, plotly_script
 from sentattn.insight.page import render
 
 REPORT = "report.html"
+WORDS = {"negation": NEGATION, "contrast": CONTRAST}
 
 
 @dataclass(frozen=True)
@@ -113,18 +116,15 @@ def part(
     add = result.sections.append
     add(Section("Accuracy against cost", setting_charts.cost_charts(entries), note=COST_NOTE))
     result.sections += [Section(table.title, tables=[table], has_key=False) for table in tables]
-    slices, choices = [("tokens", by_length(rows.lengths_N), True)], []
+    slices = [("tokens", by_length(rows.lengths_N), True)]
     slices.append(("class", by_class(rows.labels_N, names), comparison.ordered))
-    choices = worst_errors(entries, rows.labels_N) if not others else disagreements(entries)
-    result.examples_heading = "Worst errors" if not others else "Disagreements"
+    choices = disagreements(entries) if others else worst_errors(entries, rows.labels_N)
+    result.examples_heading = "Disagreements" if others else "Worst errors"
     try:
-        texts = read_texts(comparison).split(comparison.split)
-        if tuple(texts.row_id) != rows.row_ids:
-            message = f"data={comparison.data} has other rows in split {comparison.split} than the runs."
-            raise RunError(Fault("data.path", "conflict", message))
+        texts, stars_N = _texts(comparison)
         all_texts = [texts.texts(row) for row in range(len(texts))]
-        slices.append(("negation", by_words(all_texts, NEGATION), True))
-        slices.append(("contrast", by_words(all_texts, CONTRAST), True))
+        slices += [("stars", by_stars(stars_N), True)] if stars_N is not None else []
+        slices += [(title, by_words(all_texts, words), True) for title, words in WORDS.items()]
         result.examples, result.warnings = examples(choices, entries, texts, rows.labels_N, names)
     except UserError as error:
         result.warnings = [f"The report has no slices by words and no texts: {error}"]
@@ -145,9 +145,26 @@ def part(
     return result
 
 
+def _texts(comparison: Comparison) -> tuple[Split, Ints | None]:
+    """Reads the texts of a comparison again, and their stars where the data has them.
+
+    Raises:
+        UserError: If they cannot be read, or are others than those of the runs.
+    """
+    data = read_texts(comparison)
+    texts = data.split(comparison.split)
+    if tuple(texts.row_id) != comparison.rows.row_ids:
+        message = f"data={comparison.data} has other rows in split {comparison.split} than the runs."
+        raise RunError(Fault("data.path", "conflict", message))
+    return texts, data.stars(comparison.split)
+
+
 def _leaderboard(entries: Sequence[Entry]) -> Section:
     heading, *rows = leaderboard.cells(entries)
-    table = Table(["rank", *heading], [[str(rank), *row] for rank, row in enumerate(rows, start=1)])
+    table = Table(
+        ["rank", *(name.replace("_", " ") for name in heading)],
+        [[str(rank), *row] for rank, row in enumerate(rows, start=1)],
+    )
     note = f"In all charts the best {MAX_DRAWN} settings are drawn; the tables have all." * (len(rows) > MAX_DRAWN)
     return Section("Leaderboard", setting_charts.leaderboard_chart(entries), [table], note, has_key=False)
 

@@ -100,9 +100,11 @@ def slice_chart(
             marker={**marker(rank), "size": 8},
             hovertemplate=hover,
         )
-    labels = [f"{safe(cut(one.name))}<br>{len(one.chosen_K):,} rows" for one in slices]
+    labels = [safe(cut(one.name)).replace(" to ", "<br>to ") for one in slices]
+    if len(slices) < 4:  # of more there is no room on a phone
+        labels = [f"{label}<br>{len(one.chosen_K):,} rows" for label, one in zip(labels, slices, strict=True)]
     figure.update_xaxes(tickvals=list(range(len(slices))), ticktext=labels, range=[-0.5, len(slices) - 0.5])
-    figure.update_xaxes(showgrid=False, zeroline=False, automargin=True)
+    figure.update_xaxes(showgrid=False, zeroline=False, automargin=True, tickangle=0)
     figure.update_yaxes(tickformat=".1~%")
     return [Chart(title, figure, Table(["settings", title, "rows", "accuracy", "95% interval"], rows))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sentattn.compare.leaderboard import Entry
 from sentattn.compare.report.style import (
@@ -17,7 +18,11 @@ from sentattn.compare.report.style import (
     short,
 )
 from sentattn.compare.report.summaries import hop_groups, hops, learning_curve, pareto
-from sentattn.insight.charts import GREY, empty_figure, safe
+from sentattn.console import format_count
+from sentattn.insight.charts import GREY, empty_figure, log_ticks, safe
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 COSTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("training time in seconds", ("seconds", "train")),
@@ -32,13 +37,11 @@ def leaderboard_chart(entries: Sequence[Entry]) -> list[Chart]:
     """The accuracy of each setting with its 95% interval."""
     shown = entries[: 3 * MAX_DRAWN]
     figure = empty_figure(90 + 30 * len(shown), top=8, xaxis_title="accuracy", showlegend=False)
-    rows = []
     for rank, entry in enumerate(shown):
         estimate, has_interval = entry.metrics["accuracy"], entry.setting.has_seeds
         half = estimate.half_width() if has_interval else 0.0
         low, high = estimate.value - half, estimate.value + half
         text = f"{percent(low)} to {percent(high)}" if has_interval else "one seed: no interval"
-        rows.append([f"{rank + 1}", entry.setting.name, percent(estimate.value), text])
         figure.add_scatter(
             x=[estimate.value],
             y=[rank],
@@ -51,7 +54,7 @@ def leaderboard_chart(entries: Sequence[Entry]) -> list[Chart]:
     figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=labels, range=[len(shown) - 0.5, -0.5])
     figure.update_yaxes(automargin=True, zeroline=False)
     figure.update_xaxes(tickformat=".1~%", nticks=6)
-    return [Chart("", figure, Table(["", "settings", "accuracy", "95% interval"], rows))]
+    return [Chart("", figure, None)]
 
 
 def cost_charts(entries: Sequence[Entry]) -> list[Chart]:
@@ -79,7 +82,7 @@ def cost_charts(entries: Sequence[Entry]) -> list[Chart]:
                 marker={**marker(i), "size": 11, "symbol": "circle" if i in front else "circle-open"},
                 hovertemplate=f"{hover}<extra></extra>",
             )
-        figure.update_xaxes(type="log", tickformat="~s")
+        _set_cost_axis(figure, [costs[i] for i in known])
         figure.update_yaxes(tickformat=".1~%")
         rows = [
             [f"{i + 1}", entries[i].setting.name, f"{costs[i]:,.4g}", percent(values[i]), "yes" * (i in front)]
@@ -113,7 +116,8 @@ def curve_charts(entries: Sequence[Entry]) -> list[Chart]:
                 figure.data[-1].update(line=line(rank, kind), marker={"size": 5}, hovertemplate=hover)
                 rows += [[name, str(seed), kind, f"{epoch}", f"{value:.4f}"] for epoch, value in points]
         if rows:
-            figure.update_xaxes(tickformat="d", nticks=8)
+            last = max(int(row["epoch"]) for _, _, epochs in curves for row in epochs)
+            figure.update_xaxes(dtick=max(1, round(last / 8)))
             figure.update_yaxes(tickformat=".1~%" if title == "accuracy" else None)
             charts.append(Chart(title, figure, Table(["settings", "seed", "rows", "epoch", title], rows)))
     return charts
@@ -140,6 +144,21 @@ def hop_chart(entries: Sequence[Entry]) -> list[Chart]:
         )
         for one, estimate, half in zip(group, estimates, halves, strict=True):
             rows.append([one.name, str(hops(one)), percent(estimate.value), f"± {100 * half:.2f}" if half else ""])
-    figure.update_xaxes(tickformat="d")
+    figure.update_xaxes(tickvals=sorted({hops(one) for group in groups for one in group}))
     figure.update_yaxes(tickformat=".1~%")
     return [Chart("", figure, Table(["settings", "hops", "accuracy", "95% interval"], rows))] if rows else []
+
+
+def _set_cost_axis(figure: go.Figure, costs: Sequence[float]) -> None:
+    """A log axis with few ticks, or a linear one where all costs are near each other."""
+    low, high = min(costs), max(costs)
+    if low <= 0 or high < 4 * low:
+        figure.update_xaxes(tickformat="~s", nticks=5)
+        return
+    ticks = log_ticks(low, high)
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[_cost(tick) for tick in ticks], tickangle=0)
+    figure.update_xaxes(range=[math.log10(low) - 0.15, math.log10(high) + 0.15])
+
+
+def _cost(value: float) -> str:
+    return f"{value:,g}" if value < 10_000 else format_count(value)

@@ -66,6 +66,11 @@ def by_class(labels_N: Ints, names: Sequence[str]) -> list[Slice]:
     return large([Slice(name, np.flatnonzero(labels_N == number)) for number, name in enumerate(names)])
 
 
+def by_stars(stars_N: Ints) -> list[Slice]:
+    """Returns the rows of each number of stars."""
+    return large([Slice(f"{number}", np.flatnonzero(stars_N == number)) for number in np.unique(stars_N)])
+
+
 def by_words(texts: Sequence[str], words: re.Pattern[str]) -> list[Slice]:
     """Returns the rows without and those with one of some words."""
     has_N = np.array([words.search(text) is not None for text in texts])

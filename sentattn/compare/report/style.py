@@ -36,11 +36,11 @@ class Table:
 
 
 class Chart(NamedTuple):
-    """A chart, and the numbers that it draws."""
+    """A chart, and the numbers that it draws, where no table next to it has them."""
 
     title: str
     figure: go.Figure
-    table: Table
+    table: Table | None
 
 
 def key(entries: Sequence[Entry]) -> list[tuple[int, str, str]]:

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.archives import existing, reading, tar_files
 from sentattn.data.cache import Progress, cache_folder, sha256
@@ -52,6 +55,12 @@ class ImdbSource(Source):
         if split not in self._rows:
             self._rows = self._read_all()
         yield from self._rows.pop(split)
+
+    def stars(self, split: str) -> list[int]:
+        """Returns the stars of the rows of a split, in their order; the names of the files have them."""
+        matches = (FILE.fullmatch(name) for name, _ in self._contents())
+        found = sorted((CLASSES.index(m[2]), int(m[3]), int(m[4])) for m in matches if m and m[1] == split and m[3])
+        return [stars for *_, stars in found]
 
     def _read_all(self) -> dict[str, list[Row]]:
         """Reads both splits: an archive can only be read from its start to its end."""
@@ -136,7 +145,13 @@ class Imdb(TextData):
         self.val_size = val_size
         self.split_seed = split_seed
 
-    def source(self, progress: Progress) -> Source:
+    def source(self, progress: Progress) -> ImdbSource:
         """Returns the reviews at `path`, or those downloaded."""
         folder = cache_folder(self.cache_dir)
         return ImdbSource(self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress))
+
+    def stars(self, split: str) -> NDArray[np.int64]:
+        """Returns the stars of each row of a split, 1 to 4 and 7 to 10; no model reads them."""
+        rows = self.split(split)
+        all_stars = self.source(lambda stage, done, total: None).stars("test" if split == "test" else "train")
+        return np.array(all_stars, dtype=np.int64)[rows.row]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import compress
 from typing import Any
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sentattn.config.types import as_typed
-from sentattn.insight.charts import safe
+from sentattn.insight.charts import log_ticks, safe
 from sentattn.sweep.search_space import Dimension, Value
-
-MAX_LOG_TICKS = 6
 
 
 def place(dimension: Dimension, value: Value) -> Any:
@@ -53,14 +50,3 @@ def set_axis(axis: Any, dimension: Dimension) -> None:
     first, last = math.log10(low), math.log10(distribution.high)
     space = 0.05 * (last - first)
     axis.update(type="log", tickvals=list(texts), ticktext=list(texts.values()), range=[first - space, last + space])
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Returns a few round numbers of a log range: powers of ten, or 1, 2 and 5 of each where those are fewer than 3."""
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    fine = [factor * 10.0**exponent for exponent in exponents for factor in (1, 2, 5)]
-    within = [low * (1 - 1e-9) <= tick <= high * (1 + 1e-9) for tick in fine]
-    tens = list(compress(fine[::3], within[::3]))
-    if len(tens) > 2:
-        return tens[:: -(-len(tens) // MAX_LOG_TICKS)]
-    return list(compress(fine, within)) or [low, high]
