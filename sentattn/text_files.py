@@ -177,8 +177,7 @@ def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -
             yield [*values, *[""] * (len(added) - 1), NO_TEXT]
         else:
             shares = [f"{prediction.probabilities[label]:.6f}" for label in labels]
-            words = prediction.words
-            unknown = " ".join(words[token] for token in prediction.unknown)
+            unknown = " ".join(prediction.tokens[token] for token in prediction.unknown)
             yield [*values, prediction.label, *shares, unknown, ""]
 
 

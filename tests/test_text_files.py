@@ -37,7 +37,7 @@ def prediction(text: str) -> Prediction:
         text=text,
         label="positive",
         probabilities={"negative": 0.25, "positive": 0.75},
-        tokens=["a"],
+        tokens=[text[:1]],
         spans=[(0, 1)],
         attention=[[1.0]],
         unknown=[0],

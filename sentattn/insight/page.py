@@ -55,7 +55,7 @@ def render(package: str, name: str, **values: Any) -> str:
 
 
 def _article(prediction: Prediction) -> dict[str, Any]:
-    words = [visible(word) for word in prediction.words]
+    words = [visible(word) for word in prediction.tokens]
     return {
         "label": prediction.label,
         "classes": prediction.probabilities,

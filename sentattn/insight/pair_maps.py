@@ -72,7 +72,7 @@ def lay_out(prediction: Prediction, *, width: float, height: float) -> PairMaps 
         return None
     weights_HLL = np.array(prediction.pairs)
     heads, length = weights_HLL.shape[:2]
-    words = [" ".join(visible(word[:MAX_LETTERS]).split()) for word in prediction.words]
+    words = [" ".join(visible(word[:MAX_LETTERS]).split()) for word in prediction.tokens]
     ranked = np.argsort(-weights_HLL.sum(axis=(0, 1)), kind="stable")
 
     def maps(count: int, columns: int, drawn: int = heads) -> PairMaps:

@@ -141,7 +141,7 @@ def picture(predictions: Sequence[Prediction]) -> bytes:
 
 def font_note(predictions: Sequence[Prediction]) -> str:
     """Returns which scripts are drawn as boxes because no installed font has them; an empty string if none are."""
-    texts = {text for prediction in predictions for text in [*prediction.words, *prediction.probabilities]}
+    texts = {text for prediction in predictions for text in [*prediction.tokens, *prediction.probabilities]}
     scripts = missing_scripts(map(visible, texts))
     return f"no installed font has {', '.join(scripts)}: drawn as boxes; .html shows them" if scripts else ""
 

@@ -35,7 +35,7 @@ class Prediction:
         text: The text as it was typed.
         label: The predicted class.
         probabilities: Probability of each class, in the order of the classes.
-        tokens: The tokens that the model read, L of them.
+        tokens: The tokens that the model read, L of them, as they are written in the text.
         spans: Start and end of each token in `text`, in characters.
         attention: R rows (hops) of L weights, each 0 or more; a row sums to 1.
         pairs: Token-to-token weights, where the model has them and they were requested: H maps (heads) of L rows of
@@ -60,11 +60,6 @@ class Prediction:
             assert self.pairs, "pairs are None or at least one map"
             rows = [row for head in self.pairs for row in head]
             assert {length} == {*map(len, self.pairs), *map(len, rows)}, "a map is not L x L"
-
-    @property
-    def words(self) -> list[str]:
-        """The tokens as they are written in the text, in upper and lower case."""
-        return [self.text[start:end] for start, end in self.spans]
 
     @property
     def mean_attention(self) -> list[float]:
@@ -188,7 +183,7 @@ def unknown_note(prediction: Prediction) -> str:
     """Returns how many tokens are not in the model's vocabulary and which; an empty string if all are."""
     if not prediction.unknown:
         return ""
-    all_words = prediction.words
+    all_words = prediction.tokens
     words = list(dict.fromkeys(visible(all_words[token]) for token in prediction.unknown))
     more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
     count, total = len(prediction.unknown), len(prediction.tokens)

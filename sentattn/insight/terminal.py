@@ -93,7 +93,7 @@ def bar_of(share: float, width: int, *, color: bool) -> str:
 
 
 def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool) -> Iterator[list[Text]]:
-    hops, words = len(prediction.attention), [visible(word) for word in prediction.words]
+    hops, words = len(prediction.attention), [visible(word) for word in prediction.tokens]
 
     def title(name: str, top: str) -> list[Text]:
         return list(Text.assemble((name, "bold"), "  ", (top, "italic")).wrap(console, width))

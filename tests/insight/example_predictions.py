@@ -15,7 +15,7 @@ def example(
 ) -> Prediction:
     """A prediction on a text; without rows, one hop whose weights grow with the length of the word."""
     spans = [match.span() for match in WORD.finditer(text)]
-    tokens = [text[start:end].lower() for start, end in spans]
+    tokens = [text[start:end] for start, end in spans]
     total = sum(map(len, tokens))
     attention = [list(row) for row in rows] or [[len(token) / total for token in tokens]]
     return Prediction(text, label, {"negative": 0.25, label: 0.75}, tokens, spans, attention, unknown=[*unknown])
@@ -30,7 +30,7 @@ def clipped(text: str, indices: list[int], at: int = 0) -> Prediction:
     """A prediction whose model read only some of the words."""
     spans = [match.span() for match in WORD.finditer(text)]
     spans = [spans[i] for i in indices]
-    tokens = [text[start:end].lower() for start, end in spans]
+    tokens = [text[start:end] for start, end in spans]
     return Prediction(text, "positive", {"negative": 0.25, "positive": 0.75}, tokens, spans, [peaked(len(indices), at)])
 
 

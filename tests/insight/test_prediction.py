@@ -47,12 +47,6 @@ def test_mean_attention_is_the_mean_of_each_column() -> None:
     assert example("a b", [0.5, 0.5], [1.0, 0.0]).mean_attention == [0.75, 0.25]
 
 
-def test_words_keep_the_case_of_the_text() -> None:
-    prediction = example("The END", [0.5, 0.5])
-    assert prediction.tokens == ["the", "end"]
-    assert prediction.words == ["The", "END"]
-
-
 def test_rows_of_another_length_than_the_tokens_fail_an_assertion() -> None:
     with pytest.raises(AssertionError):
         example("a b", [0.5, 0.25, 0.25])
