@@ -3,7 +3,8 @@
 A bare loop over tensors that are ready trains the same model on the same batches in the same order, with the same
 optimizer, clipping, schedule and average of the weights. Against it: the training part of an epoch through our command.
 Each step is compared with that of the same batch, and the median taken, so other processes disturb little and what
-comes once an epoch, such as a checkpoint, is left out.
+comes once an epoch, such as a checkpoint, is left out. Between the two stands Lightning alone: its `Trainer` around the
+same model, optimizer and clipping over tensors that are ready, without average, metrics or callbacks.
 
 usage: python benchmarks/overhead.py [rounds=7] [rows=3000] [profile=20] [SETTING ...]
 
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from measure import interleave, report
-from pytorch_lightning import seed_everything
+from pytorch_lightning import LightningModule, Trainer, seed_everything
 from pytorch_lightning.callbacks import LambdaCallback
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
@@ -44,7 +45,7 @@ MODELS = {
     "mean": ["model=mean", *SIZES],
     "transformer": ["model=transformer", *SIZES, "model.encoder.heads=2", "model.encoder.hidden=32"],
 }
-BARE = "bare loop over tensors"
+BARE, LIGHTNING = "bare loop over tensors", "Lightning alone"
 
 
 def main(arguments: list[str]) -> None:
@@ -60,12 +61,12 @@ def main(arguments: list[str]) -> None:
             profile(first, options["profile"])
             continue
         bare = Bare(first)
-        steps: dict[str, list[Any]] = {name: [] for name in (BARE, *settings)}
-        forms = {BARE: bare.epoch} | {name: partial(fit, one) for name, one in settings.items()}
+        steps: dict[str, list[Any]] = {name: [] for name in (BARE, LIGHTNING, *settings)}
+        forms = {BARE: bare.epoch, LIGHTNING: bare.lightning_epoch} | {name: partial(fit, one) for name, one in settings.items()}
         timed = {name: partial(median_step, form, steps[name]) for name, form in forms.items()}
         readings = interleave(timed, rounds=options["rounds"], warm_up=2)
         report(f"The median step of {model}, {len(bare.batches)} steps", readings, baseline=BARE, goal="1 ms over bare")
-        for name in settings:
+        for name in (LIGHTNING, *settings):
             over = [1000 * np.median(ours - its) for ours, its in zip(steps[name], steps[BARE], strict=True)][2:]
             print(f"{name}: {np.median(over):.2f} ms over the bare step with the same batch, by round ", end="")
             print(f"{min(over):.2f} to {max(over):.2f}\n")
@@ -118,6 +119,34 @@ class Bare:
             optimizer.step()
             schedule.step()
             average(averaged, [p.detach() for p in parameters], 1)
+        return times
+
+
+    def lightning_epoch(self) -> list[float]:
+        """Returns the time at which each step began in Lightning's own loop."""
+        settings, data = self.settings, self.data
+        seed_everything(settings["seed"], verbose=False)
+        model = build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
+        loss = instantiate(settings["loss"], class_counts=data.class_counts)
+        times: list[float] = []
+
+        class Alone(LightningModule):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def training_step(self, batch: Any, batch_idx: int) -> Any:
+                classified = self.model(batch.tokens_BL, batch.mask_BL)
+                return loss(classified.logits_BC, batch.labels_B, classified.attended.weights_BRL).loss
+
+            def configure_optimizers(self) -> Any:
+                return build_optimizer(settings, self.model)
+
+        off = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+        clock = LambdaCallback(on_train_batch_start=lambda *_: times.append(perf_counter()))
+        clip = settings["trainer"]["gradient_clip_val"]
+        trainer = Trainer(max_epochs=1, accelerator="cpu", gradient_clip_val=clip, callbacks=[clock], **off)
+        trainer.fit(Alone(), torch.utils.data.DataLoader(self.batches, batch_size=None))
         return times
 
 
