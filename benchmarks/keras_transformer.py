@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from measure import interleave, report
@@ -36,14 +37,20 @@ def settings(imdb: str, rows: str) -> list[str]:
 
 
 def write_rows(imdb: str, rows: str, file: Path) -> int:
-    """Writes the training rows, padded to 200 tokens, and their labels; returns their number."""
+    """Writes training and validation rows, padded to 200 tokens, with their labels; returns how many train."""
     data = build_data(compose([*settings(imdb, rows), "logger=none"]))
     data.prepare()
-    batches = list(data.train_dataloader())
+    (train_NL, train_N), (val_NL, val_N) = map(padded, (data.train_dataloader(), data.val_dataloader()))
+    np.savez(file, tokens=train_NL, labels=train_N, val_tokens=val_NL, val_labels=val_N)
+    return len(train_N)
+
+
+def padded(loader: Iterable) -> tuple[np.ndarray, np.ndarray]:
+    """Returns tokens_NL and labels_N of all batches of a loader."""
+    batches = list(loader)
     tokens = [ids[mask].numpy() for batch in batches for ids, mask in zip(batch.tokens_BL, batch.mask_BL, strict=True)]
-    padded_NL = pad([*tokens, np.zeros(LENGTH, dtype=np.int64)])[0][:-1].numpy()
-    np.savez(file, tokens=padded_NL, labels=np.concatenate([batch.labels_B.numpy() for batch in batches]))
-    return len(tokens)
+    tokens_NL = pad([*tokens, np.zeros(LENGTH, dtype=np.int64)])[0][:-1].numpy()
+    return tokens_NL.astype("int32"), np.concatenate([batch.labels_B.numpy() for batch in batches])
 
 
 def ours(imdb: str, rows: str) -> float:
@@ -56,8 +63,8 @@ def ours(imdb: str, rows: str) -> float:
         return float(second - first)
 
 
-def keras_epoch(file: str) -> float:
-    """Returns seconds of the second epoch of Keras's `fit`; the backend is the environment's."""
+def keras_model(seed: int = 0) -> Any:
+    """Returns the example's model, compiled; the backend is the environment's."""
     import keras
     from keras import layers
 
@@ -70,7 +77,7 @@ def keras_epoch(file: str) -> float:
         def call(self, states):
             return states + self.table
 
-    keras.utils.set_random_seed(0)
+    keras.utils.set_random_seed(seed)
     tokens = keras.Input((LENGTH,), dtype="int32")
     states = Positions()(layers.Embedding(WORDS, 32)(tokens))
     attended = layers.MultiHeadAttention(num_heads=2, key_dim=16)(states, states)
@@ -81,8 +88,13 @@ def keras_epoch(file: str) -> float:
     vector = layers.Dropout(0.1)(layers.Dense(20, activation="relu")(vector))
     model = keras.Model(tokens, layers.Dense(2, activation="softmax")(vector))
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    held = np.load(file)
-    rows_NL, labels_N = held["tokens"].astype("int32"), held["labels"]
+    return model
+
+
+def keras_epoch(file: str) -> float:
+    """Returns seconds of the second epoch of Keras's `fit`."""
+    model, held = keras_model(), np.load(file)
+    rows_NL, labels_N = held["tokens"], held["labels"]
     warm = len(rows_NL) // 4 // BATCH * BATCH + len(rows_NL) % BATCH  # with the last, smaller batch
     model.fit(rows_NL[:warm], labels_N[:warm], batch_size=BATCH, verbose=0)
     started = time.perf_counter()
@@ -90,12 +102,12 @@ def keras_epoch(file: str) -> float:
     return time.perf_counter() - started
 
 
-def keras_in_process(file: Path, backend: str) -> float:
-    """Runs `keras_epoch` in a process of its own."""
+def in_process(script: str, backend: str, *arguments: str) -> float:
+    """Runs the Keras side of a script in a process of its own; returns the number that it prints."""
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
     threads = os.environ.get("OMP_NUM_THREADS", "2")
     environment |= {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads}
-    command = [sys.executable, __file__, WORKER, str(file)]
+    command = [sys.executable, script, WORKER, *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return float(done.stdout.splitlines()[-1])
 
@@ -107,7 +119,7 @@ def main(options: dict[str, str]) -> None:
         file = Path(folder) / "rows.npz"
         number = write_rows(options["imdb"], rows, file)
         forms: dict[str, Callable[[], object]] = {
-            f"Keras on {backend}": partial(keras_in_process, file, backend)
+            f"Keras on {backend}": partial(in_process, __file__, backend, str(file))
             for backend in options.get("backends", "tensorflow,torch").split(",")
         }
         forms["experiment=keras_imdb"] = partial(ours, options["imdb"], rows)

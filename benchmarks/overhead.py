@@ -62,7 +62,8 @@ def main(arguments: list[str]) -> None:
             continue
         bare = Bare(first)
         steps: dict[str, list[Any]] = {name: [] for name in (BARE, LIGHTNING, *settings)}
-        forms = {BARE: bare.epoch, LIGHTNING: bare.lightning_epoch} | {name: partial(fit, one) for name, one in settings.items()}
+        forms = {BARE: bare.epoch, LIGHTNING: bare.lightning_epoch}
+        forms |= {name: partial(fit, one) for name, one in settings.items()}
         timed = {name: partial(median_step, form, steps[name]) for name, form in forms.items()}
         readings = interleave(timed, rounds=options["rounds"], warm_up=2)
         report(f"The median step of {model}, {len(bare.batches)} steps", readings, baseline=BARE, goal="1 ms over bare")
@@ -120,7 +121,6 @@ class Bare:
             schedule.step()
             average(averaged, [p.detach() for p in parameters], 1)
         return times
-
 
     def lightning_epoch(self) -> list[float]:
         """Returns the time at which each step began in Lightning's own loop."""
