@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from sentattn.compare.metrics import Ints
 from sentattn.compare.runs import Comparison, Evaluated, Setting
@@ -17,6 +19,9 @@ from sentattn.compare.texts import read_texts
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
+from sentattn.insight.faithfulness import rank_correlation
+from sentattn.insight.shape import is_ranking
+from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
@@ -36,6 +41,17 @@ class Insight:
         """Returns the mean of a figure over texts and seeds; NaN where it does not apply."""
         return float(np.mean([one.mean(name) for one in self.seeds]))
 
+    @cached_property
+    def agreement(self) -> float:
+        """Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed."""
+        values = [
+            rank_correlation(*weights)
+            for first, second in combinations(self.seeds, 2)
+            for weights in zip(first.weights, second.weights, strict=True)
+            if all(map(is_ranking, weights))
+        ]
+        return float(np.nanmean(values)) if values else np.nan
+
 
 def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insight], list[Fault]]:
     """Diagnoses the attentions of a comparison, each on the same sample of its rows.
@@ -53,6 +69,8 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
     if missing := [name for name in ("captum", "sklearn") if find_spec(name) is None]:
         message = f'insight= needs {missing[0]}: pip install "sentattn[insight]".'
         raise RunError(Fault("insight", "package", message))
+    torch.set_flush_denormal(True)  # gradients over a long text end as denormal numbers, which are slow
+    keep_freed_memory()
     found: list[Insight] = []
     faults: list[Fault] = []
     indices = sample(len(comparison.rows.labels_N), rows)

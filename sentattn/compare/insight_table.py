@@ -52,6 +52,32 @@ def _column(name: str, heading: str = "", digits: int = 2) -> Column:
     return Column(name, heading, lambda one: one.mean(name), digits)
 
 
+def _over_random(kind: str, removal: str, ranking: str, heading: str) -> Column:
+    """Fall of the probability less that with random tokens."""
+    name = f"{kind}_{removal}"
+    value = lambda one: one.mean(f"{name}_{ranking}") - one.mean(f"{name}_random")  # noqa: E731
+    return Column(f"{name}_{ranking}", heading, value)
+
+
+def _removal(removal: str, title: str, about: str) -> Block:
+    """The block of one way to remove tokens."""
+    rankings = {"attention": "attn", "input_x_gradient": "g*x", "integrated": "IG"}
+    name = f"comprehensiveness_{removal}"
+
+    def relative(one: Insight) -> float:
+        fall = one.mean(f"{name}_attention") - one.mean(f"{name}_random")
+        return fall / (one.mean("p") - one.mean("p_unknown"))
+
+    kinds = {"comprehensiveness": "C", "sufficiency": "S"}
+    columns = [
+        _over_random(kind, removal, ranking, f"{letter} {heading}")
+        for kind, letter in kinds.items()
+        for ranking, heading in rankings.items()
+    ]
+    random = [_column(f"{kind}_{removal}_random") for kind in kinds]
+    return Block(title, about, (*columns, Column(f"{name}_relative", "C/all", relative), *random))
+
+
 BLOCKS = (
     Block(
         "shape of weights",
@@ -71,6 +97,60 @@ BLOCKS = (
             _column("stop_words", "stop"),
             _column("stop_word_tokens"),
             *(_column(f"tenth_{n}", {1: "first", 10: "last"}.get(n, "")) for n in range(1, 11)),
+        ),
+    ),
+    _removal(
+        "deleted",
+        "tokens deleted",
+        "C, comprehensiveness: by how much more the probability of the predicted class falls without a ranking's first "
+        "1, 5, 10, 20 and 50% of the tokens than without as many random ones (10 draws); higher is better. S, "
+        "sufficiency: the same with these tokens only; lower is better. Ranked by attention, by gradient times input "
+        "(g*x) and by integrated gradients (IG). C/all: C of attention over the fall where all tokens are <unk>. They "
+        "say whether the prediction depends on the tokens that are ranked first. A text with holes is unlike those of "
+        "the training, and a gradient, which knows the predicted class, has an advantage.",
+    ),
+    _removal(
+        "replaced",
+        "tokens replaced",
+        "The same, with <unk> in place of each removed token, so that the text keeps its length. Where the two "
+        "disagree, what is measured is the removal rather than the attention.",
+    ),
+    Block(
+        "rank correlation",
+        "Kendall's tau, 0 for no relation: attention with the magnitude of integrated gradients (IG) and of gradient "
+        "times input (g*x), beside its ceilings: IG with g*x, and the attention of two seeds. Low where the ceilings "
+        "are high: attention and gradients name different tokens, which does not say which of them is right. IG err.: "
+        "error of the integral over the change of the logit, 0 if exact.",
+        (
+            _column("tau_integrated", "attn~IG"),
+            _column("tau_input_x_gradient", "attn~g*x"),
+            _column("tau_gradients", "IG~g*x"),
+            Column("tau_seeds", "two seeds", lambda one: one.agreement),
+            Column("integral_error", "IG err.", lambda one: one.mean("integral_error") / one.mean("logit_change"), 4),
+        ),
+    ),
+    Block(
+        "other weights",
+        "Accuracy on these rows with the model's own weights, and at test time with even ones or its own permuted over "
+        "the text (10 draws). Where it stays, the trained model does not need its weights; a model trained without "
+        "them is another question, which the leaderboard answers.",
+        (
+            _column("correct", "own", 3),
+            _column("correct_uniform", "even", 3),
+            _column("correct_permuted", "permuted", 3),
+        ),
+    ),
+    Block(
+        "gold rationale",
+        "Average precision (AP) of the weights against the words that decide the label: of the mean over the hops, and "
+        "of the best hop of each text; chance: share of these words. +-1: their neighbours count too. It says whether "
+        "a person would find the weights plausible, not whether the model uses these words.",
+        (
+            _column("average_precision", "AP"),
+            _column("average_precision_best_hop", "best hop"),
+            _column("rationale_share", "chance"),
+            _column("average_precision_near", "AP +-1"),
+            _column("rationale_share_near", "chance +-1"),
         ),
     ),
 )

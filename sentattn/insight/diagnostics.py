@@ -10,15 +10,18 @@ from typing import TypeAlias
 import numpy as np
 
 from sentattn.data.text import Encoded, Span
-from sentattn.insight.forward import Ints, read
-from sentattn.insight.shape import Floats, shape
+from sentattn.insight.faithfulness import DRAWS, drops, order, rank_correlation, summary, unknown_probability
+from sentattn.insight.forward import Ids, Ints, Reading, read
+from sentattn.insight.gradients import Attribution, attributions
+from sentattn.insight.plausibility import plausibility
+from sentattn.insight.shape import Floats, is_ranking, shape
 from sentattn.models.classifier import TextClassifier
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 
 SEED = 0
 """Of the sample of texts and of everything that is drawn."""
-FORMAT = "1"
+FORMAT = "3"
 """Of a stored file; it changes with the definition of a figure."""
 WEIGHTS = "weights"
 
@@ -95,13 +98,87 @@ def sample(count: int, rows: int | None) -> Ints:
 def diagnose(model: TextClassifier, texts: Texts, progress: Progress = lambda stage, done, total: None) -> Diagnostics:
     """Returns the figures of a model on texts.
 
+    Those of `shape` and `plausibility`; the probability `p` of the predicted class y, `p_unknown` with `<unk>` at all
+    tokens, and those of `faithfulness.summary` for the rankings by attention, by gradients and at random; Kendall's tau
+    between attention and the magnitude of gradients, and between two kinds of gradients; 1 or 0 for a correct
+    prediction, with the model's own weights and with others.
+
     Args:
         model: The model, in evaluation mode.
         texts: The texts.
         progress: Called with the progress of the work.
     """
-    progress("reading", 0, len(texts.encoded))
-    readings = read(model, [one.ids for one in texts.encoded], seed=SEED)
-    rows = [shape(one.weights_RL, encoded.tokens) for one, encoded in zip(readings, texts.encoded, strict=True)]
+    ids = [one.ids for one in texts.encoded]
+    done = Counter(progress, len(ids))
+    readings = read(model, ids, seed=SEED)
+    rows = [
+        shape(one.weights_RL, encoded.tokens) | plausibility(one.weights_RL, encoded.spans, rationale)
+        for one, encoded, rationale in zip(readings, texts.encoded, texts.rationales, strict=True)
+    ]
     figures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return Diagnostics(figures, [one.weights_RL.mean(axis=0) for one in readings])
+    figures |= _correct(readings, texts.labels_N)
+    weights = [one.weights_RL.mean(axis=0) for one in readings]
+    classes_N = np.array([one.probabilities_C.argmax() for one in readings])
+    gradients = attributions(model, ids, classes_N, advance=done.of("gradients"))
+    figures |= _correlations(weights, gradients)
+    figures |= _faithfulness(model, ids, classes_N, weights, gradients, done.of("removing tokens"))
+    figures["p"] = np.array([one.probabilities_C.max() for one in readings])
+    figures["p_unknown"] = unknown_probability(model, ids, classes_N)
+    return Diagnostics(figures, weights)
+
+
+class Counter:
+    """Adds up how much of each stage is done."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def of(self, stage: str) -> Callable[[int], None]:
+        """Returns what a stage calls with the number of texts that it has done."""
+        self._done = 0
+
+        def advance(count: int) -> None:
+            self._done += count
+            self._progress(stage, self._done, self._total)
+
+        return advance
+
+
+def _correct(readings: Sequence[Reading], labels_N: Ints) -> dict[str, Floats]:
+    """Whether predictions are correct: with own, uniform and permuted weights; NaN where these are the same anyway."""
+    result_N3 = np.full((len(readings), 3), np.nan)
+    for i, (one, label) in enumerate(zip(readings, labels_N, strict=True)):
+        result_N3[i, 0] = one.probabilities_C.argmax() == label
+        if one.uniform_C is not None and one.permuted_PC is not None and is_ranking(one.weights_RL.ravel()):
+            result_N3[i, 1:] = one.uniform_C.argmax() == label, (one.permuted_PC.argmax(axis=1) == label).mean()
+    return dict(zip(("correct", "correct_uniform", "correct_permuted"), result_N3.T, strict=True))
+
+
+def _correlations(weights: Sequence[Floats], gradients: Sequence[Attribution]) -> dict[str, Floats]:
+    rows = []
+    for weights_L, one in zip(weights, gradients, strict=True):
+        integrated_L, product_L = np.abs(one.integrated_L), np.abs(one.input_x_gradient_L)
+        pairs = (integrated_L, product_L) if is_ranking(weights_L) else ()
+        of_attention = [rank_correlation(weights_L, other_L) for other_L in pairs] or [np.nan, np.nan]
+        rows.append([*of_attention, rank_correlation(integrated_L, product_L), abs(one.error), abs(one.change)])
+    names = ("tau_integrated", "tau_input_x_gradient", "tau_gradients", "integral_error", "logit_change")
+    return dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))
+
+
+def _faithfulness(
+    model: TextClassifier,
+    ids: Sequence[Ids],
+    classes_N: Ints,
+    weights: Sequence[Floats],
+    gradients: Sequence[Attribution],
+    advance: Callable[[int], None],
+) -> dict[str, Floats]:
+    orders = []
+    for i, (weights_L, one) in enumerate(zip(weights, gradients, strict=True)):
+        random = np.random.default_rng([SEED, i])
+        scores = (weights_L, one.integrated_L, one.input_x_gradient_L, *np.zeros((DRAWS, len(weights_L))))
+        orders.append([order(scores_L, random) for scores_L in scores])
+    falls = drops(model, ids, classes_N, orders, advance=advance)
+    falls[[not is_ranking(weights_L) for weights_L in weights], 0] = np.nan
+    numbers = {"attention": [0], "integrated": [1], "input_x_gradient": [2], "random": range(3, 3 + DRAWS)}
+    return summary(falls, {name: np.array(places) for name, places in numbers.items()})

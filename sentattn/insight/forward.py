@@ -42,12 +42,13 @@ class Reading(NamedTuple):
     permuted_PC: Floats | None
 
 
-def batches(lengths_N: Ints) -> Iterator[Ints]:
-    """Yields the indices of texts of similar length, as many as have at most `TOKENS` tokens with padding."""
+def batches(lengths_N: Ints, tokens: int | None = None) -> Iterator[Ints]:
+    """Yields the indices of texts of similar length, as many as have at most `tokens` with padding (`TOKENS`)."""
+    tokens = tokens or TOKENS
     order = np.argsort(lengths_N, kind="stable")
     start = 0
     for place, length in enumerate(lengths_N[order], start=1):
-        if (place - start) * length > TOKENS and place - start > 1:
+        if (place - start) * length > tokens and place - start > 1:
             yield order[start : place - 1]
             start = place - 1
     if start < len(order):

@@ -32,6 +32,11 @@ def test_tables_below_the_leaderboard(runs: Path, capsys: pytest.CaptureFixture[
     rows = [line.split() for line in out.split("shape of weights")[1].splitlines()]
     even = next(row for row in rows if row[:1] == ["lstm_mean"])
     assert float(even[2]) == float(even[3]) == 1
+    for title in ("tokens deleted", "tokens replaced", "rank correlation", "other weights", "gold rationale"):
+        table = [line.split() for line in out.split(title)[1].splitlines()]
+        [trained], [even] = ([row for row in table if row[:1] == [name]][:1] for name in ("structured", "lstm_mean"))
+        assert "-" not in trained
+        assert "-" in even
 
 
 def test_numbers_are_in_the_other_formats_too(runs: Path, tmp_path: Path) -> None:

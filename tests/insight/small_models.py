@@ -14,10 +14,12 @@ from sentattn.models.classifier import TextClassifier
 WORDS = 30
 
 
-def small_model(*overrides: str, classes: int = 3, seed: int = 0) -> TextClassifier:
+def small_model(*overrides: str, classes: int = 3, std: float = 1.0) -> TextClassifier:
     """A model in double precision and evaluation mode, its weights drawn at random."""
-    torch.manual_seed(seed)
-    node = compose([*overrides, "model.embedding.size=6", "model.init_std=1", "model.embedding.init_std=1"])["model"]
+    torch.manual_seed(0)
+    node = compose([*overrides, "model.embedding.size=6", f"model.init_std={std}", "model.embedding.init_std=1"])[
+        "model"
+    ]
     return build_model(node, num_embeddings=WORDS, classes=classes).double().eval()
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from small_models import random_texts, small_model
 
 from sentattn.data.text import Encoded
-from sentattn.insight import diagnostics
+from sentattn.insight import diagnostics, forward
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
 
 
@@ -46,3 +47,41 @@ def test_stored_diagnostics_are_read_again(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(diagnostics, "FORMAT", "other")
     assert Diagnostics.load(tmp_path / "file") is None
     assert Diagnostics.load(tmp_path / "none") is None
+
+
+def test_weights_that_tie_have_no_figures_that_rank_but_gradients_have() -> None:
+    found = diagnose(small_model("model=lstm_mean"), texts(9, 12, 5))
+    assert np.isnan([found.mean(f"{kind}_deleted_attention") for kind in ("comprehensiveness", "sufficiency")]).all()
+    assert np.isnan([found.mean("tau_integrated"), found.mean("correct_uniform")]).all()
+    assert not np.isnan([found.mean("comprehensiveness_deleted_integrated"), found.mean("tau_gradients")]).any()
+
+
+def test_figures_of_a_text_do_not_depend_on_longer_ones() -> None:
+    model, together = small_model("model=structured"), texts(9, 40)
+    first = Texts(together.encoded[:1], together.labels_N[:1], together.rationales[:1])
+    one, two = diagnose(model, first).figures, diagnose(model, together).figures
+    assert {name: values[0] for name, values in two.items()} == pytest.approx(
+        {name: values[0] for name, values in one.items()}, nan_ok=True, abs=1e-9
+    )
+
+
+def test_the_order_of_hops_changes_no_figure_of_their_mean() -> None:
+    model, read = small_model("model=structured", "model/pooling=mean"), texts(9, 40)
+    before = diagnose(model, read)
+    scores = model.attention.scores
+    with torch.no_grad():
+        scores.weight.copy_(scores.weight.flip(0))
+        scores.bias.copy_(scores.bias.flip(0))
+    after = diagnose(model, read)
+    for name in ("hop_overlap", "evenness", "comprehensiveness_deleted_attention", "tau_integrated", "p"):
+        assert after.figures[name] == pytest.approx(before.figures[name], abs=1e-9)
+
+
+def test_accuracy_with_other_weights_is_that_of_their_predictions() -> None:
+    model, read = small_model("model=structured"), texts(9, 40, 7, 20)
+    readings = forward.read(model, [one.ids for one in read.encoded])
+    found = diagnose(model, read).figures
+    for i, one in enumerate(readings):
+        assert found["correct"][i] == (np.argmax(one.probabilities_C) == 0)
+        assert found["correct_uniform"][i] == (np.argmax(one.uniform_C) == 0)
+        assert found["correct_permuted"][i] == np.mean([np.argmax(row) == 0 for row in one.permuted_PC])
