@@ -35,7 +35,7 @@ def test_integral_is_complete_and_padding_has_no_part(model: str) -> None:
             both = torch.tensor(np.stack([ids, np.full_like(ids, UNKNOWN_ID)]))
             whole, baseline = classifier(both, torch.ones_like(both, dtype=torch.bool)).logits_BC[:, label].tolist()
             assert one.change == pytest.approx(whole - baseline, abs=1e-6)
-            assert one.integrated_L.sum() == pytest.approx(whole - baseline, abs=1e-4)
+            assert one.integrated_L.sum() == pytest.approx(whole - baseline, abs=2e-3)
     [alone] = attributions(classifier, texts[1:2], CLASSES[1:2], steps=200)
     assert together[1].integrated_L == pytest.approx(alone.integrated_L, abs=1e-9)
     assert together[1].input_x_gradient_L == pytest.approx(alone.input_x_gradient_L, abs=1e-9)
