@@ -87,6 +87,7 @@ def _command(arguments: list[str]) -> None:
     if wrong := [text for text in where if "=" not in text]:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
 
+    from sentattn.compare.insight_table import lines as insight_lines
     from sentattn.compare.leaderboard import leaderboard
     from sentattn.compare.runs import comparisons
     from sentattn.compare.summary import comparison_lines
@@ -102,10 +103,12 @@ def _command(arguments: list[str]) -> None:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
     style, margin, family = options["format"], options["margin"], options["pairs"]
     parts = [(comparison, leaderboard(comparison)) for comparison in found]
-    boards, texts = [], []
+    boards, texts, insights = [], [], []
     for comparison, entries in parts:
+        insights.append(_insights(comparison, options["insight"]))
+        diagnostics = insight_lines(insights[-1], style, rows=len(comparison.rows.labels_N))
         board, sentences = comparison_lines(comparison, entries, style=style, margin=margin, family=family)
-        boards.append("\n".join([*board, *_insight(comparison, options)]))
+        boards.append("\n".join([*board, *diagnostics]))
         texts.append("\n\n".join(filter(None, [boards[-1], "\n".join(sentences)])))
     print("\n\n".join(texts))
     if "output" in options:
@@ -113,7 +116,7 @@ def _command(arguments: list[str]) -> None:
     if report := options.get("report") or _report_of_run(options["runs"]):
         from sentattn.compare.report.page import write_report
 
-        for warning in write_report(Path(report), parts, margin=margin, family=family):
+        for warning in write_report(Path(report), parts, insights, margin=margin, family=family):
             print(f"warning: {warning}", file=sys.stderr)
         print(f"\nreport: {report}")
 
@@ -125,17 +128,17 @@ def _report_of_run(runs: Sequence[str]) -> Path | None:
     return Path(runs[0], "report.html") if len(runs) == 1 and Path(runs[0], CONFIG).is_file() else None
 
 
-def _insight(comparison: Any, options: dict[str, Any]) -> list[str]:
-    """Returns the tables of the attentions' diagnostics."""
-    if not options["insight"]:
+def _insights(comparison: Any, wanted: Any) -> Any:
+    """Returns the attentions' diagnostics, none where they are not wanted."""
+    if not wanted:
         return []
-    from sentattn.compare import insight, insight_table
+    from sentattn.compare import insight
 
-    rows = {"True": insight.ROWS, "all": None}.get(str(options["insight"]), options["insight"])
+    rows = {"True": insight.ROWS, "all": None}.get(str(wanted), wanted)
     found, faults = insight.insights(comparison, rows)
     for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
-    return insight_table.lines(found, options["format"], rows=len(comparison.rows.labels_N))
+    return found
 
 
 def _write(path: Path, boards: Sequence[str]) -> None:

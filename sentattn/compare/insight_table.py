@@ -179,19 +179,33 @@ def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]
     return ["", *textwrap.wrap(title, WIDTH), *(line for block in blocks if block for line in ("", *block))]
 
 
+def tables(insights: Sequence[Insight]) -> list[tuple[list[str], list[list[str]], str]]:
+    """Returns for each question the heading of its table, the rows and what they say, where any figure applies."""
+    found = (_cells(block, insights) for block in BLOCKS) if insights else ()
+    return [one for one in found if one is not None]
+
+
 def _block(block: Block, insights: Sequence[Insight]) -> list[str]:
     """Returns the table of a block and what it says; nothing where no figure applies."""
+    if (found := _cells(block, insights)) is None:
+        return []
+    header, rows, about = found
+    align = "<" + ">" * (len(header) - 1)
+    return [*table_lines([header, *rows], align=align, wrap=0), *textwrap.wrap(about, WIDTH)]
+
+
+def _cells(block: Block, insights: Sequence[Insight]) -> tuple[list[str], list[list[str]], str] | None:
     columns = [column for column in block.columns if column.heading]
     values = [[column.value(one) for column in columns] for one in insights]
     if np.isnan(values).all():
-        return []
+        return None
     rows = [
         [one.setting.name, *(_number(value, f".{column.digits}f") for value, column in zip(row, columns, strict=True))]
         for one, row in zip(insights, values, strict=True)
     ]
     header = [block.title, *(column.heading for column in columns)]
     about = block.about.format(**{name: insights[0].mean(name) for name in insights[0].seeds[0].figures})
-    return [*table_lines([header, *rows], align="<" + ">" * len(columns), wrap=0), *textwrap.wrap(about, WIDTH)]
+    return header, rows, about
 
 
 def _about(one: Insight) -> list[str]:

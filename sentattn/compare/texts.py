@@ -9,6 +9,7 @@ from sentattn.config.groups import Choices
 from sentattn.config.targets import admit
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError
+from sentattn.run import RESULT
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
@@ -24,12 +25,15 @@ def read_texts(comparison: Comparison) -> TextData:
     from sentattn import build
 
     first = comparison.settings[0].runs[0]
+    if not (fingerprint := first.result.get("data_fingerprint")):
+        message = f"{first.run.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
+        raise RunError(Fault("runs", "damaged", message))
     settings = {"data": first.settings["data"], "seed": first.seed}
     data = build.build_data(admit(settings, Choices.of(), trust=first.run.trust))
     with Progress() as progress:
         data.prepare(progress)
         progress.close()
-    if data.fingerprint != first.result["data_fingerprint"]:
+    if data.fingerprint != fingerprint:
         message = f"data={comparison.data} has other texts now than when {first.run.path} was trained."
         raise RunError(Fault("data.path", "conflict", message))
     return data

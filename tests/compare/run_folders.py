@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from sentattn.compare.runs import Evaluated, Rows, Setting
 from sentattn.config.compose import compose, setting_hash
+from sentattn.run import Run
 
 
 def make_run(
@@ -72,3 +74,23 @@ def write_predictions(
         }
     )
     pq.write_table(table, path / "predictions.parquet")
+
+
+def make_setting(
+    probabilities_SNC: Any,
+    labels_N: Any,
+    name: str = "mine",
+    *,
+    settings: dict[str, Any] | None = None,
+    path: Path = Path("none"),
+    deterministic: bool = False,
+) -> Setting:
+    """Makes a setting from the probabilities of its seeds, without files."""
+    labels = np.asarray(labels_N)
+    ids = tuple(f"{number:016x}" for number in range(len(labels)))
+    rows = Rows(ids, labels, None, np.full(len(labels), 20))
+    runs = [
+        Evaluated(Run(path), settings or {}, {}, "", seed, rows, np.asarray(p_NC, float))
+        for seed, p_NC in enumerate(probabilities_SNC)
+    ]
+    return Setting(name, runs, deterministic)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sentattn.compare import leaderboard
+from sentattn.compare import insight_table, leaderboard
+from sentattn.compare.insight import Insight
 from sentattn.compare.leaderboard import Entry
 from sentattn.compare.metrics import Ints
 from sentattn.compare.pairs import messages
@@ -61,22 +62,36 @@ class Part:
 
 
 def write_report(
-    path: Path, parts: Sequence[tuple[Comparison, Sequence[Entry]]], *, margin: float, family: Family
+    path: Path,
+    parts: Sequence[tuple[Comparison, Sequence[Entry]]],
+    insights: Sequence[Sequence[Insight]],
+    *,
+    margin: float,
+    family: Family,
 ) -> list[str]:
-    """Writes the page of comparisons with their leaderboards; returns what could not be shown.
+    """Writes the page of comparisons with their leaderboards and diagnostics; returns what could not be shown.
 
     Raises:
         RunError: If it cannot be written.
     """
     from sentattn.run import write_atomically
 
-    shown = [part(comparison, entries, margin=margin, family=family) for comparison, entries in parts]
+    shown = [
+        part(comparison, entries, margin=margin, family=family, tables=insight_tables(found))
+        for (comparison, entries), found in zip(parts, insights, strict=True)
+    ]
     try:
         write_atomically(path, page(shown))
     except OSError as error:
         message = f"report={path} cannot be written: {error.strerror or error}."
         raise RunError(Fault("report", "unwritable", message)) from error
     return [warning for one in shown for warning in one.warnings]
+
+
+def insight_tables(insights: Sequence[Insight]) -> list[Table]:
+    """Returns the diagnostics of the attentions as tables of a page."""
+    found = insight_table.tables(insights)
+    return [Table(["settings", *names], rows, title, note) for (title, *names), rows, note in found]
 
 
 def page(parts: Sequence[Part]) -> str:
@@ -115,7 +130,7 @@ def part(
     )
     add = result.sections.append
     add(Section("Accuracy against cost", setting_charts.cost_charts(entries), note=COST_NOTE))
-    result.sections += [Section(table.title, tables=[table], has_key=False) for table in tables]
+    result.sections += [Section(table.title.capitalize(), tables=[table], has_key=False) for table in tables]
     slices = [("tokens", by_length(rows.lengths_N), True)]
     slices.append(("class", by_class(rows.labels_N, names), comparison.ordered))
     choices = disagreements(entries) if others else worst_errors(entries, rows.labels_N)

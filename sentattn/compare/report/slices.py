@@ -50,8 +50,8 @@ class Accuracy(NamedTuple):
 
 def by_length(lengths_N: Ints) -> list[Slice]:
     """Returns about equally large slices by the number of tokens that are read; equal lengths share a slice."""
-    quantiles = np.quantile(lengths_N, np.linspace(0, 1, LENGTH_BINS + 1)[1:-1], method="inverted_cdf")
-    edges = np.unique(quantiles)  # the largest length of each slice but the last
+    last = np.arange(1, LENGTH_BINS) * len(lengths_N) // LENGTH_BINS - 1
+    edges = np.unique(np.sort(lengths_N)[last])  # the largest length of each slice but the last
     bin_N = np.searchsorted(edges, lengths_N)
     slices = []
     for number in np.unique(bin_N):

@@ -26,9 +26,9 @@ def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
     A point whose cost is not known is not on it.
     """
     front: list[int] = []
-    order = sorted(range(len(costs)), key=lambda i: (costs[i], -values[i]))
-    for i in order:
-        if np.isfinite(costs[i]) and (not front or values[i] > values[front[-1]]):
+    known = [i for i, cost in enumerate(costs) if np.isfinite(cost)]
+    for i in sorted(known, key=lambda i: (costs[i], -values[i])):
+        if not front or values[i] > values[front[-1]]:
             front.append(i)
     return front
 

@@ -141,3 +141,10 @@ def test_a_missing_list_of_films_leaves_the_groups_empty(imdb_folder: Path) -> N
     for file in (imdb_folder / "aclImdb/train").glob("urls_*"):
         file.unlink()
     assert {row.group for row in all_rows(imdb_folder)[0]} == {""}
+
+
+def test_stars_are_in_the_order_of_the_rows(imdb_archive: Path, imdb_folder: Path) -> None:
+    for path in (imdb_archive, imdb_folder):
+        source = ImdbSource(str(path))
+        assert source.stars("train") == [3, 1, 2, 9, 10, 7]
+        assert source.stars("test") == [4, 8]
