@@ -179,12 +179,17 @@ def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
     Raises:
         RunError: If the output folder cannot be written.
     """
-    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    path = directory or Path(settings["output_dir"], settings["data"]["name"], settings["model"]["name"], name)
+    path = directory or new_directory(settings)
     with _writing(settings["output_dir"]):
         path.mkdir(parents=True, exist_ok=directory is not None)
         write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
     return Run(path, trust=True)  # its classes are those of this process
+
+
+def new_directory(settings: Mapping[str, Any]) -> Path:
+    """Returns the path of a new run: under `output_dir`, by data, model and time."""
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return Path(settings["output_dir"], settings["data"]["name"], settings["model"]["name"], name)
 
 
 def require_writable(folder: str) -> None:

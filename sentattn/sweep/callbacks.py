@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sentattn.config.types import as_typed
-from sentattn.sweep.records import TRIALS, TrialOutcome
+from sentattn.sweep.records import TrialOutcome
 
 if TYPE_CHECKING:
     from sentattn.sweep.resources import Slot
     from sentattn.sweep.search_space import Value
-    from sentattn.sweep.study import SweepStudy
+    from sentattn.sweep.source import TrialSource
 
 LOG = "log.txt"
 LOG_LINES = 3
@@ -33,18 +33,23 @@ class RunningTrial:
 
     Attributes:
         arguments: Its command line for `python -m sentattn.train`.
+        folder: Its run directory.
+        name: What messages call it; empty for its number.
         since: When it was assigned to its slot, by `time.monotonic`.
         first_batch: When its first training batch began.
         epochs: The largest number of epochs.
         epoch: The last finished epoch or repeat.
         value: Its objective if it ended now; None where that is unknown.
         killed: Why the scheduler ended it; empty otherwise.
+        stopped: Whether it was told to stop after its step.
     """
 
-    study: SweepStudy
+    study: TrialSource
     number: int
     values: Mapping[str, Value]
     arguments: Sequence[str]
+    folder: Path
+    name: str
     slot: Slot
     since: float = field(default_factory=time.monotonic)
     first_batch: float | None = None
@@ -52,16 +57,12 @@ class RunningTrial:
     epoch: int = 0
     value: float | None = None
     killed: str = ""
+    stopped: bool = False
 
     @property
     def key(self) -> str:
         """A name that is unique among all running trials."""
         return f"{self.study.plan.study}/{self.number}"
-
-    @property
-    def folder(self) -> Path:
-        """Its run directory."""
-        return self.study.folder / TRIALS / str(self.number)
 
     @property
     def log(self) -> Path:
@@ -101,7 +102,7 @@ class SweepProgress:
         console: Where it prints.
     """
 
-    def __init__(self, studies: Sequence[SweepStudy], slots: int, console: Console | None = None) -> None:
+    def __init__(self, studies: Sequence[TrialSource], slots: int, console: Console | None = None) -> None:
         self._studies = studies
         self._slots = slots
         self._console = console or Console()
@@ -125,7 +126,8 @@ class SweepProgress:
         self._running[trial.key] = trial
         self._drawn = 0.0
         if self._table is None:
-            self.message(f"{self._name(trial)} on {trial.slot.name}: {format_values(trial.values)}")
+            values = "" if trial.name else f": {format_values(trial.values)}"
+            self.message(f"{self._name(trial)} on {trial.slot.name}{values}")
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Does nothing: the table is drawn twice a second, and each epoch is a line of the trial's log."""
@@ -166,15 +168,15 @@ class SweepProgress:
         for name in ("trial", "where", "state", "epoch", "value", "for", "varies"):
             table.add_column(name, no_wrap=name != "varies")
         for trial in self._running.values():
-            name, taken = self._name(trial).removeprefix("trial "), duration(time.monotonic() - trial.since)
-            state = "ending" if trial.killed else "starting" if trial.first_batch is None else "training"
+            name, taken = self._number(trial).removeprefix("trial "), duration(time.monotonic() - trial.since)
+            state = "ending" if trial.killed or trial.stopped else "starting" if trial.first_batch is None else "training"
             epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
             value = f"{trial.value:.4f}" if trial.value is not None else "-"
             cells = (name, trial.slot.name, state, epoch, value, taken, format_values(trial.values))
             table.add_row(*map(Text, cells))
         return table
 
-    def _summary(self, study: SweepStudy) -> Text:
+    def _summary(self, study: TrialSource) -> Text:
         """Returns how far a study is, and its best trial."""
         number, values = next(iter(study.best_values.items()), (None, ()))
         best = f"; best: trial {number}, {_objectives(study, values)}" if number is not None else ""
@@ -182,9 +184,12 @@ class SweepProgress:
         return Text(f"{name}{self._state(study)}{best}")
 
     def _name(self, trial: RunningTrial) -> str:
+        return trial.name or self._number(trial)
+
+    def _number(self, trial: RunningTrial) -> str:
         return f"{trial.study.plan.study if len(self._studies) > 1 else 'trial'} {trial.number}"
 
-    def _state(self, study: SweepStudy) -> str:
+    def _state(self, study: TrialSource) -> str:
         """Returns how many trials are finished, and the time left if trials take as long as those before."""
         trials = study.plan.budget.trials
         text = f"{study.finished()} of {trials} finished" if trials else f"{study.finished()} finished"
@@ -208,7 +213,7 @@ def format_values(values: Mapping[str, Any]) -> str:
     return ", ".join(texts)
 
 
-def _objectives(study: SweepStudy, values: Iterable[float]) -> str:
+def _objectives(study: TrialSource, values: Iterable[float]) -> str:
     pairs = zip(study.plan.objectives, values, strict=True)
     return ", ".join(f"{objective.metric} {format_objective(value)}" for objective, value in pairs)
 

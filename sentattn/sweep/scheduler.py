@@ -15,7 +15,7 @@ from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.engines import Engine, FirstBatch, Message, Report
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.source import TrialSource
 from sentattn.training.signals import Signals
 
 MINUTE = 60.0
@@ -25,10 +25,11 @@ MINUTE = 60.0
 class Scheduler:
     """Keeps every slot busy until the budgets are met; any process may die at any line, and the same command resumes.
 
-    Trials of the studies with the fewest come first.
+    Trials of the studies with the fewest come first. A signal lets the trials of studies finish, and stops the runs of
+    grids after their step, since these can be resumed.
     """
 
-    studies: Sequence[SweepStudy]
+    studies: Sequence[TrialSource]
     slots: Sequence[Slot]
     engine: Engine
     callbacks: Sequence[SweepCallback]
@@ -48,15 +49,14 @@ class Scheduler:
             return
         with Signals():  # either ends the preparation
             self.engine.prepare()
-        with StopSignals() as stop:
+        with StopSignals(resumable=all(study.study is None for study in self.studies)) as stop:
             with self.engine:
                 self._assign(stop)
                 while self._running and not stop.at_once:
                     for trial, message in self.engine.messages(self._timeout(), stop.wakeup):
                         self._handle(trial, message)
                     if stop.is_new() and not stop.at_once:
-                        count = _count(len(self._running), "running trial")
-                        self._notify("message", f"No new trials; waiting for {count}. Ctrl-C again ends at once.")
+                        self._stop()
                     self._kill_late()
                     self._assign(stop)
             for trial in self._running.values():  # they have ended with the engine
@@ -92,6 +92,9 @@ class Scheduler:
                 prune = value is not None and trial.study.report(trial.number, step, value)
                 self.engine.reply(trial, prune=prune)
                 self._notify("moved", trial, metrics)
+            case TrialOutcome(state="failed") if trial.stopped:
+                del self._running[trial.slot]
+                trial.study.interrupt(trial.number)
             case TrialOutcome():
                 study = trial.study
                 del self._running[trial.slot]
@@ -108,6 +111,17 @@ class Scheduler:
         seconds = min([*late, *(tick for tick in ticks if tick is not None)])
         return None if seconds == float("inf") else seconds
 
+    def _stop(self) -> None:
+        """Stops what can be resumed; nothing else is started."""
+        for trial in self._running.values():
+            if trial.study.study is None:
+                trial.stopped = True
+                self.engine.stop(trial)
+        stopped = sum(trial.stopped for trial in self._running.values())
+        runs = f"{_count(stopped, 'run')} {'stops' if stopped == 1 else 'stop'} after the step at hand"
+        waiting = f"waiting for {_count(len(self._running) - stopped, 'running trial')}"
+        self._notify("message", f"No new trials; {runs if stopped else waiting}. Ctrl-C again ends at once.")
+
     def _kill_late(self) -> None:
         for trial in self._running.values():
             if time.monotonic() >= _deadline(trial):
@@ -122,13 +136,17 @@ class Scheduler:
 class StopSignals:
     """Ctrl-C once: no new trials. Twice, or SIGTERM: the end. Signals are noted while it is entered.
 
+    Args:
+        resumable: Whether all trials stop soon by themselves, so that SIGTERM is as Ctrl-C.
+
     Attributes:
         received: The last signal, or None.
         at_once: Whether running trials are to be ended too.
         wakeup: A file descriptor that becomes readable with a signal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, resumable: bool = False) -> None:
+        self.resumable = resumable
         self.received: int | None = None
         self.at_once = False
         self.wakeup, self._write = os.pipe()
@@ -155,7 +173,7 @@ class StopSignals:
             return False
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        self.at_once = number == signal.SIGTERM or self.received is not None
+        self.at_once = (number == signal.SIGTERM and not self.resumable) or self.received is not None
         self.received = number
 
 

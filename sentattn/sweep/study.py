@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -35,7 +35,8 @@ from sentattn.sweep.records import (
 )
 from sentattn.sweep.resume import ALIVE_SECONDS, SCHEDULER, open_study, this_scheduler
 from sentattn.sweep.samplers import LARGEST_GRID, build_pruner, build_sampler
-from sentattn.sweep.search_space import Value, points, suggest
+from sentattn.sweep.search_space import points, suggest
+from sentattn.sweep.source import NextTrial
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
@@ -47,14 +48,6 @@ LARGE = (CHECKPOINTS, MODEL)
 """What is deleted of all trials but the best: it can be trained again with `from=`."""
 NOTE_SECONDS = 5.0
 """Between two notes of the time on disk."""
-
-
-class NextTrial(NamedTuple):
-    """A trial to be run: its number, what it tries by key, and its command line for `python -m sentattn.train`."""
-
-    number: int
-    values: Mapping[str, Value]
-    arguments: list[str]
 
 
 class SweepStudy:
@@ -102,6 +95,11 @@ class SweepStudy:
             stack.callback(study._note, None)
             yield study
 
+    @property
+    def study(self) -> str:
+        """Its name."""
+        return self.plan.study
+
     def ask(self) -> NextTrial | None:
         """Returns the next trial; None if there is none now, since those that run may fill the budget.
 
@@ -119,8 +117,9 @@ class SweepStudy:
             trial = self._study.ask()
             values = suggest(trial, self.plan.space)
             self._running[trial.number] = trial
-            (self.folder / TRIALS / str(trial.number)).mkdir(parents=True, exist_ok=True)
-        return NextTrial(trial.number, values, self.plan.trial_arguments(values))
+            folder = self.folder / TRIALS / str(trial.number)
+            folder.mkdir(parents=True, exist_ok=True)
+        return NextTrial(trial.number, values, self.plan.trial_arguments(values), folder)
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Records the first objective after an epoch, or a repeat, from 1; returns whether to prune the trial."""

@@ -28,8 +28,9 @@ from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.distributed.launch import run_ranks
-from sentattn.errors import Fault, Pruned, SettingError, TrainingError, UserError
+from sentattn.errors import Fault, Interruption, Pruned, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb import TrialCallback
+from sentattn.run import Run
 from sentattn.sweep.engines import FirstBatch, Report, TrialConnection, TrialTask
 from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialOutcome
@@ -81,6 +82,9 @@ def _train_and_send(task: TrialTask, connection: TrialConnection | None) -> None
     except UserError as error:
         print(error, file=sys.stderr)
         outcome = TrialOutcome("failed", error=" ".join(error.messages), retry=may_succeed_again(error))
+    except Interruption as interruption:
+        print(interruption, file=sys.stderr)
+        sys.exit(interruption.exit_code)
     if connection:
         connection.send(outcome)
 
@@ -94,13 +98,15 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
     compared = task.metrics[0] if len(task.metrics) == 1 else None
     values: list[list[float]] = []
     for seed in range(settings["seed"], settings["seed"] + task.repeats):
+        directory = folder / f"seed-{seed}" if task.repeats > 1 else folder
         record = train(
             {**settings, "seed": seed},
-            directory=folder / f"seed-{seed}" if task.repeats > 1 else folder,
+            resume=directory if Run(directory).last_checkpoint.is_file() else None,
+            directory=directory,
             study=task.study,
             callbacks=[
                 SchedulerCallback(connection, compared if task.repeats == 1 else None),
-                TrialCallback(task.values),
+                *([TrialCallback(task.values)] if task.study else []),
             ],
         )
         if record.result["status"] == "pruned":
@@ -132,10 +138,12 @@ class SchedulerCallback(Callback):
     def __init__(self, connection: TrialConnection | None, metric: str | None) -> None:
         self._connection = connection
         self._metric = metric
+        self._has_begun = False  # a resumed training does not begin at step 0
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:
-        if self._connection and trainer.global_step == 0 and batch_idx == 0:
+        if self._connection and not self._has_begun:
             self._connection.send(FirstBatch(trainer.max_epochs))
+        self._has_begun = True
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         prune = False

@@ -10,7 +10,6 @@ from sentattn import run
 from sentattn.config.compose import setting_hash
 from sentattn.config.groups import at
 from sentattn.errors import Fault, RunError
-from sentattn.training.checkpoint import Checkpoints, read_checkpoint
 
 SAME = ("seed", "test", "data.vectors")
 """Keys that the hash of a setting leaves out, and that make it another training all the same."""
@@ -38,6 +37,8 @@ def require_same(interrupted: run.Run, about: Mapping[str, str]) -> None:
     Raises:
         RunError: If they differ, or the checkpoint cannot be read.
     """
+    from sentattn.training.checkpoint import Checkpoints, read_checkpoint
+
     before = read_checkpoint(interrupted.last_checkpoint)["callbacks"][Checkpoints.__qualname__]["about"]
     for name, key, cause in (
         ("data_fingerprint", "data", "its data was"),
@@ -59,6 +60,20 @@ def find_interrupted(settings: Mapping[str, Any]) -> Path | None:
     """
     runs = _newest_first(settings, lambda one: one.last_checkpoint.is_file() and not (one.path / run.RESULT).exists())
     return next((path for path in runs if not _is_being_trained(path)), None)
+
+
+def find_begun(settings: Mapping[str, Any]) -> Path | None:
+    """Returns the newest run of these settings that was killed before its first checkpoint, or None."""
+    runs = _newest_first(
+        settings, lambda one: not one.last_checkpoint.is_file() and not (one.path / run.RESULT).exists()
+    )
+    return next((path for path in runs if not _is_being_trained(path)), None)
+
+
+def find_running(settings: Mapping[str, Any]) -> Path | None:
+    """Returns a run of these settings that a living process trains, or None."""
+    runs = _newest_first(settings, lambda one: not (one.path / run.RESULT).exists())
+    return next((path for path in runs if _is_being_trained(path)), None)
 
 
 def find_finished(settings: Mapping[str, Any]) -> Path | None:
@@ -83,10 +98,14 @@ def _is_finished(saved: run.Run, seed: int) -> bool:
 
 def _has_settings(saved: run.Run, settings: Mapping[str, Any]) -> bool:
     try:
-        same = all(at(saved.settings, key) == at(settings, key) for key in SAME)
-        return same and setting_hash(saved.settings) == setting_hash(settings)
+        return identity(saved.settings) == identity(settings)
     except (RunError, TypeError):  # damaged, or with values that no setting has
         return False
+
+
+def identity(settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Returns what two trainings have in common of which one is enough: the hash of the setting, seed and the like."""
+    return setting_hash(settings), *(at(settings, key) for key in SAME)
 
 
 def _is_being_trained(path: Path) -> bool:

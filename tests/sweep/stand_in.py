@@ -12,7 +12,7 @@ from sentattn.sweep.engines.local import LocalEngine
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.study import NextTrial
+from sentattn.sweep.source import NextTrial
 
 FAKE = "fake_trial"
 
@@ -34,6 +34,7 @@ class Listed:
         self.over = ""
         self.plan: Any = plan()
         self.folder = Path()
+        self.study: str | None = "fake"
         self.failures = 0
         self.best_values: dict[int, Sequence[float]] = {}
 
@@ -43,9 +44,10 @@ class Listed:
             return None
         number = len(self.given)
         self.given[number] = self.trials.pop(0) if self.trials else ["x=0"]
-        (self.folder / "trials" / str(number)).mkdir(parents=True, exist_ok=True)
+        folder = self.folder / "trials" / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
         values = {word.partition("=")[0]: word.partition("=")[2] for word in self.given[number]}
-        return NextTrial(number, values, self.given[number])
+        return NextTrial(number, values, self.given[number], folder)
 
     def report(self, number: int, step: int, value: float) -> bool:
         self.reports.append((number, step, value))

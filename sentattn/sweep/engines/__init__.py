@@ -22,7 +22,7 @@ class TrialTask:
     values: Mapping[str, Any]
     repeats: int
     directory: str
-    study: str
+    study: str | None
     metrics: Sequence[str]
     threads: int
     devices: int
@@ -36,7 +36,7 @@ class TrialTask:
             values=dict(trial.values),
             repeats=plan.repeats,
             directory=str(trial.folder),
-            study=plan.study,
+            study=trial.study.study,
             metrics=[objective.metric for objective in plan.objectives],
             threads=trial.slot.threads,
             devices=max(1, len(trial.slot.gpus)),
@@ -91,6 +91,9 @@ class Engine(AbstractContextManager["Engine"], Protocol):
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:
         """Answers a `Report`."""
+
+    def stop(self, trial: RunningTrial) -> None:
+        """Sends a trial SIGTERM, so that a training stops after its step."""
 
     def kill(self, trial: RunningTrial) -> None:
         """Ends a trial and all processes that it has started."""

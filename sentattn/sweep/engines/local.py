@@ -153,6 +153,11 @@ class LocalEngine(Engine):
             with suppress(OSError):
                 self._running[trial.key].connection.send(prune)
 
+    def stop(self, trial: RunningTrial) -> None:
+        """Sends a trial SIGTERM, so that a training stops after its step."""
+        if trial.key in self._running:
+            self._running[trial.key].process.terminate()
+
     def kill(self, trial: RunningTrial) -> None:
         """Ends a trial and all processes that it has started."""
         if (worker := self._running.get(trial.key)) is not None and worker.process.pid is not None:

@@ -1,0 +1,74 @@
+"""Where trials come from: what the scheduler and its progress need of a study or of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.records import TrialOutcome
+    from sentattn.sweep.search_space import Value
+
+
+class NextTrial(NamedTuple):
+    """A trial to be run.
+
+    Attributes:
+        number: Its number.
+        values: What it tries, by key.
+        arguments: Its command line for `python -m sentattn.train`.
+        folder: Its run directory; one that holds a checkpoint is resumed.
+        name: What messages call it; empty for its number.
+    """
+
+    number: int
+    values: Mapping[str, Value]
+    arguments: list[str]
+    folder: Path
+    name: str = ""
+
+
+class TrialSource(Protocol):
+    """Hands out trials, and records how they end."""
+
+    @property
+    def plan(self) -> Plan:
+        """Objectives, budget and limits."""
+
+    @property
+    def study(self) -> str | None:
+        """The study that runs are trials of; None for a grid, whose runs are ordinary ones and can be resumed."""
+
+    @property
+    def failures(self) -> int:
+        """How many trials have failed in a row."""
+
+    @property
+    def best_values(self) -> Mapping[int, Sequence[float]]:
+        """Objectives of the best trials by number, the best first."""
+
+    def ask(self) -> NextTrial | None:
+        """Returns the next trial; None if there is none now."""
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """Records what a trial has reached after a step; returns whether to prune it."""
+
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
+        """Records how a trial ended."""
+
+    def interrupt(self, number: int) -> None:
+        """Records that a trial ended together with the scheduler."""
+
+    def tick(self) -> float | None:
+        """Is called between events; returns the seconds after which it wants to be called again, or None."""
+
+    def running(self) -> int:
+        """Returns how many trials run."""
+
+    def finished(self) -> int:
+        """Returns how many trials are finished."""
+
+    def ended(self) -> str:
+        """Returns why no further trial is started, or an empty string."""
