@@ -2,6 +2,7 @@
 
 usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=true] [seeds=N] [check=true]
                                 [--cfg job] [--config-dir FOLDER]
+       python -m sentattn.train -m [KEY=VALUE,VALUE,... ...] [seeds=N] [slots=N]
 
   data=demo                demo, imdb, yelp, or table for your own; data.limit=500 for a quick look
   model=structured         a variant; `python -m sentattn.list models` shows them all
@@ -32,12 +33,18 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
 
   docs/settings.md lists all settings.
 
+  -m, --multirun           train every combination of several values, as in model=structured,mean or
+                           model.attention.hops=range(1,9), with each seed, and compare the settings. Runs are
+                           trained side by side: one per GPU (slots_per_gpu=4 for more) or per core (threads=2 or
+                           slots=1 for fewer). The same command again skips finished runs and resumes others
+
   --cfg job                print all settings and stop
   --config-dir FOLDER      also look for choices in a folder of your own, laid out as conf/
 
 Examples:
   python -m sentattn.train
   python -m sentattn.train model=mean data=imdb seeds=3
+  python -m sentattn.train -m model=structured,lstm_mean,mean data=imdb seeds=3
   python -m sentattn.train from=latest model.attention.hops=8
   python -m sentattn.train data=imdb resume=auto
   python -m sentattn.train data=table data.train=reviews.csv data.text=review data.label=stars
@@ -54,8 +61,10 @@ from pathlib import Path
 import yaml
 
 from sentattn.config import command_line
+from sentattn.errors import Fault, SettingError
 from sentattn.run import Run
 
+MULTIRUN = ("-m", "--multirun")
 WIDTH = 80
 """Columns of a terminal, if nobody has changed them."""
 
@@ -68,6 +77,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     from sentattn.distributed.devices import place
 
+    if set(arguments) & set(MULTIRUN):
+        if place() is not None:
+            message = "-m starts a process for each run itself: leave torchrun or srun out, or -m."
+            raise SettingError(Fault("-m", "conflict", message))
+        from sentattn.sweep.multirun import train_grid
+
+        train_grid([word for word in arguments if word not in MULTIRUN])
+        return
     if place() is None:
         _run(arguments)
         return

@@ -104,7 +104,10 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         message = f"{word} cannot be read: {error}. A text with such signs is written {quoted}."
         raise SettingError(Fault(key, "unreadable", message)) from error
     if override.is_sweep_override() or override.package is not None or "${" in text:
-        message = f"{word}: {key} takes one plain value; a list is written [a,b], and references belong in YAML files."
+        message = (
+            f"{word}: {key} takes one plain value; a list is written [a,b], references belong in YAML files, "
+            "and `python -m sentattn.train -m` trains several values."
+        )
         raise SettingError(Fault(key, "type", message))
     return Argument(position, key, text, override.value())
 

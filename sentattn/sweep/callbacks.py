@@ -148,7 +148,10 @@ class SweepProgress:
         else:
             value = f" at {trial.value:.4f}" if trial.value is not None else ""
             result = f"pruned after {trial.epoch}{value} in {seconds:.0f} s"
-        self.message(f"{self._name(trial)}: {result}; {self._state(study)}")
+        state = self._state(study)
+        if self._table:  # which holds the time left
+            state = state.partition(",")[0]
+        self.message(f"{self._name(trial)}: {result}; {state}")
 
     def message(self, text: str) -> None:
         """Prints a message."""
@@ -169,7 +172,8 @@ class SweepProgress:
             table.add_column(name, no_wrap=name != "varies")
         for trial in self._running.values():
             name, taken = self._number(trial).removeprefix("trial "), duration(time.monotonic() - trial.since)
-            state = "ending" if trial.killed or trial.stopped else "starting" if trial.first_batch is None else "training"
+            state = "starting" if trial.first_batch is None else "training"
+            state = "ending" if trial.killed or trial.stopped else state
             epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
             value = f"{trial.value:.4f}" if trial.value is not None else "-"
             cells = (name, trial.slot.name, state, epoch, value, taken, format_values(trial.values))

@@ -10,33 +10,15 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sentattn.errors import Fault, RunError
 from sentattn.run import CONFIG, new_directory
 from sentattn.sweep.callbacks import LOG
+from sentattn.sweep.cells import Cell
 from sentattn.sweep.plan import Plan
 from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.search_space import Value
 from sentattn.sweep.source import NextTrial
 from sentattn.training.resume import find_begun, find_finished, find_interrupted, find_running
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One training of a grid.
-
-    Attributes:
-        name: What sets it apart, such as `model=mean, seed=0`.
-        values: The same by key.
-        arguments: Its command line for `python -m sentattn.train`.
-        settings: Its resolved settings.
-    """
-
-    name: str
-    values: Mapping[str, Value]
-    arguments: list[str]
-    settings: Mapping[str, Any]
 
 
 @dataclass
@@ -48,12 +30,14 @@ class Grid:
         plan: What the scheduler reads of a plan.
         runs: The finished runs, by the place of their cell.
         errors: Why the others failed.
+        interrupted: How many were interrupted before.
     """
 
     cells: Sequence[Cell]
     plan: Plan
     runs: dict[int, Path] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
+    interrupted: int = 0
     study: None = None
     failures: int = 0  # one model that fails with all seeds does not keep the others from theirs
     best_values: Mapping[int, Sequence[float]] = field(default_factory=dict)

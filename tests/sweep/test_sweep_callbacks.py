@@ -18,7 +18,8 @@ def prepare(folder: Path, *, is_terminal: bool = False) -> tuple[Any, Any, Any, 
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=is_terminal)
     values = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
-    return SweepProgress([study], 2, console), RunningTrial(study, 3, values, [], Path(), "", slots(1)[0]), study, out
+    trial = RunningTrial(study, 3, values, [], folder / "trials" / "3", "", slots(1)[0])
+    return SweepProgress([study], 2, console), trial, study, out
 
 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
