@@ -34,9 +34,12 @@ class Listed:
         self.over = ""
         self.plan: Any = plan()
         self.folder = Path()
-        self.study: str | None = "fake"
         self.failures = 0
         self.best_values: dict[int, Sequence[float]] = {}
+
+    @property
+    def study(self) -> str:
+        return str(self.plan.study)
 
     def ask(self) -> Any:
         trials = self.plan.budget.trials
