@@ -19,7 +19,6 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
-import torchtext.vocab
 
 from sentattn.data.vectors import read_vectors
 
@@ -44,6 +43,8 @@ def ours(path: Path, cache: Path) -> None:
 
 def plain(path: Path, cache: Path) -> None:
     """Reads the file with `torchtext` alone."""
+    import torchtext.vocab
+
     with redirect_stderr(StringIO()):
         torchtext.vocab.Vectors(str(path), cache=str(cache))
 

@@ -32,7 +32,7 @@ TEXT_ENDINGS = (".txt", ".vec")
 LONGEST_LINE = 1 << 20
 """Bytes; a file with a longer line is not text and must not be read into memory."""
 LEAST_WIDTH = 3
-"""`torchtext` takes lines with fewer numbers for a header."""
+"""A line with fewer numbers may be a header."""
 LARGEST = 3.4028234e38
 """Largest float32."""
 PROGRESS_LINES = 10_000

@@ -1,22 +1,19 @@
-"""Pretrained word vectors for the words of a vocabulary.
-
-The file is streamed; `torchtext` then reads and caches the lines of the vocabulary's words only.
-"""
+"""Pretrained word vectors for the words of a vocabulary: the file is streamed, and their lines are cached."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-import ssl
 from collections.abc import Sequence
-from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
+import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from sentattn.data.cache import Progress, locked, usable, workspace
@@ -25,12 +22,11 @@ from sentattn.data.text import SPECIALS
 from sentattn.data.vector_file import NAMES, VectorFile
 from sentattn.errors import DataError, Fault
 
-if TYPE_CHECKING:
-    from torchtext.vocab import Vectors
-
-FORMAT = 1
-CACHED = ".pt"
-"""File ending of the vectors that `torchtext` caches."""
+FORMAT = 2
+VECTORS, WORDS = "vectors", "words"
+"""What the cached file calls the vectors, a row a word, and the list of their words."""
+Table: TypeAlias = tuple[dict[str, int], Tensor]
+"""The row of each word, and the rows of vectors, vectors_FE."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +70,10 @@ def read_vectors(
     """
     if vectors is None:
         return None
-    # `torchtext` splits lines at spaces, so a token with a space cannot have a vector.
-    wanted = {form for word in words for form in (word, word.lower()) if form.split() == [form]}
+    wanted = {form for word in words for form in (word, word.lower())}
     file = None if vectors in NAMES else VectorFile.named(vectors)
     identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
-    target = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}"
+    target = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}.safetensors"
     table = _cached(target)
     if table is None:
         if file is None:
@@ -88,50 +83,41 @@ def read_vectors(
             table = _cached(target)  # another process may have read the file meanwhile
             if table is None:
                 table = _read(file, wanted, target, progress)
-    rows_WE = table.get_vecs_by_tokens(list(words), lower_case_backup=True)
-    is_found = [word in table.stoi or word.lower() in table.stoi for word in words]
+    found, vectors_FE = table
+    rows = [found.get(word, found.get(word.lower())) for word in words]
+    vectors_VE = torch.zeros(len(SPECIALS) + len(words), vectors_FE.shape[1])
+    found_V = torch.tensor([False] * len(SPECIALS) + [row is not None for row in rows])
+    vectors_VE[found_V] = vectors_FE[[row for row in rows if row is not None]]
     return WordVectors(
         name=vectors if vectors in NAMES else Path(vectors).name,
-        vectors_VE=torch.cat([torch.zeros(len(SPECIALS), table.dim), rows_WE]),
-        found_V=torch.tensor([False] * len(SPECIALS) + is_found),
+        vectors_VE=vectors_VE,
+        found_V=found_V,
     )
 
 
-def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) -> Vectors:
+def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) -> Table:
     """Reads the wanted words of a file and caches their vectors; the caller holds the lock."""
+    found: dict[str, np.ndarray] = {}
+    for word, numbers in file.lines(wanted, progress):
+        if word not in found:
+            found[word] = np.array(numbers, dtype=np.float32)
+    if not found:
+        message = (
+            f"{file} has no vector for any word of the training rows. Are the vectors of another language, or in "
+            "another case (data.lowercase)?"
+        )
+        raise DataError(Fault("data.vectors", "missing", message))
+    vectors_FE = torch.from_numpy(np.stack(list(found.values())))
     with workspace(target) as folder:
-        missing = set(wanted)
-        with (folder / target.name).open("wb") as text:
-            for word, numbers in file.lines(wanted, progress):
-                if word in missing:
-                    text.write(b" ".join([word.encode(), *numbers]) + b"\n")
-                    missing.remove(word)
-        if len(missing) == len(wanted):
-            message = (
-                f"{file} has no vector for any word of the training rows. Are the vectors of another language, or in "
-                "another case (data.lowercase)?"
-            )
-            raise DataError(Fault("data.vectors", "missing", message))
-        vectors = _torchtext(folder / target.name)
-        os.replace(folder / f"{target.name}{CACHED}", f"{target}{CACHED}")
-    return vectors
+        save_file({VECTORS: vectors_FE}, folder / target.name, {WORDS: json.dumps(list(found))})
+        os.replace(folder / target.name, target)
+    return {word: row for row, word in enumerate(found)}, vectors_FE
 
 
-def _cached(target: Path) -> Vectors | None:
+def _cached(target: Path) -> Table | None:
     try:
-        return _torchtext(target)
-    except Exception:  # the file is missing, or damaged in any way
+        with safe_open(target, "pt") as file:
+            words, vectors_FE = json.loads(file.metadata()[WORDS]), file.get_tensor(VECTORS)
+    except (OSError, SafetensorError):  # the file is missing or damaged
         return None
-
-
-def _torchtext(file: Path) -> Vectors:
-    """Lets `torchtext` read a file, or what it has cached of it in the same folder."""
-    from torchtext.vocab import Vectors
-
-    context = ssl._create_default_https_context
-    try:
-        with redirect_stderr(io.StringIO()):  # the progress bar of `torchtext`
-            return Vectors(str(file), cache=str(file.parent))
-    finally:
-        # `Vectors` disables the verification of TLS certificates for the whole process (PEP 476 names this hook).
-        ssl._create_default_https_context = context
+    return {word: row for row, word in enumerate(words)}, vectors_FE

@@ -7,10 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from torchtext.vocab import GloVe, pretrained_aliases
 
 from sentattn.data.download import REGISTRY
-from sentattn.data.vector_file import ARCHIVES, NAMES, VectorFile, width
+from sentattn.data.vector_file import NAMES, VectorFile, width
 from sentattn.errors import DataError
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
@@ -28,14 +27,9 @@ def zipped(path: Path, members: dict[str, str]) -> Path:
     return path
 
 
-def test_the_names_are_those_that_torchtext_knows() -> None:
-    assert set(NAMES) == {name for name in pretrained_aliases if name.startswith("glove.")}
-    assert {archive for archive, _ in ARCHIVES.values()} == {url.rpartition("/")[2] for url in GloVe.url.values()}
+def test_named_vectors_are_in_archives_that_can_be_downloaded() -> None:
     assert {archive for archive, _ in NAMES.values()} <= set(REGISTRY)
-    for name, partial in ((name, pretrained_aliases[name]) for name in NAMES):
-        archive, size = NAMES[name]
-        assert str(size) == partial.keywords["dim"]
-        assert GloVe.url[partial.keywords["name"]].endswith(f"/{archive}")
+    assert NAMES["glove.6B.300d"] == ("glove.6B.zip", 300)
 
 
 def test_the_width_is_known_from_the_name_or_the_file(tmp_path: Path) -> None:
