@@ -26,7 +26,7 @@ from sentattn.data.corpus import META, Corpus, DamagedCorpusError
 from sentattn.data.corpus_builder import build
 from sentattn.data.datasets.demo import DemoSource
 from sentattn.data.tables import records
-from sentattn.data.vectors import CACHED, read_vectors
+from sentattn.data.vectors import read_vectors
 from sentattn.errors import DataError, RunError
 
 pytest.importorskip("onnxruntime")
@@ -94,7 +94,7 @@ def test_word_vectors_are_never_unpickled(harmful: Harmful, tmp_path: Path) -> N
     text = tmp_path / "vectors.txt"
     text.write_text("good 1 2 3\n")
     assert read(text) == [[1, 2, 3]]
-    (cached,) = (tmp_path / "cache").glob(f"vectors-*{CACHED}")
+    (cached,) = (tmp_path / "cache").glob("vectors-*.safetensors")
     torch.save(harmful, cached)
     assert read(text) == [[1, 2, 3]]
 

@@ -73,7 +73,7 @@ def test_a_glob_takes_the_choices_of_its_group() -> None:
     assert read("glob(*)", "model/pooling").ends() == tuple(CHOICES.names("model/pooling"))
     assert read("glob([f*,m*])", "model/pooling").ends() == ("flatten", "mean")
     for text, key in (("glob(*)", "loss.penalty"), ("glob(pr*)", "model/pooling"), ("glob(x*)", "model/pooling")):
-        refusal(text, key)
+        assert refusal(text, key)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_glob_takes_the_choices_of_its_group() -> None:
     ],
 )
 def test_nonsense_is_refused(text: str) -> None:
-    refusal(text)
+    assert refusal(text)
 
 
 @pytest.mark.parametrize(

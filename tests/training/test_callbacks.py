@@ -55,7 +55,7 @@ def test_the_best_epoch_is_that_of_the_weights_that_were_kept(tmp_path: Path) ->
     assert older.best is older.rows[0]
 
 
-def steps(losses: list[float], every: int) -> None:
+def steps(losses: list[float], every: int) -> FiniteLoss:
     callback = FiniteLoss(every=every)
     for i, loss in enumerate(losses):
         trainer = SimpleNamespace(
@@ -68,6 +68,7 @@ def steps(losses: list[float], every: int) -> None:
         module = cast("LightningModule", nn.Linear(1, 1))
         outputs = {"loss": torch.tensor(loss)}
         callback.on_train_batch_end(cast("Trainer", trainer), module, outputs, cast("Any", None), i)
+    return callback
 
 
 @pytest.mark.parametrize("every", [1, 3, 100])
@@ -78,8 +79,8 @@ def test_first_batch_that_is_no_number_is_named(losses: list[float], batch: int,
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("optimizer.lr", "diverged")]
 
 
-def test_finite_losses_pass() -> None:
-    steps([1.0, 2.0, 3.0], every=2)
+def test_finite_losses_pass_and_are_not_kept() -> None:
+    assert steps([1.0, 2.0, 3.0], every=2)._losses == []
 
 
 def test_average_by_hand() -> None:

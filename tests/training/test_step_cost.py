@@ -25,8 +25,8 @@ CALLS_AND_MB = {
     "lstm_max": (200, 9.0),
     "lstm": (140, 3.8),
     "transformer": (300, 5.0),
-    "relation": (400, 20.0),
-    "relation_plain": (340, 15.0),
+    "relation": (360, 19.5),
+    "relation_plain": (300, 13.8),
     "cnn": (190, 6.9),
     "mean": (110, 0.7),
 }
