@@ -73,9 +73,8 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     pooling = instantiate(node["pooling"], Pooling, dim=attention.out_dim, hops=attention.hops)
     head = instantiate(node["head"], Head, dim=pooling.out_dim, classes=classes)
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
-    model: TextClassifier = find(node[TARGET], TextClassifier)(
-        name=node["name"], init_std=node.get("init_std"), **slots
-    )
+    own = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
+    model: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **own, **slots)
     return model
 
 

@@ -16,7 +16,7 @@ import yaml
 from sentattn.compare.metrics import Ints, correct
 from sentattn.compare.statistics import Floats
 from sentattn.config.groups import at
-from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import counts
 from sentattn.config.targets import MOVED, TARGET, label, renamed
 from sentattn.config.types import as_typed, parse
 from sentattn.errors import Fault, RunError, UserError
@@ -293,7 +293,7 @@ def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
     """Yields what counts for a setting's result, by dotted key."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
-        if inner in WITHOUT_EFFECT_ON_RESULT:
+        if not counts(inner, value):
             continue
         if isinstance(value, Mapping):
             yield from _flat(value, inner)

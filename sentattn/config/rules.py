@@ -15,6 +15,7 @@ from sentattn.errors import Fault
 
 ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
 CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
+FROZEN = "model.freeze_attention"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Settings that say how many tokens of a text have a place of their own."""
 OFF = (None, 0, "none")
@@ -53,7 +54,7 @@ def _idle(c: Composition) -> Iterator[tuple[str, str, Callable[[Any], bool]]]:
 
 def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yields the settings of each conflict, the kind of fault, and the message."""
-    yield from _penalty(c)
+    yield from _nothing_learned(c)
     weights, classes = c.at(WEIGHTS), c.at("data.classes")
     number = len(classes) if isinstance(classes, list) else known(c.at("data")).constants.get("classes")
     if isinstance(weights, list) and number and len(weights) != number:
@@ -82,15 +83,19 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         yield from _quirks(c)
 
 
-def _penalty(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses a penalty where the attention has no weights to learn, or a setting leaves it none."""
+def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses a penalty and a freeze where the attention has no weights to learn, or a setting leaves it none."""
     node, penalty = c.at("model.attention"), c.at(PENALTY)
     constants = known(node).constants
     causes = [f"{key}={value}" for key, value in constants.get("learns_unless", {}).items() if node.get(key) == value]
-    if isinstance(penalty, int | float) and penalty > 0 and (causes or not constants.get("learns", True)):
-        attention = " with model.attention.".join([f"{ATTENTION}={c.chosen.get(ATTENTION, node[TARGET])}", *causes])
+    if not causes and constants.get("learns", True):
+        return
+    attention = " with model.attention.".join([f"{ATTENTION}={c.chosen.get(ATTENTION, node[TARGET])}", *causes])
+    if isinstance(penalty, int | float) and penalty > 0:
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
         yield (PENALTY,), "no_effect", message
+    if c.at(FROZEN) is True:
+        yield (FROZEN,), "no_effect", f"{FROZEN}=true has no effect: {attention} has no weights to learn; leave it out."
 
 
 def _quirks(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:

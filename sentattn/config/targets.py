@@ -101,7 +101,7 @@ def label(settings: Mapping[str, Any]) -> str:
     """Returns the name of a run's variant and every part that is not the variant's own, or `?` where it has none.
 
     Examples are `structured`, `structured, attention=query` and `feedforward, encoder=cnn`. Values inside a part, such
-    as `hops`, are left out.
+    as `hops`, are left out, save that an attention is frozen.
     """
     model, choices = settings.get("model"), Choices.of()
     if not isinstance(model, Mapping) or "name" not in model:
@@ -109,6 +109,7 @@ def label(settings: Mapping[str, Any]) -> str:
     variant = str(model["name"])
     preset = defaults(choices.node("model", variant)) if variant in choices.names("model") else {}
     parts = [f"{slot}={name}" for slot, name in slots(settings).items() if preset.get(slot, name) != name]
+    parts += ["frozen attention"] if model.get("freeze_attention") else []
     return ", ".join([variant, *parts])
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from sentattn.config.types import Positive, checked
+from sentattn.errors import Fault, SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
@@ -28,6 +29,8 @@ class TextClassifier(nn.Module):
         name: The variant's name, for people.
         init_std: Standard deviation of the normal distribution from which all weights after the embedding are drawn
             (Lin et al. 2017: 0.1); None leaves them as each part draws them. Biases are not drawn.
+        freeze_attention: Keep the parameters that score the tokens as they start, at random: a control that tells
+            what a learned attention adds to a random one.
     """
 
     @checked
@@ -41,6 +44,7 @@ class TextClassifier(nn.Module):
         head: Head,
         name: str,
         init_std: Positive | None = None,
+        freeze_attention: bool = False,
     ) -> None:
         super().__init__()
         self.name = name
@@ -49,6 +53,15 @@ class TextClassifier(nn.Module):
         if init_std is not None:
             for weight in (w for part in (encoder, attention, pooling, head) for w in part.parameters() if w.dim() > 1):
                 nn.init.normal_(weight, std=init_std)
+        if freeze_attention:
+            scoring = list(attention.scoring_parameters())
+            if not scoring:
+                message = (
+                    f"model.freeze_attention=true has no effect: {type(attention).__name__} has no weights to learn."
+                )
+                raise SettingError(Fault("model.freeze_attention", "no_effect", message))
+            for parameter in scoring:
+                parameter.requires_grad_(False)
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor, *, pairs: bool = False) -> Classified:
         """Classifies a batch.

@@ -47,6 +47,15 @@ def test_a_penalty_is_refused_where_a_setting_leaves_nothing_to_learn(own: str) 
     assert "model/attention=loose with model.attention.score=none has no weights to learn" in fault.message
 
 
+@pytest.mark.parametrize("variant", ["mean", "lstm_max", "lstm", "relation_plain"])
+def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(variant: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        compose([f"model={variant}", "model.freeze_attention=true"])
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("model.freeze_attention", "no_effect")
+    compose([f"model={variant}", "model.freeze_attention=false"])
+
+
 def test_the_number_of_class_weights_is_held_to_the_data(own: str) -> None:
     assert compose([own, "data=three", "loss.class_weights=[1,2,3]"])["loss"]["class_weights"] == [1, 2, 3]
     with pytest.raises(SettingError, match=r"does not fit data=three, which has 3 classes"):

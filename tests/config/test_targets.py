@@ -305,6 +305,15 @@ def test_a_setting_is_the_same_as_before_classes_moved(line: str) -> None:
     assert setting_hash(compose(line.split())) == HASHES[line]
 
 
+def test_a_frozen_attention_is_another_setting_and_a_free_one_that_of_older_runs() -> None:
+    older = compose([])
+    assert "freeze_attention" not in older["model"]
+    assert setting_hash(compose(["model.freeze_attention=false"])) == setting_hash(older)
+    frozen = compose(["model.freeze_attention=true"])
+    assert setting_hash(frozen) != setting_hash(older)
+    assert label(frozen) != label(older) == label(compose(["model.freeze_attention=false"]))
+
+
 def test_a_class_that_moved_is_found_and_hashed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     new = compose(["data=imdb"])
     for table, pair in ((targets.MOVED, ("sentattn.old.Imdb", new["data"]["_target_"])),):

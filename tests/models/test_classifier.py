@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from pytorch_lightning import seed_everything
+from tiny import tiny
 
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
+from sentattn.models.attention.base import Attended, Attention
+from sentattn.training.fit import fit
 
 
 def test_init_std_draws_all_weights_behind_the_embedding() -> None:
@@ -26,3 +32,49 @@ def test_init_std_draws_all_weights_behind_the_embedding() -> None:
 def test_init_std_is_a_positive_number() -> None:
     with pytest.raises(SettingError, match=r"model\.init_std must be a number > 0 or null"):
         compose(["model.init_std=0"])
+
+
+def test_a_frozen_attention_keeps_its_scores_and_learns_the_rest() -> None:
+    for variant, learned in (("structured", set()), ("relation", {"feature_pair", "feature_out"})):
+        node = compose([f"model={variant}", "model.freeze_attention=true"])["model"]
+        model = build_model(node, num_embeddings=100, classes=2)
+        parts = {name.partition(".")[0] for name, p in model.attention.named_parameters() if p.requires_grad}
+        assert parts == learned
+        assert any(not p.requires_grad for p in model.attention.parameters())
+        others = (model.embedding, model.encoder, model.head)
+        assert all(p.requires_grad for part in others for p in part.parameters())
+
+
+def test_a_training_leaves_a_frozen_attention_as_it_started(tmp_path: Path) -> None:
+    settings = tiny("model.freeze_attention=true", f"output_dir={tmp_path}")
+    run = fit(settings)
+    frozen = run.classifier.model.attention.state_dict()
+    seed_everything(0)
+    started = build_model(compose(settings)["model"], num_embeddings=len(run.classifier.tokenizer), classes=2)
+    for name, values in started.attention.state_dict().items():
+        assert torch.equal(frozen[name], values)
+    assert run.result["parameters"]["trainable"] < run.result["parameters"]["total"]
+
+
+class Parameterless(Attention):
+    def __init__(self, *, dim: int) -> None:
+        super().__init__()
+        self.out_dim, self.hops = dim, 1
+
+    def forward(self, states_BLD: torch.Tensor, mask_BL: torch.Tensor) -> Attended:
+        raise NotImplementedError
+
+
+class OneVector(Parameterless):
+    def __init__(self, *, dim: int) -> None:
+        super().__init__(dim=dim)
+        self.query = torch.nn.Parameter(torch.ones(dim))
+
+
+def test_an_attention_of_another_package_is_frozen_without_code_of_its_own() -> None:
+    node = compose(["model=structured"])["model"] | {"freeze_attention": True}
+    model = build_model(node | {"attention": {"_target_": f"{__name__}.OneVector"}}, num_embeddings=9, classes=2)
+    assert not model.attention.query.requires_grad
+    with pytest.raises(SettingError) as caught:
+        build_model(node | {"attention": {"_target_": f"{__name__}.Parameterless"}}, num_embeddings=9, classes=2)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("model.freeze_attention", "no_effect")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -45,6 +46,10 @@ class Attention(nn.Module, ABC):
     @abstractmethod
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Attends to states; `mask_BL` is True at real tokens, at least one a row."""
+
+    def scoring_parameters(self) -> Iterator[nn.Parameter]:
+        """Yields the parameters that the weights depend on: all, where a subclass has no others for its values."""
+        return self.parameters()
 
     def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor | None:
         """Returns token-to-token weights, (B, H, L, L), where the attention has them; called on request only.

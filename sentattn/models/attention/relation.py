@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import torch
@@ -78,6 +79,10 @@ class Relation(Attention):
         values_BF = sums_BF / self._counts(mask_BL)
         weights_BL = reads_BL / reads_BL.sum(dim=1, keepdim=True)
         return Attended(values_BF[:, None].to(states_BLD.dtype), weights_BL[:, None])
+
+    def scoring_parameters(self) -> Iterator[nn.Parameter]:
+        """Yields those of the score of a pair; the features are values."""
+        return (parameter for name, parameter in self.named_parameters() if name.startswith("score"))
 
     @torch.no_grad()
     def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
