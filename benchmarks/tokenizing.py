@@ -28,7 +28,14 @@ from measure import fresh_process, interleave, report
 from sentattn.data.datasets.imdb import Imdb, ImdbSource
 from sentattn.data.text import LINE_BREAK
 
-FORMS = ("spacy", "spacy, cache of 200,000", "spacy, n_process=2", "spacy, two halves", "sentattn", "sentattn, archive")
+SPACY = (
+    "spacy",
+    "spacy, cache of 200,000",
+    "spacy, n_process=2",
+    "spacy, two halves",
+    "spacy, two halves, cache of 200,000",
+)
+FORMS = (*SPACY, "sentattn", "sentattn, archive")
 WORDS, CACHE = 30_000, 200_000
 
 
@@ -79,12 +86,15 @@ def measure(form: str, archive: str, rows: int, folder: str) -> float:
 
 def with_spacy(form: str, texts: list[str], folder: Path) -> None:
     """Tokenizes, counts, and writes ids, offsets and words."""
+    cache = CACHE if "cache" in form else 0
     if "halves" in form:
         with Pool(2) as pool:
-            halves = pool.map(hashes, [texts[: len(texts) // 2], texts[len(texts) // 2 :]])
+            halves = pool.starmap(
+                hashes, [(half, 1, cache) for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :])]
+            )
         parts, strings = [part for half, _ in halves for part in half], halves[0][1] | halves[1][1]
     else:
-        parts, strings = hashes(texts, processes=2 if "n_process" in form else 1, cache=CACHE if "cache" in form else 0)
+        parts, strings = hashes(texts, processes=2 if "n_process" in form else 1, cache=cache)
     types, tokens, counts = np.unique(np.concatenate(parts), return_inverse=True, return_counts=True)
     kept = np.argsort(-counts, kind="stable")[:WORDS]
     ids = np.ones(len(types), dtype=np.int32)
