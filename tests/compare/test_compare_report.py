@@ -60,20 +60,16 @@ def test_no_text_is_markup_and_nothing_is_loaded(hostile: str) -> None:
 
 
 def test_a_comparison_has_all_sections(hostile: str) -> None:
-    assert (
-        re.findall(r"<section[^>]*><h2>([\w ]+)</h2>", hostile)
-        == [
-            "What the tests say",
-            "Leaderboard",
-            "Accuracy by kind of text",
-            "Reliability",
-            "Hops",
-            "Learning curves",
-            "Confusion matrices",
-            "Disagreements",
-        ]
-        or "Accuracy against cost" in hostile
-    )
+    assert re.findall(r"<section[^>]*><h2>([\w ]+)</h2>", hostile) == [
+        "Leaderboard",
+        "Accuracy against cost",
+        "Accuracy by kind of text",
+        "Reliability",
+        "Hops",
+        "Learning curves",
+        "Confusion matrices",
+        "Disagreements",
+    ]
     assert "The report has no slices by words" in hostile  # these runs do not say what they were trained on
 
 

@@ -180,7 +180,9 @@ def _leaderboard(entries: Sequence[Entry]) -> Section:
         ["rank", *(name.replace("_", " ") for name in heading)],
         [[str(rank), *row] for rank, row in enumerate(rows, start=1)],
     )
-    note = f"In all charts the best {MAX_DRAWN} settings are drawn; the tables have all." * (len(rows) > MAX_DRAWN)
+    note = f"The charts below draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables have all." * (
+        len(rows) > MAX_DRAWN
+    )
     return Section("Leaderboard", setting_charts.leaderboard_chart(entries), [table], note, has_key=False)
 
 

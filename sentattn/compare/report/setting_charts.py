@@ -36,7 +36,7 @@ CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/
 def leaderboard_chart(entries: Sequence[Entry]) -> list[Chart]:
     """The accuracy of each setting with its 95% interval."""
     shown = entries[: 3 * MAX_DRAWN]
-    figure = empty_figure(90 + 30 * len(shown), top=8, xaxis_title="accuracy", showlegend=False)
+    figure = empty_figure(90 + 32 * len(shown), top=8, xaxis_title="accuracy", showlegend=False)
     for rank, entry in enumerate(shown):
         estimate, has_interval = entry.metrics["accuracy"], entry.setting.has_seeds
         half = estimate.half_width() if has_interval else 0.0
@@ -77,7 +77,7 @@ def cost_charts(entries: Sequence[Entry]) -> list[Chart]:
                 x=[costs[i]],
                 y=[values[i]],
                 mode="markers+text",
-                text=[str(i + 1)],
+                text=[str(i + 1) * (i < MAX_DRAWN)],
                 textposition="top center",
                 marker={**marker(i), "size": 11, "symbol": "circle" if i in front else "circle-open"},
                 hovertemplate=f"{hover}<extra></extra>",
