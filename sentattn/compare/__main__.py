@@ -14,7 +14,7 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
               logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words)
   insight     true: what the attention means, as tables below the leaderboard: the shape of the weights, their
-              faithfulness and, on the demo, plausibility, on a sample of 500 rows; a number, or all, for another
+              faithfulness and, on the demo, plausibility, on a sample of 200 rows; a number, or all, for another
               sample. Kept with each run, so the next call is fast
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
