@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
 MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
 OUTPUTS, SWEEPS = Path("outputs"), "sweeps"
+TRIALS, CONFIRMED = "trials.parquet", "confirm.json"
+"""Files of a study: its trials, and the runs that confirm its best setting."""
 
 
 class Run:

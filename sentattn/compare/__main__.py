@@ -1,7 +1,7 @@
 """Compare finished runs: which setting is better, is it sure, and what did it cost?
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
-                                  [pairs=declared] [reference=tfidf,nbsvm] [insight=true] [format=table]
+                                  [pairs=declared] [reference=tfidf,nbsvm,fasttext] [insight=true] [format=table]
                                   [output=FILE] [report=FILE]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
@@ -12,7 +12,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   pairs       declared (default): each attention against its baseline, uniform weights over the same encoder, as one
               family of tests; all: every other pair too, marked as exploratory
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
-              logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words)
+              logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words), fasttext (Joulin et al. 2016, 1 and 2
+              words, three seeds; where it is installed)
   insight     true: what the attention means, as tables below the leaderboard: the shape of the weights, their
               faithfulness and, on the demo, plausibility, on a sample of 200 rows; a number, or all, for another
               sample. Kept with each run, so the next call is fast
@@ -42,7 +43,7 @@ from typing import Any
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError, suggestion
 
-REFERENCES = ("tfidf", "nbsvm")
+REFERENCES = ("tfidf", "nbsvm", "fasttext")
 KEYS = {
     "split": 'Literal["test", "val"]',
     "where": "str",
@@ -81,7 +82,7 @@ def _command(arguments: list[str]) -> None:
         )
     references = [name for name in str(options["reference"]).split(",") if name]
     if unknown := [name for name in references if name not in REFERENCES]:
-        legal = " and ".join(REFERENCES)
+        legal = ", ".join(REFERENCES)
         message = f"reference={unknown[0]} is unknown.{suggestion(unknown[0], REFERENCES)} It takes {legal}."
         raise SettingError(Fault("reference", "unknown", message))
     if wrong := [text for text in where if "=" not in text]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,6 +20,8 @@ Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
 IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
+COSTS = ("parameters", "train seconds", "tokens per second", "ms one text", "ms a batch", "trials")
+"""Columns after the metrics: `trials` is the number of trials of the study that found a setting."""
 TOP, AROUND = 5, 1
 """Rows from the top, and rows on either side of a setting, that are shown where one setting is looked for."""
 LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$"})
@@ -41,6 +43,15 @@ class Entry:
     def parameters(self) -> int:
         """Number of parameters."""
         return int(self.setting.runs[0].result["parameters"]["total"])
+
+    def costs(self) -> Iterator[tuple[float, int]]:
+        """Yields the costs of `COSTS`, NaN where they are not known, with the digits that are shown."""
+        yield self.parameters, 0
+        yield self.cost("seconds", "train"), 0
+        yield self.cost("tokens_per_second"), 0
+        yield self.cost("latency_ms", "one"), 2
+        yield self.cost("latency_ms", "batch"), 2
+        yield max((one.trials for one in self.setting.runs if one.trials), default=np.nan), 0
 
     def cost(self, *keys: str) -> float:
         """Returns the mean over seeds of a cost in `result.json`; NaN where a run lacks it."""
@@ -133,11 +144,11 @@ def metric_lines(entries: Sequence[Entry], splits: Sequence[str]) -> list[str]:
 def cells(entries: Sequence[Entry]) -> list[list[str]]:
     """Returns the heading and a row for each setting, as text."""
     names = list(entries[0].metrics)
-    rows = [["settings", "seeds", *names, "parameters", "train seconds", "tokens/s"]]
+    rows = [["settings", "seeds", *names, *COSTS]]
     for entry in entries:
         values = [_value(entry, name, "±") for name in names]
-        costs = [f"{entry.cost('seconds', 'train'):.0f}", f"{entry.cost('tokens_per_second'):,.0f}"]
-        rows.append([entry.setting.name, str(len(entry.setting.runs)), *values, f"{entry.parameters:,}", *costs])
+        costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in entry.costs()]
+        rows.append([entry.setting.name, str(len(entry.setting.runs)), *values, *costs])
     return rows
 
 
@@ -147,12 +158,12 @@ def _csv(entries: Sequence[Entry]) -> list[str]:
     header = ["settings", "seeds", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*header, "parameters", "train_seconds", "tokens_per_second"])
+    writer.writerow([*header, *(name.replace(" ", "_") for name in COSTS)])
     for entry in entries:
         values: list[float | str] = []
         for estimate in entry.metrics.values():
             values += [estimate.value, *(estimate.interval() if entry.setting.has_seeds else ("", ""))]
-        costs = [entry.parameters, entry.cost("seconds", "train"), entry.cost("tokens_per_second")]
+        costs = ["" if np.isnan(cost) else cost for cost, _ in entry.costs()]
         writer.writerow([entry.setting.name, len(entry.setting.runs), *values, *costs])
     return file.getvalue().splitlines()
 

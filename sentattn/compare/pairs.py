@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sentattn.compare.runs import Comparison, Setting, rest
+from sentattn.compare.names import rest
+from sentattn.compare.runs import Comparison, Setting
 from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
 from sentattn.config.targets import slots
 
@@ -73,7 +74,7 @@ def declared(comparison: Comparison) -> list[tuple[Setting, Setting]]:
     """
     trained = [one for one in comparison.settings if "attention" in one.settings["model"]]
     baselines = [one for one in trained if _is_baseline(one)]
-    hardest = [one for one in comparison.settings if one.name == HARDEST]
+    hardest = [one for one in comparison.settings if one.settings["model"].get("name") == HARDEST]
     best = max(trained, key=lambda one: one.mean("val/accuracy"), default=None)
     return [*((best, reference) for reference in hardest if best is not None)] + [
         (one, baseline)

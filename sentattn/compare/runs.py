@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ import numpy as np
 import yaml
 
 from sentattn.compare.metrics import Ints, correct
+from sentattn.compare.names import names
 from sentattn.compare.statistics import Floats
+from sentattn.compare.studies import confirming_runs
 from sentattn.config.groups import at
-from sentattn.config.schema import counts
-from sentattn.config.targets import MOVED, TARGET, label, renamed
-from sentattn.config.types import as_typed, parse
+from sentattn.config.targets import MOVED, renamed
+from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.run import CONFIG, MODEL, PREDICTIONS, RESULT, Run
+from sentattn.run import CONFIG, CONFIRMED, MODEL, PREDICTIONS, RESULT, Run
 
 ROUNDING = 1e-5
 """How far probabilities in single precision may be from a sum of 1, and metrics of theirs from those of the run."""
@@ -59,6 +60,8 @@ class Evaluated:
     seed: int
     rows: Rows
     probabilities_NC: Floats
+    trials: int | None = None
+    """Number of trials of the study that found its setting; None for a setting of no study."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ def comparisons(
     """Reads runs and groups them by the rows that they were evaluated on, the largest group first.
 
     Args:
-        paths: Run directories, or folders that hold some at any depth. Trials of sweeps are left out.
+        paths: Run directories, or folders that hold some at any depth. Of a study those are read that confirm its
+            best setting; trials are left out.
         split: `test` or `val`.
         where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
 
@@ -137,10 +141,12 @@ def comparisons(
     """
     evaluated: list[Evaluated] = []
     faults: list[Fault] = []
-    for path in dict.fromkeys(run for folder in paths for run in _run_folders(folder, faults)):
+    trials: dict[Path, int] = {}
+    found_runs = [run for folder in paths for run in _run_folders(folder, faults, trials)]
+    for path in {path.resolve(): path for path in found_runs}.values():
         try:
             if (one := _read(Run(path), split, where)) is not None:
-                evaluated.append(one)
+                evaluated.append(replace(one, trials=trials.get(path.resolve())))
         except UserError as error:
             faults += error.faults
     if not evaluated:
@@ -154,8 +160,11 @@ def comparisons(
     return sorted(found, key=lambda comparison: len(comparison.settings), reverse=True), faults
 
 
-def _run_folders(path: Path, faults: list[Fault]) -> Iterator[Path]:
-    """Yields run directories below a folder; nothing is looked for inside a run."""
+def _run_folders(path: Path, faults: list[Fault], trials: dict[Path, int]) -> Iterator[Path]:
+    """Yields run directories below a folder, and those that confirm its studies, whose trials are noted.
+
+    Nothing is looked for inside a run.
+    """
     if not path.is_dir():
         faults.append(Fault("runs", "not_found", f"{path} is no folder; it is left out."))
         return
@@ -166,6 +175,10 @@ def _run_folders(path: Path, faults: list[Fault]) -> Iterator[Path]:
             subfolders.clear()
             count += 1
             yield Path(folder)
+        elif CONFIRMED in files:
+            trials |= (confirming := confirming_runs(Path(folder)))
+            count += len(confirming)
+            yield from confirming
     if not count:
         faults.append(Fault("runs", "not_found", f"{path} holds no run; it is left out."))
 
@@ -252,10 +265,10 @@ def _comparison(runs: Sequence[Evaluated], split: str) -> Comparison:
     for one in sorted(runs, key=lambda one: one.run.path.name):  # of a seed that was trained twice the later run counts
         by_setting[one.setting][one.seed] = one
     groups = [[seeds[seed] for seed in sorted(seeds)] for seeds in by_setting.values()]
-    names = _names([seeds[0].settings for seeds in groups])
+    found_names = names([seeds[0].settings for seeds in groups])
     settings = [
         Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)))
-        for name, seeds in zip(names, groups, strict=True)
+        for name, seeds in zip(found_names, groups, strict=True)
     ]
     first = runs[0]
     return Comparison(first.result["data"], split, first.rows, _is_ordered(first.run), settings)
@@ -266,41 +279,3 @@ def _is_ordered(run: Run) -> bool:
         return bool(yaml.safe_load((run.path / MODEL / CONFIG).read_text(encoding="utf-8")).get("ordered"))
     except (OSError, ValueError, AttributeError, yaml.YAMLError):
         return False
-
-
-def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the label of each setting, with the values in which settings of one label differ."""
-    labels = [label(one) for one in settings]
-    flat = [dict(_flat(one)) for one in settings]
-    names = []
-    for name, values in zip(labels, flat, strict=True):
-        others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
-        apart = [key for key, value in values.items() if any(other.get(key, value) != value for other in others)]
-        words = [_as_typed(key, values[key]) for key in apart]
-        names.append("; ".join([name, *([", ".join(words)] if words else [])]))
-    return names
-
-
-def _as_typed(key: str, value: Any) -> str:
-    """Returns a setting as it would be typed, without `model.`, numbers rounded; a class by its last name."""
-    text = f"{value:.4g}" if isinstance(value, float) else as_typed(value)
-    is_class = key.endswith(f".{TARGET}")
-    key, text = (key.removesuffix(f".{TARGET}"), text.rpartition(".")[2]) if is_class else (key, text)
-    return f"{key.removeprefix('model.')}={text}"
-
-
-def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields what counts for a setting's result, by dotted key."""
-    for key, value in settings.items():
-        inner = f"{path}.{key}" if path else key
-        if not counts(inner, value):
-            continue
-        if isinstance(value, Mapping):
-            yield from _flat(value, inner)
-        else:
-            yield inner, value
-
-
-def rest(settings: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
-    """Returns the flat settings that count for a result, save those that start with given keys."""
-    return {key: value for key, value in _flat(settings) if not key.startswith(tuple(without))}

@@ -2,49 +2,115 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from sentattn.compare.references import REFERENCES, add_references
+from sentattn.compare.reference_models import REFERENCES, log_count_ratio
+from sentattn.compare.references import add_references
 from sentattn.compare.runs import comparisons
 from sentattn.errors import RunError
 from sentattn.run import Run
 
+LINEAR = ("tfidf", "nbsvm")
 
-def test_nbsvm_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    monkeypatch.setattr(
-        "sentattn.compare.references._logistic_regression",
-        lambda features, labels, classes, c: seen.append(features.toarray()) or (lambda other: other),
-    )
+
+def test_log_count_ratios_by_hand() -> None:
     counts = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1.0]])
-    REFERENCES["nbsvm"].fit(csr_matrix(counts), np.array([1, 1, 0]), 2, 1.0)
     p, q = np.array([3, 2, 2]) / 7, np.array([1, 2, 2]) / 5  # counts of both classes, smoothed by 1
-    np.testing.assert_allclose(seen[0], counts * np.log(p / q), rtol=1e-12)
+    ratio = log_count_ratio(csr_matrix(counts), np.array([True, True, False]))
+    np.testing.assert_allclose(ratio, np.log(p / q), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", list(REFERENCES))
-def test_probabilities_of_several_classes(name: str) -> None:
+def texts_of(labels: np.ndarray, random: np.random.Generator) -> list[str]:
+    """Texts in which a word of their class is frequent."""
+    words = ([label if random.random() < 0.6 else random.integers(4) for _ in range(8)] for label in labels)
+    return [" ".join(f"w{number}" for number in numbers) for numbers in words]
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_probabilities_of_classes(name: str, classes: int) -> None:
     random = np.random.default_rng(0)
-    labels = random.integers(4, size=200)
-    counts = csr_matrix((random.random((200, 8)) < 0.2 + 0.6 * (np.arange(8) % 4 == labels[:, None])).astype(float))
-    probabilities = REFERENCES[name].fit(counts, labels, 4, 1.0)(counts)
+    labels = random.integers(classes, size=200)
+    texts = texts_of(labels, random)
+    probabilities = REFERENCES[name].start(texts, labels, classes).fit(1.0, 0)(texts)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
-    assert (probabilities.argmax(axis=1) == labels).mean() > 0.7
+    assert (probabilities.argmax(axis=1) == labels).mean() > 0.9
+
+
+class FastText:
+    """Stands in for the package: a model that predicts the label that a text's first word had most often."""
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+
+    def train_supervised(self, *, input: str, label: str, seed: int, lr: float, thread: int, **options: object) -> Any:  # noqa: A002
+        assert thread == 1, "with several threads equal seeds give different models"
+        self.seeds.append(seed)
+        rows = [line.split() for line in Path(input).read_text(encoding="utf-8").splitlines()]
+        counts = Counter((words[1], words[0]) for words in rows)
+        names = sorted({words[0] for words in rows})
+        assert all(name.removeprefix(label).isdecimal() for name in names)
+
+        def predict(texts: list[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
+            shares = [{name: 1 + counts[text.split()[0], name] for name in names} for text in texts]
+            order = [sorted(names, key=share.__getitem__, reverse=True) for share in shares]
+            pairs = zip(order, shares, strict=True)
+            return order, [[share[name] / sum(share.values()) for name in row] for row, share in pairs]
+
+        return SimpleNamespace(predict=predict)
+
+
+@pytest.fixture
+def fasttext(monkeypatch: pytest.MonkeyPatch) -> FastText:
+    package = FastText()
+    module = ModuleType("fasttext")
+    module.train_supervised = package.train_supervised  # type: ignore[attr-defined]
+    module.__spec__ = ModuleSpec("fasttext", None)
+    monkeypatch.setitem(sys.modules, "fasttext", module)
+    return package
+
+
+def test_probabilities_of_fasttext_are_in_the_order_of_the_classes(fasttext: FastText) -> None:
+    texts, labels = ["good one", "good two", "bad three", "bad \ue000label1"], np.array([1, 1, 0, 0])
+    probabilities = REFERENCES["fasttext"].start(texts, labels, 2).fit(0.1, 0)(["bad film", "good film"])
+    np.testing.assert_allclose(probabilities, [[3 / 4, 1 / 4], [1 / 4, 3 / 4]], rtol=1e-12)
+
+
+def test_fasttext_is_trained_with_several_seeds(fasttext: FastText, tiny_run: Run, tmp_path: Path) -> None:
+    [comparison], _ = comparisons([tiny_run.path], split="test")
+    [found] = [one for one in add_references(["fasttext"], comparison, tmp_path).settings if "fasttext" in one.name]
+    assert [one.seed for one in found.runs] == [0, 1, 2]
+    assert fasttext.seeds == [0] * len(REFERENCES["fasttext"].values) + [1, 2]
+    assert not found.deterministic
+
+
+def test_a_package_that_is_missing_is_named(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentattn.compare.references.find_spec", lambda name: None)
+    [comparison], _ = comparisons([tiny_run.path], split="test")
+    with pytest.raises(RunError) as caught:
+        add_references(["fasttext"], comparison, tmp_path)
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
 
 
 def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = comparisons([tiny_run.path], split="test")
-    found = add_references(list(REFERENCES), comparison, tmp_path)
-    assert {one.name: one.deterministic for one in found.settings} == {
+    found = add_references(list(LINEAR), comparison, tmp_path)
+    assert {one.name.partition(";")[0]: one.deterministic for one in found.settings} == {
         "structured": False,
         "tfidf": True,
         "nbsvm": True,
     }
-    again = add_references(list(REFERENCES), comparison, tmp_path)
+    assert all("min_count=2" in one.name and "c=" in one.name for one in found.settings if one.deterministic)
+    again = add_references(list(LINEAR), comparison, tmp_path)
     assert len(list(tmp_path.glob("demo/*/*"))) == 2
     assert {one.name for one in again.settings} == {one.name for one in found.settings}
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from sentattn.compare.metrics import BINS, Ints, f1
-from sentattn.compare.runs import Comparison, Setting, rest
+from sentattn.compare.names import rest
+from sentattn.compare.runs import Comparison, Setting
 from sentattn.compare.statistics import Floats
 from sentattn.config.groups import at
 from sentattn.run import METRICS, MODEL

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from sentattn import run as runs
 from sentattn.config.request import OVERRIDES, read_request
 from sentattn.errors import RunError
-from sentattn.run import Run, replacing, write_atomically
+from sentattn.run import CONFIRMED, Run, replacing, write_atomically
 from sentattn.sweep.records import TRIALS, Record
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
-BEST, PARETO, TABLE, CONFIRMED = "best.yaml", "pareto", "trials.parquet", "confirm.json"
+BEST, PARETO, TABLE = "best.yaml", "pareto", runs.TRIALS
 BASE = "from="
 CONFIDENCE = 0.95
 Train = Callable[[Sequence[str]], Sequence[Run]]

@@ -1,0 +1,54 @@
+"""What the settings of a comparison are called: the variant, and what sets it apart from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sentattn.config.schema import counts
+from sentattn.config.targets import TARGET, label
+from sentattn.config.types import as_typed
+
+
+def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the label of each setting, with the values in which settings of one label differ; references with all."""
+    labels = [label(one) for one in settings]
+    flat = [dict(_flat(one)) for one in settings]
+    result = []
+    for name, values in zip(labels, flat, strict=True):
+        others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
+        is_reference = not any(key.startswith("model.attention.") for key in values)
+        apart = [
+            key
+            for key, value in values.items()
+            if any(other.get(key, value) != value for other in others)
+            or (is_reference and key.startswith("model.") and key != "model.name")
+        ]
+        words = [_as_typed(key, values[key]) for key in apart]
+        result.append("; ".join([name, *([", ".join(words)] if words else [])]))
+    return result
+
+
+def _as_typed(key: str, value: Any) -> str:
+    """Returns a setting as it would be typed, without `model.`, numbers rounded; a class by its last name."""
+    text = f"{value:.4g}" if isinstance(value, float) else as_typed(value)
+    is_class = key.endswith(f".{TARGET}")
+    key, text = (key.removesuffix(f".{TARGET}"), text.rpartition(".")[2]) if is_class else (key, text)
+    return f"{key.removeprefix('model.')}={text}"
+
+
+def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields what counts for a setting's result, by dotted key."""
+    for key, value in settings.items():
+        inner = f"{path}.{key}" if path else key
+        if not counts(inner, value):
+            continue
+        if isinstance(value, Mapping):
+            yield from _flat(value, inner)
+        else:
+            yield inner, value
+
+
+def rest(settings: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
+    """Returns the flat settings that count for a result, save those that start with given keys."""
+    return {key: value for key, value in _flat(settings) if not key.startswith(tuple(without))}

@@ -1,0 +1,48 @@
+"""Studies: the runs that confirm a best setting stand in the comparison, with the number of trials that found it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from run_folders import make_run
+
+from sentattn.compare.leaderboard import cells, leaderboard
+from sentattn.compare.runs import comparisons
+from sentattn.compare.studies import confirming_runs
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A study of 26 trials whose best setting is confirmed with two seeds."""
+    folder = tmp_path / "outputs" / "sweeps" / "hops"
+    make_run(folder / "trials", "model.attention.hops=2", study="hops")
+    runs = [make_run(tmp_path / "outputs", "model.attention.hops=8", seed=seed) for seed in (5, 6)]
+    (folder / "confirm.json").write_text(json.dumps({"runs": [str(run) for run in runs]}))
+    pq.write_table(pa.table({"number": range(26)}), folder / "trials.parquet")
+    return folder
+
+
+def test_the_folder_of_a_study_stands_for_the_runs_that_confirm_it(study: Path) -> None:
+    [found], faults = comparisons([study], split="test")
+    assert [[run.seed for run in one.runs] for one in found.settings] == [[5, 6]]
+    assert not faults
+
+
+def test_each_run_counts_once_and_knows_its_trials(study: Path) -> None:
+    make_run(study.parents[1], "model=mean")
+    [found], _ = comparisons([study.parents[1], study], split="test")
+    header, *rows = cells(leaderboard(found))
+    assert {row[0]: (row[1], row[header.index("trials")]) for row in rows} == {
+        "structured": ("2", "26"),
+        "mean": ("1", "-"),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"runs": 3}', '{"runs": ["/nowhere"]}'])
+def test_a_damaged_study_has_no_runs(study: Path, text: str) -> None:
+    (study / "confirm.json").write_text(text)
+    assert confirming_runs(study) == {}
