@@ -161,4 +161,4 @@ def _set_cost_axis(figure: go.Figure, costs: Sequence[float]) -> None:
 
 
 def _cost(value: float) -> str:
-    return f"{value:,g}" if value < 10_000 else format_count(value)
+    return f"{value:g}" if value < 1000 else format_count(value)
