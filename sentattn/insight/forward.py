@@ -18,8 +18,8 @@ from sentattn.models.classifier import TextClassifier
 Ids: TypeAlias = NDArray[np.integer]
 Ints: TypeAlias = NDArray[np.int64]
 
-TOKENS = 16384
-"""Most tokens of a batch, padding included."""
+TOKENS = 4096
+"""Most tokens of a batch, padding included; four times as many take twice the time on a CPU."""
 PERMUTATIONS = 10
 TOLERANCE = 1e-4
 """Relative to the largest value: how far `weights @ states` may be from the values that an attention returns."""

@@ -61,7 +61,7 @@ def attributions(
     integrated, input_x_gradient = IntegratedGradients(logits), InputXGradient(logits)
     found: dict[int, Attribution] = {}
     lengths_N = np.array([len(ids) for ids in texts], dtype=np.int64)
-    for indices in batches(lengths_N, tokens=2 * TOKENS // steps):  # each text is read once a step
+    for indices in batches(lengths_N, tokens=8 * TOKENS // steps):  # each text is read once a step
         tokens_BL, mask_BL = padded(model, [texts[i] for i in indices])
         with torch.no_grad():
             states_BLE = model.embedding(tokens_BL, mask_BL)
