@@ -13,6 +13,8 @@ from sentattn.config.targets import slots
 
 MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
 """Settings in which an attention and its baseline may differ: the rest has to be the same."""
+FROZEN = ("model.freeze_attention",)
+"""What sets an attention's control apart."""
 HARDEST = "nbsvm"
 """The reference that the best setting is tested against."""
 
@@ -46,12 +48,12 @@ class Pair:
             return f"{names}: one seed is too few to compare mechanisms; train more with seeds=3."
         low, high = (100 * end for end in self.estimate.interval())
         points = 100 * self.estimate.value
-        if points < 0 and self.verdict.startswith("worse"):
-            low, high, points = -high, -low, -points
-        seeds = len(self.first.runs), len(self.second.runs)
+        better, worse = self.first, self.second
+        if self.verdict.startswith("worse"):
+            better, worse, low, high, points = worse, better, -high, -low, -points
+        seeds = len(better.runs), len(worse.runs)
         shown_seeds = f"{seeds[0]} seeds" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
         interval = f"(95%: {low:.1f} to {high:.1f}, {shown_seeds})"
-        better, worse = (self.first, self.second) if self.estimate.value > 0 else (self.second, self.first)
         match self.verdict:
             case "better" | "worse":
                 return f"{better.name} beats {worse.name} by {points:.1f} points {interval}."
@@ -70,20 +72,31 @@ def declared(comparison: Comparison) -> list[tuple[Setting, Setting]]:
     """Returns the pairs that are declared before looking: each attention and its baseline with all else the same.
 
     The baseline of an attention is `uniform` over the same encoder; that of `relation` is `relation` without scores.
-    The setting that is best on validation rows is tested against NB-SVM, where that was fitted.
+    Its control is the same attention, frozen as it was drawn. The setting that is best on validation rows is tested
+    against NB-SVM, where that was fitted.
     """
     trained = [one for one in comparison.settings if "attention" in one.settings["model"]]
     baselines = [one for one in trained if _is_baseline(one)]
     hardest = [one for one in comparison.settings if one.settings["model"].get("name") == HARDEST]
     best = max(trained, key=lambda one: one.mean("val/accuracy"), default=None)
-    return [*((best, reference) for reference in hardest if best is not None)] + [
-        (one, baseline)
-        for one in trained
-        if not _is_baseline(one)
-        for baseline in baselines
-        if _is_relation(one) == _is_relation(baseline)
-        and rest(one.settings, MECHANISM) == rest(baseline.settings, MECHANISM)
-    ]
+    return (
+        [*((best, reference) for reference in hardest if best is not None)]
+        + [
+            (one, baseline)
+            for one in trained
+            if not _is_baseline(one)
+            for baseline in baselines
+            if _is_relation(one) == _is_relation(baseline)
+            and rest(one.settings, MECHANISM) == rest(baseline.settings, MECHANISM)
+        ]
+        + [
+            (one, control)
+            for control in trained
+            if control.settings["model"].get("freeze_attention")
+            for one in trained
+            if one is not control and rest(one.settings, FROZEN) == rest(control.settings, FROZEN)
+        ]
+    )
 
 
 def pairs(comparison: Comparison, *, margin: float, explore: bool = False) -> list[Pair]:
@@ -114,6 +127,9 @@ def messages(comparison: Comparison, *, margin: float, explore: bool = False) ->
     if single := [one.name for one in comparison.settings if not one.has_seeds]:
         text = f"No interval and no verdict with one seed: {'; '.join(single)}. Train more with seeds=3."
         blocks.append((text, []))
+    if [len(one.runs) for one in comparison.settings] == [1, 1]:
+        first, second = comparison.settings
+        blocks.append((of_two_models(first, second, comparison), []))
     for title, some in ((heading, family), ("Exploratory, not adjusted:", exploratory)):
         if results := [pair.message(margin) for pair in some if pair.estimate is not None]:
             blocks.append((title, results))

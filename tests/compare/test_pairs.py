@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_folders import make_run
 
-from sentattn.compare.pairs import Pair, declared, of_two_models, pairs
+from sentattn.compare.pairs import Pair, declared, messages, of_two_models, pairs
 from sentattn.compare.runs import Comparison, comparisons
 
 
@@ -84,7 +84,30 @@ def test_two_single_models_are_compared_as_models(tmp_path: Path) -> None:
     make_run(tmp_path, "model=structured", accuracy=0.9)
     make_run(tmp_path, "model=lstm_mean", accuracy=0.6)
     found = compare(tmp_path)
-    assert "These two trained models" in of_two_models(*found.settings, found)
+    [(_, none), (sentence, also_none)] = messages(found, margin=0.5)
+    assert none == also_none == []
+    assert sentence == of_two_models(*found.settings, found)
+    assert sentence.startswith("These two trained models")
+
+
+def test_an_attention_is_tested_against_its_frozen_control(tmp_path: Path) -> None:
+    for overrides in (["model=structured"], ["model=structured", "model.freeze_attention=true"], ["model=additive"]):
+        for seed in range(2):
+            make_run(tmp_path, *overrides, seed=seed)
+    [(trained, control)] = declared(compare(tmp_path))
+    assert [one.settings["model"].get("freeze_attention", False) for one in (trained, control)] == [False, True]
+
+
+@pytest.mark.parametrize(("accuracy", "better"), [(0.95, 0), (0.6, 1)])
+def test_seeds_are_named_in_the_order_of_the_settings(tmp_path: Path, accuracy: float, better: int) -> None:
+    for seed in range(3):
+        make_run(tmp_path, "model=structured", seed=seed, accuracy=accuracy, rows=1000)
+    for seed in range(2):
+        make_run(tmp_path, "model=lstm_mean", seed=seed, accuracy=0.8, rows=1000)
+    [pair] = pairs(compare(tmp_path), margin=0.5)
+    text = pair.message(0.5)
+    assert text.startswith(f"{('structured', 'lstm_mean')[better]} beats ")
+    assert ("3 and 2 seeds", "2 and 3 seeds")[better] in text
 
 
 @pytest.mark.parametrize("explore", [False, True])
