@@ -16,6 +16,7 @@ from sentattn.config import command_line
 from sentattn.config.compose import compose
 from sentattn.config.request import TYPES
 from sentattn.errors import SettingError
+from sentattn.sweep.cells import read_cells
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -72,7 +73,9 @@ def test_every_command_exists_and_its_settings_are_legal() -> None:
     )
     assert {command for command, _ in lines} == set(COMMANDS)
     for command, arguments in lines:
-        if command == "train":
+        if command == "train" and arguments.startswith("-m "):
+            assert len(read_cells(arguments.split()[1:])[0]) > 1
+        elif command == "train":
             own, settings = command_line.take(arguments.split(), list(TYPES))
             compose(settings)
             assert set(command_line.raw_arguments(own, TYPES)) == {word.partition("=")[0] for word in own}
