@@ -124,7 +124,8 @@ def start_fasttext(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
     def fit(rate: float, seed: int) -> Predictor:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.txt"
-            lines = (f"{LABEL}{label} {text.replace(LABEL, '')}\n" for text, label in zip(texts, labels_N, strict=True))
+            order = np.random.default_rng(seed).permutation(len(texts))  # fastText reads the file from top to bottom
+            lines = (f"{LABEL}{labels_N[i]} {texts[i].replace(LABEL, '')}\n" for i in order)
             file.write_text("".join(lines), encoding="utf-8")
             model = fasttext.train_supervised(
                 input=str(file),

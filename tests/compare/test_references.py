@@ -51,11 +51,13 @@ class FastText:
 
     def __init__(self) -> None:
         self.seeds: list[int] = []
+        self.labels: list[str] = []
 
     def train_supervised(self, *, input: str, label: str, seed: int, lr: float, thread: int, **options: object) -> Any:  # noqa: A002
         assert thread == 1, "with several threads equal seeds give different models"
         self.seeds.append(seed)
         rows = [line.split() for line in Path(input).read_text(encoding="utf-8").splitlines()]
+        self.labels = [words[0].removeprefix(label) for words in rows]
         counts = Counter((words[1], words[0]) for words in rows)
         names = sorted({words[0] for words in rows})
         assert all(name.removeprefix(label).isdecimal() for name in names)
@@ -83,6 +85,18 @@ def test_probabilities_of_fasttext_are_in_the_order_of_the_classes(fasttext: Fas
     texts, labels = ["good one", "good two", "bad three", "bad \ue000label1"], np.array([1, 1, 0, 0])
     probabilities = REFERENCES["fasttext"].start(texts, labels, 2).fit(0.1, 0)(["bad film", "good film"])
     np.testing.assert_allclose(probabilities, [[3 / 4, 1 / 4], [1 / 4, 3 / 4]], rtol=1e-12)
+
+
+def test_fasttext_reads_its_rows_in_random_order(fasttext: FastText) -> None:
+    labels = np.repeat([0, 1], 50)
+    fitting = REFERENCES["fasttext"].start([f"w{label}" for label in labels], labels, 2)
+    orders = []
+    for seed in (0, 1, 1):
+        fitting.fit(0.1, seed)
+        orders.append(fasttext.labels)
+        assert sorted(fasttext.labels) == [str(label) for label in labels]
+    assert orders[0] != orders[1] == orders[2]
+    assert all("1" in order[:20] and "0" in order[:20] for order in orders)
 
 
 def test_fasttext_is_trained_with_several_seeds(fasttext: FastText, tiny_run: Run, tmp_path: Path) -> None:
