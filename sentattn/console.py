@@ -48,6 +48,11 @@ def format_count(number: float) -> str:
     return f"{number:.3g}M" if number < 1000 else f"{number:,.0f}M"
 
 
+def plural(number: int, noun: str) -> str:
+    """Returns a number with its noun, such as `1 run` and `2 runs`."""
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class Progress:
     """Shows how far long work is: a bar on a terminal, a line every few seconds elsewhere.
 

@@ -85,13 +85,13 @@ def start_nbsvm(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
 
     vectorizer = CountVectorizer(binary=True, dtype=np.float64, **_vectorizer(3))
     counts_NF = vectorizer.fit_transform(texts)
-    ratios = [log_count_ratio(counts_NF, labels_N == label) for label in (range(classes) if classes > 2 else (1,))]
-    own = range(classes) if classes > 2 else (1,)
+    modelled = range(classes) if classes > 2 else (1,)
+    ratios = [log_count_ratio(counts_NF, labels_N == label) for label in modelled]
 
     def fit(c: float, seed: int) -> Predictor:
         models = [
             _logistic_regression(counts_NF.multiply(ratio_F).tocsr(), (labels_N == label).astype(np.int64), 2, c)
-            for label, ratio_F in zip(own, ratios, strict=True)
+            for label, ratio_F in zip(modelled, ratios, strict=True)
         ]
 
         def predict(others: Texts) -> Floats:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,15 +12,15 @@ from typing import Any
 import numpy as np
 import yaml
 
+from sentattn.compare.folders import run_folders
 from sentattn.compare.metrics import Ints, correct
 from sentattn.compare.names import names
 from sentattn.compare.statistics import Floats
-from sentattn.compare.studies import confirming_runs
 from sentattn.config.groups import at
 from sentattn.config.targets import MOVED, renamed
 from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.run import CONFIG, CONFIRMED, MODEL, PREDICTIONS, RESULT, Run
+from sentattn.run import CONFIG, MODEL, PREDICTIONS, RESULT, Run
 
 ROUNDING = 1e-5
 """How far probabilities in single precision may be from a sum of 1, and metrics of theirs from those of the run."""
@@ -142,7 +141,7 @@ def comparisons(
     evaluated: list[Evaluated] = []
     faults: list[Fault] = []
     trials: dict[Path, int] = {}
-    found_runs = [run for folder in paths for run in _run_folders(folder, faults, trials)]
+    found_runs = [run for folder in paths for run in run_folders(folder, faults, trials)]
     for path in {path.resolve(): path for path in found_runs}.values():
         try:
             if (one := _read(Run(path), split, where)) is not None:
@@ -158,29 +157,6 @@ def comparisons(
         by_rows[one.result["data"], one.rows.key].append(one)
     found = [_comparison(runs, split) for runs in by_rows.values()]
     return sorted(found, key=lambda comparison: len(comparison.settings), reverse=True), faults
-
-
-def _run_folders(path: Path, faults: list[Fault], trials: dict[Path, int]) -> Iterator[Path]:
-    """Yields run directories below a folder, and those that confirm its studies, whose trials are noted.
-
-    Nothing is looked for inside a run.
-    """
-    if not path.is_dir():
-        faults.append(Fault("runs", "not_found", f"{path} is no folder; it is left out."))
-        return
-    count = 0
-    for folder, subfolders, files in os.walk(path):
-        subfolders.sort()
-        if CONFIG in files:
-            subfolders.clear()
-            count += 1
-            yield Path(folder)
-        elif CONFIRMED in files:
-            trials |= (confirming := confirming_runs(Path(folder)))
-            count += len(confirming)
-            yield from confirming
-    if not count:
-        faults.append(Fault("runs", "not_found", f"{path} holds no run; it is left out."))
 
 
 def _read(run: Run, split: str, where: Sequence[str]) -> Evaluated | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sentattn.config.compose import setting_hash
 from sentattn.config.types import as_typed
+from sentattn.console import plural
 from sentattn.errors import Fault, Interruption, TrainingError
 from sentattn.run import require_writable
 from sentattn.sweep import resources
@@ -58,7 +59,7 @@ def train_grid(arguments: Sequence[str]) -> None:
             _run(grid)
         except Interruption as interruption:
             command = shlex.join(["python", "-m", "sentattn.train", "-m", *arguments])
-            advice = f"{grid.finished()} of {_count(len(cells), 'run')} are finished. Continue with:\n{command}"
+            advice = f"{grid.finished()} of {plural(len(cells), 'run')} are finished. Continue with:\n{command}"
             raise Interruption(interruption.number, advice) from None
     if grid.runs:
         _compare(grid)
@@ -106,9 +107,5 @@ def _standing(grid: Grid) -> str:
     """Returns how many runs there are, and how far they are."""
     settings = len({setting_hash(cell.settings) for cell in grid.cells})
     seeds = len({cell.settings["seed"] for cell in grid.cells})
-    runs = f"{_count(len(grid.cells), 'run')}: {_count(settings, 'setting')}, {_count(seeds, 'seed')}"
+    runs = f"{plural(len(grid.cells), 'run')}: {plural(settings, 'setting')}, {plural(seeds, 'seed')}"
     return f"{runs}. {grid.finished()} finished, {grid.interrupted} to be resumed."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"1 {noun}" if number == 1 else f"{number} {noun}s"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from sentattn.console import plural
 from sentattn.errors import Fault, Interruption, RunError
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.engines import Engine, FirstBatch, Message, Report
@@ -62,7 +63,7 @@ class Scheduler:
             for trial in self._running.values():  # they have ended with the engine
                 trial.study.interrupt(trial.number)
         if stop.received is not None:
-            again = f"{_count(len(self._running), 'trial')} will be run again; " if self._running else ""
+            again = f"{plural(len(self._running), 'trial')} will be run again; " if self._running else ""
             raise Interruption(stop.received, f"{again}the same command resumes.")
         if self._error is not None:
             raise self._error
@@ -118,8 +119,8 @@ class Scheduler:
                 trial.stopped = True
                 self.engine.stop(trial)
         stopped = sum(trial.stopped for trial in self._running.values())
-        runs = f"{_count(stopped, 'run')} {'stops' if stopped == 1 else 'stop'} after the step at hand"
-        waiting = f"waiting for {_count(len(self._running) - stopped, 'running trial')}"
+        runs = f"{plural(stopped, 'run')} {'stops' if stopped == 1 else 'stop'} after the step at hand"
+        waiting = f"waiting for {plural(len(self._running) - stopped, 'running trial')}"
         self._notify("message", f"No new trials; {runs if stopped else waiting}. Ctrl-C again ends at once.")
 
     def _kill_late(self) -> None:
@@ -181,7 +182,3 @@ def _deadline(trial: RunningTrial) -> float:
     """Returns when a trial is late; never once it is being killed."""
     limit = trial.study.plan.limit_minutes
     return trial.since + limit * MINUTE if limit and not trial.killed else float("inf")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"1 {noun}" if number == 1 else f"{number} {noun}s"

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from run_folders import make_run
 
+from sentattn.compare.folders import confirming_runs
 from sentattn.compare.leaderboard import cells, leaderboard
 from sentattn.compare.runs import comparisons
-from sentattn.compare.studies import confirming_runs
 
 
 @pytest.fixture
