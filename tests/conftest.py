@@ -43,6 +43,13 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _no_session_of_wandb() -> None:
+    """W&B keeps the key and the settings that its first call in a process has read."""
+    if wandb := sys.modules.get("wandb"):
+        wandb.teardown()
+
+
+@pytest.fixture(autouse=True)
 def _small_numbers() -> Iterator[None]:
     """A training takes denormal numbers as 0, and so would what comes after it."""
     yield
