@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 
-from sentattn.compare.metrics import Ints
+from sentattn.compare.metrics import Ints, blocks
 from sentattn.compare.runs import Comparison, Evaluated, Setting
+from sentattn.compare.statistics import Estimate, Floats, Term, jackknife, seed_term
 from sentattn.compare.texts import read_texts
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
@@ -30,27 +31,83 @@ ROWS = 200
 """Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs 250 forward passes."""
 
 
+Means: TypeAlias = Callable[[str], Floats]
+"""Returns the mean of a figure over texts by its name, or an array of such means."""
+Figure: TypeAlias = Callable[[Means], Floats]
+"""Computes a figure of a table from means."""
+
+
 @dataclass(frozen=True)
 class Insight:
-    """The diagnostics of a setting, one for each seed."""
+    """The diagnostics of a setting, one for each seed.
+
+    Attributes:
+        setting: The setting.
+        seeds: The diagnostics.
+        block_N: Number of each text's block for the jackknife; the texts of a group are in one block.
+    """
 
     setting: Setting
     seeds: Sequence[Diagnostics]
+    block_N: Ints
 
-    def mean(self, name: str) -> float:
-        """Returns the mean of a figure over texts and seeds; NaN where it does not apply."""
-        return float(np.mean([one.mean(name) for one in self.seeds]))
+    def means(self, name: str) -> Floats:
+        """Returns the means of a figure over all texts and over those outside each block, (seeds, 1 + blocks)."""
+        return np.stack([_means(one.figures[name], self.block_N) for one in self.seeds])
+
+    def estimate(self, figure: Figure) -> Estimate:
+        """Returns the mean over seeds of what is computed from means, with its standard error.
+
+        The errors from texts and from seeds are those of `metrics.estimates` for what is no mean over rows. A value of
+        NaN does not apply; an error of NaN is unknown, since the setting has one seed.
+
+        Args:
+            figure: The computation.
+        """
+        values_SK = figure(self.means)
+        seeds = [seed_term(values_SK[:, 0])] if len(self.seeds) > 1 else []
+        return _estimate(values_SK, seeds, is_known=self.setting.has_seeds)
 
     @cached_property
-    def agreement(self) -> float:
-        """Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed."""
-        values = [
-            rank_correlation(*weights)
-            for first, second in combinations(self.seeds, 2)
-            for weights in zip(first.weights, second.weights, strict=True)
-            if all(map(is_ranking, weights))
-        ]
-        return float(np.nanmean(values)) if values else np.nan
+    def agreement(self) -> Estimate:
+        """Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed.
+
+        Its error from the seeds is that of the jackknife, as the pairs of a seed are not independent; with two seeds
+        it is unknown.
+        """
+        numbers = range(len(self.seeds))
+        pairs = list(combinations(numbers, 2))
+        if not pairs:
+            return Estimate(np.nan, np.nan, 1)
+        values_PK = np.stack([_means(self._agreement(*pair), self.block_N) for pair in pairs])
+        if len(pairs) == 1:
+            return _estimate(values_PK, [], is_known=False)
+        without_S = [values_PK[[seed not in pair for pair in pairs], 0].mean() for seed in numbers]
+        return _estimate(values_PK, [jackknife(float(values_PK[:, 0].mean()), np.array(without_S))], is_known=True)
+
+    def _agreement(self, first: int, second: int) -> Floats:
+        """The agreement of two seeds on each text, (texts,)."""
+        weights = zip(self.seeds[first].weights, self.seeds[second].weights, strict=True)
+        return np.array([rank_correlation(*both) if all(map(is_ranking, both)) else np.nan for both in weights])
+
+
+def _means(values_N: Floats, block_N: Ints) -> Floats:
+    """The means over all texts to which a figure applies, and over those outside each block; NaN over none."""
+    applies_N = ~np.isnan(values_N)
+    sums_K = np.bincount(block_N, weights=np.where(applies_N, values_N, 0))
+    counts_K = np.bincount(block_N, weights=applies_N)
+    sums, counts = (np.concatenate([[one_K.sum()], one_K.sum() - one_K]) for one_K in (sums_K, counts_K))
+    means: Floats = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    return means
+
+
+def _estimate(values_SK: Floats, seeds: Sequence[Term], *, is_known: bool) -> Estimate:
+    """The mean over seeds, with its errors where they are known."""
+    value, *without_K = values_SK.mean(axis=0)
+    rows = jackknife(value, np.array(without_K))
+    if not is_known or np.isnan(rows.variance):
+        return Estimate(float(value), np.nan, 1)
+    return Estimate.of(float(value), [rows, *seeds])
 
 
 def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insight], list[Fault]]:
@@ -74,6 +131,8 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
     found: list[Insight] = []
     faults: list[Fault] = []
     indices = sample(len(comparison.rows.labels_N), rows)
+    group_N = comparison.rows.group_N
+    block_N = blocks(len(indices), None if group_N is None else np.unique(group_N[indices], return_inverse=True)[1])
     read = cache(lambda: read_texts(comparison))  # not at all where everything is stored
     with Progress() as progress:
         for setting in comparison.settings:
@@ -84,7 +143,7 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
             except UserError as error:
                 faults += error.faults
             else:
-                found.append(Insight(setting, seeds))
+                found.append(Insight(setting, seeds, block_N))
     return found, list(dict.fromkeys(faults))
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sentattn.compare.insight import Insight
+from sentattn.compare.insight import Figure, Insight, Means
 from sentattn.compare.leaderboard import Format, paper_lines
+from sentattn.compare.statistics import Estimate, Floats
 from sentattn.console import WIDTH, table_lines
 
 ABSENT = "-"
 """Shown where a figure does not apply."""
+INTERVALS = "with 95% intervals; one seed gives none"
+"""What a heading says of the figures' intervals."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +26,18 @@ class Column:
     Attributes:
         name: Its name in Markdown, CSV and LaTeX.
         heading: Its name in the terminal, where a line has 80 columns; empty for a column of the other formats only.
-        value: The figure, NaN where it does not apply.
+        figure: How it is computed; None for the agreement of seeds.
         digits: Digits after the point in the terminal.
     """
 
     name: str
     heading: str
-    value: Callable[[Insight], float]
+    figure: Figure | None
     digits: int = 2
+
+    def estimate(self, one: Insight) -> Estimate:
+        """Returns the figure of a setting; NaN where it does not apply, with an error of NaN where that is unknown."""
+        return one.agreement if self.figure is None else one.estimate(self.figure)
 
 
 @dataclass(frozen=True)
@@ -49,14 +56,13 @@ class Block:
 
 
 def _column(name: str, heading: str = "", digits: int = 2) -> Column:
-    return Column(name, heading, lambda one: one.mean(name), digits)
+    return Column(name, heading, lambda mean: mean(name), digits)
 
 
 def _over_random(kind: str, removal: str, ranking: str, heading: str) -> Column:
     """Fall of the probability less that with random tokens."""
     name = f"{kind}_{removal}"
-    value = lambda one: one.mean(f"{name}_{ranking}") - one.mean(f"{name}_random")  # noqa: E731
-    return Column(f"{name}_{ranking}", heading, value)
+    return Column(f"{name}_{ranking}", heading, lambda mean: mean(f"{name}_{ranking}") - mean(f"{name}_random"))
 
 
 def _removal(removal: str, title: str, about: str) -> Block:
@@ -64,9 +70,9 @@ def _removal(removal: str, title: str, about: str) -> Block:
     rankings = {"attention": "attn", "input_x_gradient": "g*x", "integrated": "IG"}
     name = f"comprehensiveness_{removal}"
 
-    def relative(one: Insight) -> float:
-        fall = one.mean(f"{name}_attention") - one.mean(f"{name}_random")
-        return fall / (one.mean("p") - one.mean("p_unknown"))
+    def relative(mean: Means) -> Floats:
+        fall: Floats = mean(f"{name}_attention") - mean(f"{name}_random")
+        return fall / (mean("p") - mean("p_unknown"))
 
     kinds = {"comprehensiveness": "C", "sufficiency": "S"}
     columns = [
@@ -118,15 +124,15 @@ BLOCKS = (
     Block(
         "rank correlation",
         "Kendall's tau, 0 for no relation: attention with the magnitude of integrated gradients (IG) and of gradient "
-        "times input (g*x), beside its ceilings: IG with g*x, and the attention of two seeds. Low where the ceilings "
-        "are high: attention and gradients name different tokens, which does not say which of them is right. IG err.: "
-        "error of the integral over the change of the logit, 0 if exact.",
+        "times input (g*x), beside its ceilings: IG with g*x, and the attention of two seeds, whose interval takes "
+        "three. Low where the ceilings are high: attention and gradients name different tokens, which does not say "
+        "which of them is right. IG err.: error of the integral over the change of the logit, 0 if exact.",
         (
             _column("tau_integrated", "attn~IG"),
             _column("tau_input_x_gradient", "attn~g*x"),
             _column("tau_gradients", "IG~g*x"),
-            Column("tau_seeds", "two seeds", lambda one: one.agreement),
-            Column("integral_error", "IG err.", lambda one: one.mean("integral_error") / one.mean("logit_change"), 4),
+            Column("tau_seeds", "two seeds", None),
+            Column("integral_error", "IG err.", lambda mean: mean("integral_error") / mean("logit_change"), 4),
         ),
     ),
     Block(
@@ -168,13 +174,15 @@ def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]
         return []
     if style != "table":
         columns = [column for block in BLOCKS for column in block.columns]
-        header = ["settings", "seeds", "rows", *(column.name for column in columns)]
-        digits = 17 if style == "csv" else 4
-        cells = [[*_about(one), *(_number(column.value(one), f".{digits}g") for column in columns)] for one in insights]
+        ends = ("", "_low", "_high") if style == "csv" else ("",)
+        header = ["settings", "seeds", "rows", *(f"{column.name}{end}" for column in columns for end in ends)]
+        cells = [
+            [*_about(one), *(cell for column in columns for cell in _paper(column, one, style))] for one in insights
+        ]
         return ["", *paper_lines([header, *cells], style)]
     count = len(insights[0].seeds[0].weights)
     drawn = f"a sample of {count:,} of" if count < rows else "all"
-    title = f"Does the attention mean anything? Means over {drawn} {rows:,} rows, and over seeds."
+    title = f"Does the attention mean anything? Means over {drawn} {rows:,} rows and over seeds, {INTERVALS}."
     blocks = [_block(block, insights) for block in BLOCKS]
     return ["", *textwrap.wrap(title, WIDTH), *(line for block in blocks if block for line in ("", *block))]
 
@@ -189,22 +197,23 @@ def _block(block: Block, insights: Sequence[Insight]) -> list[str]:
     """Returns the table of a block and what it says; nothing where no figure applies."""
     if (found := _cells(block, insights)) is None:
         return []
-    header, rows, about = found
+    header, cells, about = found
+    rows = [[name, *(cell.replace(" ", "\n") for cell in others)] for name, *others in cells]
     align = "<" + ">" * (len(header) - 1)
     return [*table_lines([header, *rows], align=align, wrap=0), *textwrap.wrap(about, WIDTH)]
 
 
 def _cells(block: Block, insights: Sequence[Insight]) -> tuple[list[str], list[list[str]], str] | None:
     columns = [column for column in block.columns if column.heading]
-    values = [[column.value(one) for column in columns] for one in insights]
-    if np.isnan(values).all():
+    values = [[column.estimate(one) for column in columns] for one in insights]
+    if all(np.isnan(estimate.value) for row in values for estimate in row):
         return None
     rows = [
-        [one.setting.name, *(_number(value, f".{column.digits}f") for value, column in zip(row, columns, strict=True))]
+        [one.setting.name, *(_rounded(estimate, column.digits) for estimate, column in zip(row, columns, strict=True))]
         for one, row in zip(insights, values, strict=True)
     ]
     header = [block.title, *(column.heading for column in columns)]
-    about = block.about.format(**{name: insights[0].mean(name) for name in insights[0].seeds[0].figures})
+    about = block.about.format(**{name: insights[0].means(name)[:, 0].mean() for name in insights[0].seeds[0].figures})
     return header, rows, about
 
 
@@ -212,5 +221,21 @@ def _about(one: Insight) -> list[str]:
     return [one.setting.name, str(len(one.seeds)), str(len(one.seeds[0].weights))]
 
 
-def _number(value: float, form: str) -> str:
-    return ABSENT if np.isnan(value) else format(value, form)
+def _rounded(estimate: Estimate, digits: int) -> str:
+    """The figure with half of its interval, with the same digits after the point."""
+    half = "" if np.isnan(estimate.error) else f" ±{estimate.half_width():.{digits}f}"
+    return ABSENT if np.isnan(estimate.value) else f"{estimate.value:.{digits}f}{half}"
+
+
+def _paper(column: Column, one: Insight, style: Format) -> list[str]:
+    """The cells of a figure: one, or with `csv` three."""
+    estimate = column.estimate(one)
+    return _ends(estimate) if style == "csv" else [_rounded(estimate, column.digits + 2)]
+
+
+def _ends(estimate: Estimate) -> list[str]:
+    """The figure and the ends of its interval as they are; empty where one seed gives none."""
+    if np.isnan(estimate.value):
+        return [ABSENT, "", ""]
+    ends = () if np.isnan(estimate.error) else estimate.interval()
+    return [*(f"{value:.17g}" for value in (estimate.value, *ends)), *[""] * (2 - len(ends))]

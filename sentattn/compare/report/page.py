@@ -130,7 +130,7 @@ def part(
     )
     add = result.sections.append
     add(Section("Accuracy against cost", setting_charts.cost_charts(entries), note=COST_NOTE))
-    result.sections += [Section(table.title.capitalize(), tables=[table], has_key=False) for table in tables]
+    result.sections += [Section(table.title.capitalize(), tables=[table], note=INSIGHT_NOTE) for table in tables]
     slices = [("tokens", by_length(rows.lengths_N), True)]
     slices.append(("class", by_class(rows.labels_N, names), comparison.ordered))
     choices = disagreements(entries) if others else worst_errors(entries, rows.labels_N)
@@ -197,6 +197,7 @@ def _metrics(entry: Entry) -> Section:
     return Section("Metrics", tables=[Table(["metric", "value", "95% interval over rows"], rows, note=note)])
 
 
+INSIGHT_NOTE = f"Means over rows and seeds, {insight_table.INTERVALS}."
 COST_NOTE = "Filled points are on the Pareto front: no other setting is as cheap and as good."
 SLICE_NOTE = (
     "With 95% intervals over rows and seeds; of a setting with one seed over rows alone. Negation: texts with not, no, "
