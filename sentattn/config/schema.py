@@ -135,13 +135,17 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
 
-ADDED_LATER: dict[str, Any] = {"model.freeze_attention": False}
-"""Settings that older runs lack, with the value that they had nevertheless."""
+ADDED_LATER: dict[str, tuple[Any, ...]] = {
+    "model.freeze_attention": (False,),
+    "data.val_by": ("row", None),
+    "data.group": (None,),
+}
+"""Settings that older runs lack, with the values that mean what they did nevertheless, the plain one first."""
 
 
 def counts(path: str, value: Any) -> bool:
     """Whether a setting counts in the hash of a setting; one that was added later does not at its older value."""
-    return path not in WITHOUT_EFFECT_ON_RESULT and not (path in ADDED_LATER and value == ADDED_LATER[path])
+    return path not in WITHOUT_EFFECT_ON_RESULT and value not in ADDED_LATER.get(path, ())
 
 
 def stricter(target: str, name: str) -> Any:

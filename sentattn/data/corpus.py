@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from sentattn.data.batching import Batch
+from sentattn.data.draws import NO_GROUP
 from sentattn.data.text import PAD_ID, Clip, clipped, kept_positions
 
 FLAT_ROWS = 1000
@@ -133,6 +134,13 @@ class Corpus:
     def group(self, row: int) -> str:
         """Returns the group of a row (its film), or ""."""
         return self._groups[int(self._arrays["row_groups"][row])]
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """Number of each row's group, `NO_GROUP` where it has none."""
+        numbers = [i if name else NO_GROUP for i, name in enumerate(self._groups)]
+        groups: NDArray[np.int64] = np.array(numbers, dtype=np.int64)[self._arrays["row_groups"]]
+        return groups
 
     def rationale(self, row: int) -> list[tuple[int, int]]:
         """Returns the character spans that decide the label of a row; empty where they are unknown."""

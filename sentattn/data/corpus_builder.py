@@ -16,7 +16,7 @@ import numpy as np
 
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
-from sentattn.data.splits import spread
+from sentattn.data.draws import spread
 from sentattn.data.text import CHUNK, LINE_BREAK, TOKEN, Rules, WordTypes, spacy_version
 from sentattn.errors import DataError, Fault
 

@@ -22,7 +22,7 @@ from sentattn.data.batching import (
 from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Source, Split
 from sentattn.data.corpus_builder import open_corpus
-from sentattn.data.splits import select
+from sentattn.data.splits import By, select
 from sentattn.data.text import Clip, Rules, Tokenizer
 from sentattn.data.vectors import WordVectors, read_vectors
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table
@@ -79,6 +79,7 @@ class TextData(LightningDataModule, ABC):
     train_size: int | None = None
     val_size: float | None = None
     split_seed: int = 0
+    val_by: By = "row"
     test_size: float | None = None
     test_seed: int | None = None
     labels: tuple[str, ...]
@@ -171,6 +172,7 @@ class TextData(LightningDataModule, ABC):
             train_size=self.train_size,
             val_size=self.val_size,
             split_seed=self.split_seed,
+            val_by=self.val_by,
             test_size=self.test_size,
             test_seed=self.test_seed,
         )

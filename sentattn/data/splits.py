@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from itertools import combinations
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.data.corpus import Corpus
+from sentattn.data.draws import NO_GROUP, Mask, Rows, draw, draw_groups
 from sentattn.errors import DataError, Fault
 
-Rows: TypeAlias = NDArray[np.int64]
 Splits: TypeAlias = dict[str, Rows]
+By: TypeAlias = Literal["group", "row"]
 
 MOST_TEST_ROWS, TEST_SHARE = 10_000, 0.1
 """Default number and share of test rows where the source has none; the smaller one is used."""
@@ -41,6 +42,7 @@ def select(
     drop_duplicates: bool,
     val_size: float | None,
     split_seed: int,
+    val_by: By = "row",
     train_size: int | None = None,
     test_size: float | None = None,
     test_seed: int | None = None,
@@ -55,19 +57,21 @@ def select(
             in a later split.
         val_size: Number or share of training rows used for validation, or None where the source has validation rows.
         split_seed: Seed of this selection, and of the selection of training rows.
+        val_by: What is drawn from training rows, for validation and, where the source has no test rows, for testing:
+            whole groups, or rows whatever their group is.
         train_size: Number of training rows, stratified by class, or None for all.
         test_size: Number or share of the source's test rows, or of all rows where it has none. None: its test rows,
             or else a tenth of all rows, at most 10,000.
         test_seed: Seed of a stratified selection of test rows, or None for the last ones.
 
     Raises:
-        DataError: If a split is empty, or has fewer rows than a setting asks for.
+        DataError: If a split is empty or has fewer rows than a setting asks for, or its groups cannot be divided.
     """
     trains = "train" in corpus.splits
     assert val_size is not None or "val" in corpus.splits or not trains, "there are validation rows"
     rows, notes = dict(corpus.splits), list[str]()
     if trains or "test" in rows:
-        notes += _select_test(corpus, rows, test_size, test_seed)
+        notes += _select_test(corpus, rows, test_size, test_seed, val_by)
     before = sum(map(len, rows.values()))
     rows = {split: its_rows[corpus.lengths[its_rows] > 0] for split, its_rows in rows.items()}
     if empty := before - sum(map(len, rows.values())):
@@ -77,8 +81,10 @@ def select(
         rows = _without_duplicates(corpus, rows)
     if val_size is not None and trains:
         all_rows = rows.pop("train")
-        train, val = set_aside(corpus.labels[all_rows], val_size, split_seed)
+        groups = corpus.groups[all_rows] if val_by == "group" else None
+        train, val = set_aside(corpus.labels[all_rows], val_size, split_seed, groups)
         rows = {"train": all_rows[train], "val": all_rows[val], **rows}
+        notes += [] if groups is None else [_groups_note("Validation", groups, val)]
     if train_size is not None:
         most = len(rows["train"])
         if train_size > most:
@@ -91,7 +97,7 @@ def select(
     return Selection(rows, notes)
 
 
-def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int | None) -> list[str]:
+def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int | None, val_by: By = "row") -> list[str]:
     """Selects the test rows from the source's test rows, or else from its training rows; returns notes."""
     split = "test" if "test" in splits else "train"
     rows = splits[split]
@@ -106,13 +112,45 @@ def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int |
     if size is None:
         size = max(1, min(MOST_TEST_ROWS, round(TEST_SHARE * len(rows))))
     number = num_rows("data.test_size", size, len(rows), most=len(rows) - (split == "train"))
-    is_test = np.arange(len(rows)) >= len(rows) - number if seed is None else draw(corpus.labels[rows], number, seed)
+    groups = corpus.groups[rows] if split == "train" and val_by == "group" else None
+    if groups is None and seed is None:
+        is_test = np.arange(len(rows)) >= len(rows) - number
+    else:
+        is_test = _draw(corpus.labels[rows], groups, number, seed or 0)
     splits["test"] = rows[is_test]
     if split == "test":
         return []
     splits["train"] = rows[~is_test]
+    number = len(splits["test"])
     selected = f"the last {number:,}" if seed is None else f"{number:,} (data.test_seed={seed})"
-    return [f"The data has no test rows: {selected} of its {len(rows):,} rows are used for testing."]
+    notes = [f"The data has no test rows: {selected} of its {len(rows):,} rows are used for testing."]
+    return notes if groups is None else [*notes, _groups_note("Test", groups, np.flatnonzero(is_test))]
+
+
+def _draw(labels: Rows, groups: Rows | None, number: int, seed: int) -> Mask:
+    """Draws rows, or whole groups.
+
+    Raises:
+        DataError: If a group has to be drawn and none can be.
+    """
+    if groups is None:
+        return draw(labels, number, seed)
+    if (drawn := draw_groups(labels, groups, number, seed)).any():
+        return drawn
+    message = (
+        f"data.val_by=group cannot set aside one of {len(np.unique(groups)):,} groups: without any of them a class "
+        "would have no training row. Type data.val_by=row to set aside rows."
+    )
+    raise DataError(Fault("data.val_by", "conflict", message))
+
+
+def _groups_note(split: str, groups: Rows, rows: Rows) -> str:
+    """Says how many groups were drawn, and how many rows that have none."""
+    drawn, number = (len(np.unique(some[some != NO_GROUP])) for some in (groups[rows], groups))
+    single, singles = (np.count_nonzero(some == NO_GROUP) for some in (groups[rows], groups))
+    parts = [f"{drawn:,} of {number:,} groups"] if number else []
+    parts += [f"{single:,} of {singles:,} rows without a group"] if singles else []
+    return f"{split}: {' and '.join(parts)} (data.val_by=group)."
 
 
 def _duplicates(corpus: Corpus, rows: Splits, dropped: bool) -> list[str]:
@@ -140,37 +178,6 @@ def _without_duplicates(corpus: Corpus, rows: Splits) -> Splits:
     return {split: kept[split] for split in rows}
 
 
-def apportion(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Divides `total` in proportion to sizes, by largest remainder; no share exceeds its size."""
-    total = min(total, int(sizes.sum()))
-    exact = sizes * total / max(1, sizes.sum())
-    shares: Rows = np.floor(exact).astype(np.int64)
-    missing = total - int(shares.sum())
-    shares[np.argsort(shares - exact, kind="stable")[:missing]] += 1
-    return shares
-
-
-def spread(labels: NDArray[np.int64], total: int) -> Rows:
-    """Returns `total` positions in ascending order, stratified by class and spread evenly over each class."""
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    shares = apportion(np.array([len(rows) for rows in members]), total)
-    spread_rows = [rows[np.arange(n) * len(rows) // max(1, n)] for rows, n in zip(members, shares, strict=True)]
-    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *spread_rows]))
-
-
-def draw(labels: NDArray[np.int64], total: int, seed: int) -> NDArray[np.bool_]:
-    """Returns the mask of a random, stratified selection of `total` rows.
-
-    For the same rows and seed, a smaller selection of a class is a subset of a larger one.
-    """
-    random = np.random.default_rng(seed)
-    classes, sizes = np.unique(labels, return_counts=True)
-    drawn = np.zeros(len(labels), dtype=bool)
-    for label, share in zip(classes, apportion(sizes, total), strict=True):
-        drawn[random.permutation(np.flatnonzero(labels == label))[:share]] = True
-    return drawn
-
-
 def num_rows(setting: str, size: float, rows: int, *, most: int) -> int:
     """Returns how many of some rows a setting selects: a number, or, below 1, a share.
 
@@ -184,13 +191,15 @@ def num_rows(setting: str, size: float, rows: int, *, most: int) -> int:
     return number
 
 
-def set_aside(labels: NDArray[np.int64], size: float, seed: int) -> tuple[Rows, Rows]:
+def set_aside(labels: Rows, size: float, seed: int, groups: Rows | None = None) -> tuple[Rows, Rows]:
     """Splits positions at random into training and validation rows, stratified by class, each in ascending order.
+
+    With groups, the rows of one stay together.
 
     Raises:
         DataError: If no training or no validation row would be left.
     """
-    is_val = draw(labels, num_rows("data.val_size", size, len(labels), most=len(labels) - 1), seed)
+    is_val = _draw(labels, groups, num_rows("data.val_size", size, len(labels), most=len(labels) - 1), seed)
     return np.flatnonzero(~is_val), np.flatnonzero(is_val)
 
 

@@ -289,8 +289,8 @@ def test_every_class_that_conf_names_is_there_and_in_its_slot() -> None:
 
 HASHES = {
     "": "99863b3f643d",
-    "model=mean data=imdb": "93bd4cae75f4",
-    "model=transformer data=imdb optimizer=adamw scheduler=cosine": "66fe297aa0ca",
+    "model=mean data=imdb data.val_by=row": "93bd4cae75f4",
+    "model=transformer data=imdb data.val_by=row optimizer=adamw scheduler=cosine": "66fe297aa0ca",
     "experiment=gluon_yelp faithful=true": "bfd026cc8844",
     "data=table data.train=reviews.csv data.text=review data.label=stars model=relation loss.class_weights=balanced": (
         "a959029b9bb5"
@@ -312,6 +312,13 @@ def test_a_frozen_attention_is_another_setting_and_a_free_one_that_of_older_runs
     frozen = compose(["model.freeze_attention=true"])
     assert setting_hash(frozen) != setting_hash(older)
     assert label(frozen) != label(older) == label(compose(["model.freeze_attention=false"]))
+
+
+def test_validation_by_row_is_the_setting_of_older_runs() -> None:
+    by_group, by_row = (compose(["data=imdb", f"data.val_by={by}"]) for by in ("group", "row"))
+    older = copy.deepcopy(by_row)
+    del older["data"]["val_by"]
+    assert setting_hash(older) == setting_hash(by_row) != setting_hash(by_group) == setting_hash(compose(["data=imdb"]))
 
 
 def test_a_class_that_moved_is_found_and_hashed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sentattn.data.corpus import Corpus, Row
-from sentattn.data.splits import (
-    MOST_TEST_ROWS,
-    Selection,
-    apportion,
-    draw,
-    num_rows,
-    repeats,
-    select,
-    set_aside,
-    spread,
-)
+from sentattn.data.splits import MOST_TEST_ROWS, Selection, num_rows, repeats, select, set_aside
 from sentattn.errors import DataError
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
@@ -196,48 +185,67 @@ def test_one_row_is_too_few_to_test(corpus_of: Callable[..., Corpus]) -> None:
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.test_size", "missing")]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "total", "shares"),
-    [
-        ([10, 10], 5, [3, 2]),
-        ([70, 20, 10], 10, [7, 2, 1]),
-        ([1, 1, 1], 2, [1, 1, 0]),
-        ([3, 2], 9, [3, 2]),
-        ([3, 0], 2, [2, 0]),
-    ],
-)
-def test_apportion(sizes: list[int], total: int, shares: list[int]) -> None:
-    assert apportion(np.array(sizes), total).tolist() == shares
+FILMS = [Row(f"text {i}", i % 2, group=f"film {i // 6}") for i in range(120)]
 
 
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=6), st.integers(0, 3000))
-def test_shares_add_up_and_are_to_be_had(sizes: list[int], total: int) -> None:
-    shares = apportion(np.array(sizes), total)
-    assert shares.sum() == min(total, sum(sizes))
-    assert (shares >= 0).all()
-    assert (shares <= sizes).all()
+def groups(corpus: Corpus, rows: Sequence[int]) -> set[str]:
+    return {corpus.group(row) for row in rows}
 
 
-def test_spread_takes_each_class_evenly() -> None:
-    labels = np.array([0] * 10 + [1] * 10)
-    assert spread(labels, 4).tolist() == [0, 5, 10, 15]
-    assert spread(labels, 99).tolist() == list(range(20))
+@pytest.mark.parametrize("settings", [{}, {"train_size": 40}, {"drop_duplicates": True}])
+def test_whole_groups_are_set_aside_for_validation(
+    corpus_of: Callable[..., Corpus], settings: dict[str, object]
+) -> None:
+    corpus = corpus_of(train=[*FILMS, FILMS[0]], test=["x"])
+    settings = {"drop_duplicates": False, **settings}
+    selection = select(corpus, val_size=12, split_seed=0, val_by="group", **settings)  # type: ignore[arg-type]
+    train, val = selection.rows["train"], selection.rows["val"]
+    assert (len(val), len(groups(corpus, val))) == (12, 2)
+    assert not groups(corpus, train) & groups(corpus, val)
+    assert np.bincount(corpus.labels[val]).tolist() == [6, 6]
+    assert selection.notes[-1] == "Validation: 2 of 20 groups (data.val_by=group)."
 
 
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 70), st.integers(0, 3))
-def test_a_draw_takes_so_many_of_each_class_as_its_share(classes: list[int], total: int, seed: int) -> None:
-    labels = np.array(classes)
-    drawn = draw(labels, total, seed)
-    assert drawn.sum() == min(total, len(labels))
-    exact = np.bincount(labels, minlength=5) * drawn.sum() / len(labels)
-    assert (np.abs(np.bincount(labels[drawn], minlength=5) - exact) < 1).all()
+def test_test_rows_of_training_groups_are_whole_groups_too(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=FILMS)
+    selection = select(corpus, drop_duplicates=False, val_size=0.1, split_seed=0, test_seed=0, val_by="group")
+    assert {split: len(rows) for split, rows in selection.rows.items()} == {"train": 96, "val": 12, "test": 12}
+    in_splits = [group for rows in selection.rows.values() for group in groups(corpus, rows)]
+    assert len(in_splits) == len(set(in_splits)) == 20
+    assert selection.notes[1:] == [
+        "Test: 2 of 20 groups (data.val_by=group).",
+        "Validation: 2 of 18 groups (data.val_by=group).",
+    ]
 
 
-def test_a_smaller_draw_is_part_of_a_larger_one() -> None:
-    labels = np.arange(1000) % 4
-    small, large, other = draw(labels, 40, 7), draw(labels, 400, 7), draw(labels, 40, 8)
-    assert (small <= large).all()
-    assert (small != other).any()
+def test_rows_without_a_group_are_drawn_and_counted(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=[*FILMS, *MANY[:60]], test=["x"])
+    selection = select(corpus, drop_duplicates=False, val_size=18, split_seed=0, val_by="group")
+    assert len(selection.rows["val"]) == 18
+    assert selection.notes[-1] == ("Validation: 2 of 20 groups and 6 of 60 rows without a group (data.val_by=group).")
+    corpus = corpus_of(train=MANY, test=["x"])
+    by_group, by_row = (
+        select(corpus, drop_duplicates=False, val_size=18, split_seed=3, val_by=by) for by in ("group", "row")
+    )
+    assert by_group.fingerprint(corpus) == by_row.fingerprint(corpus)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_of_groups_do_not_matter(corpus_of: Callable[..., Corpus], seed: int) -> None:
+    names = np.random.default_rng(seed).permutation(20)
+    renamed = [replace(row, group=f"a {names[i // 6]}") for i, row in enumerate(FILMS)]
+    one, other = (
+        select(corpus_of(train=rows, test=["x"]), drop_duplicates=False, val_size=0.2, split_seed=seed, val_by="group")
+        for rows in (FILMS, renamed)
+    )
+    assert one.rows["val"].tolist() == other.rows["val"].tolist()
+
+
+def test_one_group_cannot_be_divided(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=[Row(f"text {i}", i % 2, group="film") for i in range(20)], test=["x"])
+    with pytest.raises(DataError) as caught:
+        select(corpus, drop_duplicates=False, val_size=2, split_seed=0, val_by="group")
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.val_by", "conflict")]
 
 
 @pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.24, 2), (0.8, 8)])

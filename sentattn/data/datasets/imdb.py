@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,8 @@ class Imdb(TextData):
     Args:
         path: The archive `aclImdb_v1.tar.gz`, or a folder with its content; null downloads it.
         val_size: Training rows set aside for validation: their number, or a share below 1.
+        val_by: Whether all reviews of a film are set aside together (`group`), or any reviews (`row`). The test set has
+            other films than training, so validation by film is closer to it. Older runs have no such setting: `row`.
         split_seed: Seed of which rows these are. It is not the run's, so that runs share their validation rows.
         settings: Those of `TextData`.
     """
@@ -137,12 +139,14 @@ class Imdb(TextData):
         name: str = "imdb",
         path: str | None = None,
         val_size: Count | Fraction = 0.1,
+        val_by: Literal["group", "row"] = "row",
         split_seed: Whole = 0,
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
         self.path = path
         self.val_size = val_size
+        self.val_by = val_by
         self.split_seed = split_seed
 
     def source(self, progress: Progress) -> ImdbSource:

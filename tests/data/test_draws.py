@@ -1,0 +1,115 @@
+"""Random selections of rows and of whole groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sentattn.data.draws import NO_GROUP, apportion, draw, draw_groups, spread
+
+Grouped = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@st.composite
+def grouped_rows(draw_value: st.DrawFn, fewest: int = 2, lowest: int = 0) -> Grouped:
+    """Labels and groups of some rows."""
+    pairs = draw_value(st.lists(st.tuples(st.integers(0, 3), st.integers(lowest, 8)), min_size=fewest, max_size=60))
+    labels, groups = np.array(pairs, dtype=np.int64).T
+    return labels, groups
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total", "shares"),
+    [
+        ([10, 10], 5, [3, 2]),
+        ([70, 20, 10], 10, [7, 2, 1]),
+        ([1, 1, 1], 2, [1, 1, 0]),
+        ([3, 2], 9, [3, 2]),
+        ([3, 0], 2, [2, 0]),
+    ],
+)
+def test_apportion(sizes: list[int], total: int, shares: list[int]) -> None:
+    assert apportion(np.array(sizes), total).tolist() == shares
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=6), st.integers(0, 3000))
+def test_shares_add_up_and_are_to_be_had(sizes: list[int], total: int) -> None:
+    shares = apportion(np.array(sizes), total)
+    assert shares.sum() == min(total, sum(sizes))
+    assert (shares >= 0).all()
+    assert (shares <= sizes).all()
+
+
+def test_spread_takes_each_class_evenly() -> None:
+    labels = np.array([0] * 10 + [1] * 10)
+    assert spread(labels, 4).tolist() == [0, 5, 10, 15]
+    assert spread(labels, 99).tolist() == list(range(20))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 70), st.integers(0, 3))
+def test_a_draw_takes_so_many_of_each_class_as_its_share(classes: list[int], total: int, seed: int) -> None:
+    labels = np.array(classes)
+    drawn = draw(labels, total, seed)
+    assert drawn.sum() == min(total, len(labels))
+    exact = np.bincount(labels, minlength=5) * drawn.sum() / len(labels)
+    assert (np.abs(np.bincount(labels[drawn], minlength=5) - exact) < 1).all()
+
+
+def test_a_smaller_draw_is_part_of_a_larger_one() -> None:
+    labels = np.arange(1000) % 4
+    small, large, other = draw(labels, 40, 7), draw(labels, 400, 7), draw(labels, 40, 8)
+    assert (small <= large).all()
+    assert (small != other).any()
+
+
+@given(grouped_rows(lowest=NO_GROUP), st.floats(0, 1), st.integers(0, 9))
+def test_no_group_is_divided_and_the_rest_has_every_class(rows: Grouped, share: float, seed: int) -> None:
+    labels, groups = rows
+    drawn = draw_groups(labels, groups, round(share * len(labels)), seed)
+    assert not set(groups[drawn]) & set(groups[~drawn]) - {NO_GROUP}
+    in_group = groups != NO_GROUP
+    assert set(labels[in_group]) == set(labels[in_group & ~drawn])
+
+
+@given(grouped_rows(), st.floats(0, 1), st.integers(0, 9))
+def test_the_number_of_rows_is_within_a_group_of_what_was_wanted(rows: Grouped, share: float, seed: int) -> None:
+    labels, groups = rows
+    # A group of each class that is there besides, so that no class runs out of rows.
+    labels, groups = np.concatenate([labels, np.arange(4)]), np.concatenate([groups, np.arange(9, 13)])
+    total = round(share * (len(labels) - 4))
+    drawn = draw_groups(labels, groups, total, seed)
+    assert abs(int(drawn.sum()) - total) < max(2, np.bincount(groups).max()) or set(groups[~drawn]) <= set(range(9, 13))
+
+
+@given(st.integers(0, 9), st.floats(0.1, 0.5), st.integers(2, 4), st.integers(1, 8))
+def test_every_class_has_its_share(seed: int, share: float, classes: int, largest: int) -> None:
+    random = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(300), random.integers(1, largest + 1, size=300))
+    labels = random.integers(classes, size=len(groups))
+    total = round(share * len(labels))
+    drawn = draw_groups(labels, groups, total, seed)
+    exact = np.bincount(labels) * total / len(labels)
+    assert (np.abs(np.bincount(labels[drawn], minlength=classes) - exact) <= largest).all()
+
+
+@given(grouped_rows(), st.integers(0, 40), st.integers(0, 9))
+def test_rows_without_groups_are_drawn_as_rows(rows: Grouped, total: int, seed: int) -> None:
+    labels, _ = rows
+    assert (draw_groups(labels, np.full_like(labels, NO_GROUP), total, seed) == draw(labels, total, seed)).all()
+
+
+def test_another_seed_draws_other_groups() -> None:
+    labels, groups = np.arange(400) % 2, np.arange(400) // 4
+    one, again, other = (draw_groups(labels, groups, 40, seed) for seed in (0, 0, 1))
+    assert one.sum() == other.sum() == 40
+    assert (one == again).all()
+    assert (one != other).any()
+
+
+def test_a_class_keeps_its_only_group() -> None:
+    labels, groups = np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 2, 2])
+    assert set(groups[draw_groups(labels, groups, 4, 0)]) <= {0, 1}
+    assert not draw_groups(labels[2:], groups[2:], 2, 0).any()
