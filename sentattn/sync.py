@@ -6,6 +6,8 @@ usage: python -m sentattn.sync [DIR ...] [output_dir=outputs] [minutes=10]
   output_dir  where runs are looked for when no DIR is given; default outputs
   minutes     longest time for one run; default 10
 
+Figures that `python -m sentattn.compare ... insight=true` has measured go into the summary of their run, as insight/...
+
 Each run goes to the server that it was trained for: logger.host, or else WANDB_BASE_URL, or else W&B's own. A run that
 was interrupted and resumed is uploaded as one run. `wandb login` stores the key that an upload needs.
 The exit code is 2 if a run could not be uploaded.
@@ -41,27 +43,41 @@ def _command(arguments: list[str]) -> None:
     if missing:
         raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder; {advice}.") for path in missing))
 
-    from sentattn.loggers.upload import find_runs, upload
+    from sentattn.loggers.upload import find_runs, send, upload
 
     runs = find_runs(folders)
     if not runs:
         print(f"No run of W&B in {', '.join(map(str, folders))}: there is nothing to upload.")
         return
-    failed: dict[Fault, list[Path]] = {}
+    failed: dict[tuple[str, Fault], list[Path]] = {}
     for run in runs:
+        what = ""
         try:
             print(f"{run.directory}: {upload(run, minutes=values.get('minutes', 10.0))}", flush=True)
+            what = "the insight of "
+            if (figures := _insight(run.directory)) and send(run, figures):
+                print(f"{run.directory}: insight added to its summary", flush=True)
         except RunError as error:
-            failed.setdefault(error.faults[0], []).append(run.directory)
+            failed.setdefault((what, error.faults[0]), []).append(run.directory)
     if failed:
-        raise RunError(*(_describe(fault, paths) for fault, paths in failed.items()))
+        raise RunError(*(_describe(what, fault, paths) for (what, fault), paths in failed.items()))
 
 
-def _describe(fault: Fault, paths: Sequence[Path]) -> Fault:
+def _insight(directory: Path) -> dict[str, float]:
+    """Returns the figures of attention that were measured of a run; none for most runs."""
+    if not any(directory.glob("insight-*")):
+        return {}
+    from sentattn.compare.insight_table import stored_figures  # imports torch
+
+    return stored_figures(directory)
+
+
+def _describe(what: str, fault: Fault, paths: Sequence[Path]) -> Fault:
     """Returns one fault for all runs with the same reason."""
-    runs = f"{paths[0]} was" if len(paths) == 1 else f"{len(paths)} runs were"
+    runs = str(paths[0]) if len(paths) == 1 else f"{len(paths)} runs"
+    verb = "was" if what or len(paths) == 1 else "were"
     others = f" ({paths[0]} and others)" if len(paths) > 1 else ""
-    return Fault(str(paths[0]), fault.kind, f"{runs} not uploaded{others}: {fault.message}.")
+    return Fault(str(paths[0]), fault.kind, f"{what}{runs} {verb} not uploaded{others}: {fault.message}.")
 
 
 if __name__ == "__main__":

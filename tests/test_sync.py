@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import wandb
 import yaml
 from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
+from sentattn.compare import insight_table
 from sentattn.errors import RunError
+from sentattn.insight.diagnostics import Diagnostics
+from sentattn.insight.faithfulness import KINDS, REMOVALS
 from sentattn.loggers import upload, wandb_logger
 from sentattn.loggers import wandb as wandb_guard
 
@@ -36,7 +40,9 @@ def log_a_run(
 ) -> Path:
     """Leaves behind what a training does."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "config.yaml").write_text(yaml.safe_dump({**SETTINGS, "logger": {"host": host}}))
+    (directory / "config.yaml").write_text(
+        yaml.safe_dump({**SETTINGS, "logger": {"host": host, "project": "sentattn"}})
+    )
     filled: dict[str, Any] = {"settings": SETTINGS, "setting": "x", "resumed": False, "study": None}
     logger = wandb_logger(directory=directory, host=host, mode=mode, **{**filled, **extra})
     logger.start()
@@ -179,3 +185,45 @@ def test_a_lost_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:
         upload.upload(local, minutes=1)
     assert [fault.kind for fault in caught.value.faults] == ["not_found"]
+
+
+def measure(directory: Path, **figures: float) -> None:
+    """Leaves behind what `compare ... insight=true` does."""
+    names = {"p_unknown", "logit_change", *(f"tenth_{number}" for number in range(1, 11))}
+    names |= {column.name.removesuffix("_relative") for block in insight_table.BLOCKS for column in block.columns}
+    names |= {f"{kind}_{removal}_attention" for kind in KINDS for removal in REMOVALS}
+    values = dict.fromkeys([*names, "p"], np.nan) | figures
+    Diagnostics({name: np.full(3, value) for name, value in values.items()}, [np.ones(2)] * 3).save(
+        directory / "insight-test-3.parquet"
+    )
+
+
+def test_insight_goes_into_the_summary_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving() as server:
+        run = log_a_run(tmp_path / "run", host=server.address)
+        measure(run, evenness=0.5)
+        assert sync.main([str(run)]) == 0
+        uploaded = server.runs["run"]
+        assert uploaded.summary == {"insight/test/rows": 3, "insight/test/evenness": 0.5}
+        uploaded.summary["own"] = 1
+        asked = server.asked
+        assert sync.main([str(run)]) == 0
+        assert server.asked == asked
+        measure(run, evenness=0.75)
+        assert sync.main([str(run)]) == 0
+        assert uploaded.summary == {"own": 1, "insight/test/rows": 3, "insight/test/evenness": 0.75}
+        assert [row["epoch"] for row in uploaded.history] == [1]
+    assert capsys.readouterr().out.count("insight added to its summary") == 2
+
+
+def test_insight_that_is_not_accepted_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving() as server:
+        run = log_a_run(tmp_path / "run", host=server.address)
+        assert sync.main([str(run)]) == 0
+        measure(run, evenness=0.5)
+        server.mood = "wrong key"
+        assert sync.main([str(run)]) == 2
+        server.mood = "good"
+        assert sync.main([str(run)]) == 0
+        assert server.runs["run"].summary["insight/test/evenness"] == 0.5
+    assert f"the insight of {run} was not uploaded: " in capsys.readouterr().err

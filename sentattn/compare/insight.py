@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -27,13 +27,15 @@ from sentattn.training.environment import keep_freed_memory
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
 
+FILE = "insight-{split}-{rows}.parquet"
+"""The file of a run with the diagnostics of a sample."""
 ROWS = 200
 """Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs 250 forward passes."""
 
 
-Means: TypeAlias = Callable[[str], Floats]
-"""Returns the mean of a figure over texts by its name, or an array of such means."""
-Figure: TypeAlias = Callable[[Means], Floats]
+Means: TypeAlias = Callable[[str], Any]
+"""Returns the mean of a figure over texts by its name: a number, or an array of such means."""
+Figure: TypeAlias = Callable[[Means], Any]
 """Computes a figure of a table from means."""
 
 
@@ -151,7 +153,7 @@ def _diagnosed(
     one: Evaluated, read: Callable[[], TextData], indices: Ints, split: str, progress: Progress
 ) -> Diagnostics:
     """Returns the diagnostics of a run, which are kept in its directory."""
-    file = one.run.path / f"insight-{split}-{len(indices)}.parquet"
+    file = one.run.path / FILE.format(split=split, rows=len(indices))
     if (stored := Diagnostics.load(file)) is not None and len(stored.weights) == len(indices):
         return stored
     rows, classifier = read().split(split), one.run.classifier

@@ -5,14 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sentattn.compare.insight import Figure, Insight, Means
+from sentattn.compare.insight import FILE, Figure, Insight, Means
 from sentattn.compare.leaderboard import Format, paper_lines
-from sentattn.compare.statistics import Estimate, Floats
+from sentattn.compare.statistics import Estimate
 from sentattn.console import WIDTH, table_lines
+from sentattn.insight.diagnostics import Diagnostics
 
+SPLITS = ("val", "test")
 ABSENT = "-"
 """Shown where a figure does not apply."""
 INTERVALS = "with 95% intervals; one seed gives none"
@@ -70,8 +74,8 @@ def _removal(removal: str, title: str, about: str) -> Block:
     rankings = {"attention": "attn", "input_x_gradient": "g*x", "integrated": "IG"}
     name = f"comprehensiveness_{removal}"
 
-    def relative(mean: Means) -> Floats:
-        fall: Floats = mean(f"{name}_attention") - mean(f"{name}_random")
+    def relative(mean: Means) -> Any:
+        fall = mean(f"{name}_attention") - mean(f"{name}_random")
         return fall / (mean("p") - mean("p_unknown"))
 
     kinds = {"comprehensiveness": "C", "sufficiency": "S"}
@@ -191,6 +195,19 @@ def tables(insights: Sequence[Insight]) -> list[tuple[list[str], list[list[str]]
     """Returns for each question the heading of its table, the rows and what they say, where any figure applies."""
     found = (_cells(block, insights) for block in BLOCKS) if insights else ()
     return [one for one in found if one is not None]
+
+
+def stored_figures(folder: Path) -> dict[str, float]:
+    """Returns the figures kept with a run, of the largest sample of each split, by names as `insight/test/evenness`."""
+    found: dict[str, float] = {}
+    for split in SPLITS:
+        kept = filter(None, map(Diagnostics.load, folder.glob(FILE.format(split=split, rows="*"))))
+        if largest := max(kept, key=lambda one: len(one.weights), default=None):
+            columns = [column for block in BLOCKS for column in block.columns]
+            values = {one.name: one.figure(largest.mean) for one in columns if one.figure}
+            values["rows"] = len(largest.weights)
+            found |= {f"insight/{split}/{name}": float(value) for name, value in values.items() if not np.isnan(value)}
+    return found
 
 
 def _block(block: Block, insights: Sequence[Insight]) -> list[str]:

@@ -1,7 +1,8 @@
-"""Uploads of runs that W&B's server does not have, by W&B's own `wandb sync`."""
+"""Uploads of what W&B's server does not have: runs, by W&B's own `wandb sync`, and values measured since."""
 
 from __future__ import annotations
 
+import json
 import netrc
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,8 @@ from sentattn.errors import Fault, RunError
 ANSWER_SECONDS = 10.0
 STUDY = "study.db"
 """The folder of a study has this file instead of a run's settings."""
+SENT = "sent.json"
+"""The file next to W&B's folders with the values of `send` that its server has."""
 JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
 """Variables with which an upload would join W&B's process of this program, and print nothing."""
 _ADDRESS = re.compile(r"https?://\S+/runs/\S+")
@@ -80,15 +84,10 @@ def upload(run: LocalRun, *, minutes: float) -> str:
         raise _error("not_found", f"{run.folder} has no file of W&B's")
     if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
         return "uploaded before"
-    if not has_key(run.host):
-        option = f" --host={run.host}" if run.host else ""
-        reason = f"no key is configured for its server; `wandb login{option}` asks for one and stores it"
-        raise _error("missing", reason)
+    address = _reachable(run.host)
     environment = {name: value for name, value in os.environ.items() if name not in JOINED}
-    environment |= {"WANDB_BASE_URL": _address(run.host), "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
+    environment |= {"WANDB_BASE_URL": address, "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
     environment["WANDB_DIR"] = str(run.directory)  # for W&B's log, which otherwise goes to the working folder
-    if error := find_connection_error(environment["WANDB_BASE_URL"]):  # W&B would try again for days
-        raise _error("network", f"the server {environment['WANDB_BASE_URL']} does not answer ({error})")
     command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(run.folder)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 * minutes)
@@ -100,8 +99,52 @@ def upload(run: LocalRun, *, minutes: float) -> str:
         errors = [line for line in lines if "ERROR" in line or "Error" in line] or lines[-1:]
         raise _error("failed", _PREFIX.sub("", errors[0]).rstrip(".") if errors else "W&B did not say why")
     marker(run.folder).unlink(missing_ok=True)
-    address = _ADDRESS.findall(output)
-    return f"uploaded to {address[-1]}" if address else "uploaded"
+    addresses = _ADDRESS.findall(output)
+    return f"uploaded to {addresses[-1]}" if addresses else "uploaded"
+
+
+def send(run: LocalRun, values: Mapping[str, float]) -> bool:
+    """Adds values to the summary of an uploaded run; returns False where its server has them.
+
+    Raises:
+        RunError: With the reason as the message of a fault.
+    """
+    import wandb
+
+    from sentattn.loggers.guard import first_line  # imports Lightning
+
+    sent = run.folder.parent / SENT
+    with suppress(OSError, ValueError):
+        if json.loads(sent.read_text(encoding="utf-8")) == values:
+            return False
+    logger = record.Run(run.directory).settings["logger"]
+    run_id = next(run.folder.glob("run-*.wandb")).stem.removeprefix("run-")
+    names = [logger.get("entity"), logger.get("project"), run_id]
+    address = _reachable(run.host)
+    try:
+        api = wandb.Api(overrides={"base_url": address})
+        summary: Any = api.run("/".join(name for name in names if name)).summary
+        summary.update(dict(values))
+    except Exception as error:  # W&B raises errors of many kinds
+        raise _error("failed", first_line(error)) from error
+    record.write_atomically(sent, json.dumps(dict(values)))
+    return True
+
+
+def _reachable(host: str | None) -> str:
+    """Returns the address of a server that answers and for which a key is configured.
+
+    Raises:
+        RunError: If there is none.
+    """
+    if not has_key(host):
+        option = f" --host={host}" if host else ""
+        reason = f"no key is configured for its server; `wandb login{option}` asks for one and stores it"
+        raise _error("missing", reason)
+    address = _address(host)
+    if error := find_connection_error(address):  # W&B would try again for days
+        raise _error("network", f"the server {address} does not answer ({error})")
+    return address
 
 
 def _error(kind: str, reason: str) -> RunError:
