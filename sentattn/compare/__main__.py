@@ -5,8 +5,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
                                   [output=FILE] [report=FILE]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
-              Trials of sweeps are left out
-  split       test (default) or val
+              Trials of sweeps are left out unless their own directories are given
+  split       test or val; by default test, and val for run directories of which none was tested, such as trials
   where       only runs with these settings, such as where=data=imdb,model.attention.hops=4
   margin      points of accuracy within which two settings count as equivalent; default 0.5
   pairs       declared (default): each attention against its baseline, uniform weights over the same encoder, as one
@@ -57,7 +57,6 @@ KEYS = {
     "report": "str",
 }
 DEFAULTS: dict[str, Any] = {
-    "split": "test",
     "where": "",
     "margin": 0.5,
     "pairs": "declared",
@@ -93,7 +92,8 @@ def _command(arguments: list[str]) -> None:
     from sentattn.compare.runs import comparisons
     from sentattn.compare.summary import comparison_lines
 
-    found, faults = comparisons(map(Path, options["runs"]), split=options["split"], where=where)
+    paths = [Path(text) for text in options["runs"]]
+    found, faults = comparisons(paths, split=options.get("split") or _default_split(paths), where=where)
     if references:
         from sentattn.compare.references import add_references
 
@@ -120,6 +120,17 @@ def _command(arguments: list[str]) -> None:
         for warning in write_report(Path(report), parts, insights, margin=margin, family=family):
             print(f"warning: {warning}", file=sys.stderr)
         print(f"\nreport: {report}")
+
+
+def _default_split(paths: Sequence[Path]) -> str:
+    """Returns `val` for run directories of which none was tested, else `test`."""
+    from sentattn.run import CONFIG, Run
+
+    try:
+        is_untested = not any("test/accuracy" in Run(path).metrics for path in paths)
+    except (RunError, KeyError, TypeError):  # a folder, or a run that is reported as damaged
+        return "test"
+    return "val" if is_untested and all((path / CONFIG).is_file() for path in paths) else "test"
 
 
 def _report_of_run(runs: Sequence[str]) -> Path | None:

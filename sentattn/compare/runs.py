@@ -128,7 +128,7 @@ def comparisons(
 
     Args:
         paths: Run directories, or folders that hold some at any depth. Of a study those are read that confirm its
-            best setting; trials are left out.
+            best setting; trials are left out unless they are named themselves.
         split: `test` or `val`.
         where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
 
@@ -141,17 +141,19 @@ def comparisons(
     evaluated: list[Evaluated] = []
     faults: list[Fault] = []
     trials: dict[Path, int] = {}
-    found_runs = [run for folder in paths for run in run_folders(folder, faults, trials)]
+    named = list(paths)
+    found_runs = [run for folder in named for run in run_folders(folder, faults, trials)]
     for path in {path.resolve(): path for path in found_runs}.values():
         try:
-            if (one := _read(Run(path), split, where)) is not None:
+            if (one := _read(Run(path), split, where, trials=path in named)) is not None:
                 evaluated.append(replace(one, trials=trials.get(path.resolve())))
         except UserError as error:
             faults += error.faults
     if not evaluated:
-        raise RunError(
-            *faults, Fault("runs", "not_found", f"No finished run with predictions of split={split} is left.")
-        )
+        message = f"No finished run with predictions of split={split} is left."
+        if any(Run(path).is_trial for path in found_runs):
+            message += " Trials of sweeps count only where their own directories are given."
+        raise RunError(*faults, Fault("runs", "not_found", message))
     by_rows: dict[Any, list[Evaluated]] = defaultdict(list)
     for one in evaluated:
         by_rows[one.result["data"], one.rows.key].append(one)
@@ -159,14 +161,14 @@ def comparisons(
     return sorted(found, key=lambda comparison: len(comparison.settings), reverse=True), faults
 
 
-def _read(run: Run, split: str, where: Sequence[str]) -> Evaluated | None:
-    """Reads one run; None where a filter or its study leaves it out.
+def _read(run: Run, split: str, where: Sequence[str], *, trials: bool) -> Evaluated | None:
+    """Reads one run; None where a filter leaves it out, or `trials` does.
 
     Raises:
         RunError: If it is unfinished or damaged.
     """
     result = run.result
-    if run.is_trial or not all(_fits(run.settings, *text.split("=", 1)) for text in where):
+    if (run.is_trial and not trials) or not all(_fits(run.settings, *text.split("=", 1)) for text in where):
         return None
     if result.get("status") != "finished":
         raise RunError(Fault("runs", "interrupted", f"{run.path} is {result.get('status')}; it is left out."))
@@ -198,11 +200,13 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     try:
         table = pq.read_table(file, columns=columns, filters=[("split", "==", split)])
     except FileNotFoundError as error:
-        raise RunError(Fault("runs", "missing", f"{run.path} has no {PREDICTIONS}; it is left out.")) from error
+        again = f"to train it again: python -m sentattn.train from={run.path}"
+        raise RunError(Fault("runs", "missing", f"{run.path} has no {PREDICTIONS}; it is left out; {again}")) from error
     except (OSError, ValueError, KeyError, ArrowException) as error:
         raise RunError(Fault("runs", "damaged", f"{file} cannot be read ({error}); it is left out.")) from error
     if not table.num_rows:
-        message = f"{run.path} has no predictions of split={split} (trained with test=false?); it is left out."
+        advice = ", since it was trained with test=false: type split=val" if split == "test" else ""
+        message = f"{run.path} has no predictions of split={split}{advice}; it is left out."
         raise RunError(Fault("runs", "missing", message))
     flat = table["probabilities"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     labels_N = table["label"].to_numpy().astype(np.int64)
