@@ -57,6 +57,7 @@ def build_data(settings: Settings) -> TextData:
 
     data: TextData = instantiate(settings["data"], TextData)
     data.seed = settings["seed"]
+    data.vector_size = settings["model"]["embedding"].get("size", data.vector_size)
     data.rank, data.world_size = ranks.rank(), ranks.world()
     return data
 

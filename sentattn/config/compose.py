@@ -174,8 +174,10 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
         c.faults.add(Fault(VECTORS, "no_effect", message), position)
         return values
-    from sentattn.data.vector_file import width
+    from sentattn.data.vector_file import TRAIN, width
 
+    if vectors == TRAIN:
+        return values
     try:
         size = width(vectors)
     except DataError as error:

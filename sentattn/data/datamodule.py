@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -20,12 +21,14 @@ from sentattn.data.batching import (
     TrainingOrder,
 )
 from sentattn.data.cache import Progress, cache_folder
-from sentattn.data.corpus import Source, Split
+from sentattn.data.corpus import Corpus, Source, Split
 from sentattn.data.corpus_builder import open_corpus
 from sentattn.data.splits import By, select
 from sentattn.data.text import Clip, Rules, Tokenizer
+from sentattn.data.vector_file import TRAIN
 from sentattn.data.vectors import WordVectors, read_vectors
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table
+from sentattn.data.word2vec import train_vectors
 from sentattn.errors import DataError, Fault
 
 
@@ -47,7 +50,8 @@ class TextData(LightningDataModule, ABC):
             with larger batches of short texts (`fixed`), or any (`random`).
         num_buckets: Most buckets of `fixed`.
         bucket_ratio: How much larger batches of short texts are with `fixed`; at 1 all have about as many tokens.
-        vectors: Pretrained word vectors: a name such as `glove.6B.300d`, or a file; null for none.
+        vectors: Pretrained word vectors: a name such as `glove.6B.300d`, a file, or `train` for vectors that are
+            trained on the training rows (an extra); null for none.
         cache_dir: Folder of tokenized corpora and downloads; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
         mirror: Address of a server, or a folder, with copies of the downloads; null is their official address.
         num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.
@@ -58,6 +62,7 @@ class TextData(LightningDataModule, ABC):
     Attributes:
         classes: Number of classes, if it is known before the data is read.
         seed: Seed of the order of the training rows.
+        vector_size: Numbers a word of vectors that are trained.
         rank: Rank of this process among those that train together.
         world_size: Number of these processes.
         labels: Names of the classes, by index.
@@ -74,6 +79,7 @@ class TextData(LightningDataModule, ABC):
         "bucket_ratio": ("batching", ("sorted", "random")),
     }
     seed: int = 0
+    vector_size: int = 100
     rank: int = 0
     world_size: int = 1
     train_size: int | None = None
@@ -180,7 +186,7 @@ class TextData(LightningDataModule, ABC):
             counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
             types = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
             words = [corpus.words[word_type] for word_type in types]
-            self.word_vectors = read_vectors(self.vectors, words, cache=cache, mirror=self.mirror, progress=progress)
+            self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
         ids = lookup_table(corpus.words, words)
         self.tokenizer = Tokenizer(
             words, rules=self.rules, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip
@@ -201,6 +207,16 @@ class TextData(LightningDataModule, ABC):
             self.report += coverage(words, self.word_vectors, corpus, selection.rows, ids)
             if isinstance(order := self._training_order(), FixedBuckets):
                 self.report.append(order.statistics())
+
+    def _find_vectors(
+        self, words: Sequence[str], corpus: Corpus, rows: NDArray[np.int64], cache: Path, progress: Progress
+    ) -> WordVectors | None:
+        """Returns the vectors that `vectors` asks for."""
+        if self.vectors is None:
+            return None
+        if self.vectors == TRAIN:
+            return train_vectors(words, corpus, rows, size=self.vector_size, cache=cache, progress=progress)
+        return read_vectors(self.vectors, words, cache=cache, mirror=self.mirror, progress=progress)
 
     def setup(self, stage: str) -> None:
         """Lightning's hook."""

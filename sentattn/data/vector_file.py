@@ -28,6 +28,8 @@ ARCHIVES = {
 }
 NAMES = {f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths}
 """Vectors that are downloaded by name: their archive and their width."""
+TRAIN = "train"
+"""What `data.vectors` calls vectors that are trained on the training rows."""
 TEXT_ENDINGS = (".txt", ".vec")
 LONGEST_LINE = 1 << 20
 """Bytes; a file with a longer line is not text and must not be read into memory."""
@@ -97,8 +99,8 @@ class VectorFile:
             names = sorted(entry.name for entry in os.scandir(path) if entry.is_file())
             message = f"data.vectors={vectors} is a folder; name a file in it, such as {_listed(names)}."
             raise DataError(Fault(KEY, "not_found", message))
-        close = neighbour(path) or suggestion(vectors, NAMES) or f" The names are {', '.join(NAMES)}."
-        message = f"data.vectors={vectors} is neither a file nor the name of known vectors.{close}"
+        close = neighbour(path) or suggestion(vectors, [TRAIN, *NAMES]) or f" The names are {', '.join(NAMES)}."
+        message = f"data.vectors={vectors} is neither {TRAIN}, a file nor the name of known vectors.{close}"
         raise DataError(Fault(KEY, "not_found", message))
 
     def __str__(self) -> str:

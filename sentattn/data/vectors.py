@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch import Tensor
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.download import fetch
 from sentattn.data.text import SPECIALS
-from sentattn.data.vector_file import NAMES, VectorFile
+from sentattn.data.vector_file import NAMES, TRAIN, VectorFile
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2
@@ -27,6 +28,8 @@ VECTORS, WORDS = "vectors", "words"
 """What the cached file calls the vectors, a row a word, and the list of their words."""
 Table: TypeAlias = tuple[dict[str, int], Tensor]
 """The row of each word, and the rows of vectors, vectors_FE."""
+Vectors: TypeAlias = dict[str, NDArray[np.float32]]
+"""The vector of each word."""
 
 
 @dataclass(frozen=True)
@@ -37,29 +40,33 @@ class WordVectors:
         name: Their name or file name, for messages.
         vectors_VE: One row per id, including the special tokens; zeros where there is no vector. float32.
         found_V: Whether each id has a vector.
+        trained: Whether they were trained on the training rows.
     """
 
     name: str
     vectors_VE: Tensor
     found_V: Tensor
+    trained: bool = False
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the vectors, independent of their file; 16 hexadecimal digits."""
+        """Hash of the vectors, independent of their file; 16 hexadecimal digits. `train` where they were trained."""
+        if self.trained:  # they follow from the training rows, though not to the last bit on every processor
+            return TRAIN
         content = hashlib.sha256(self.found_V.numpy().tobytes())
         content.update(self.vectors_VE.numpy().tobytes())
         return content.hexdigest()[:16]
 
 
 def read_vectors(
-    vectors: str | None, words: Sequence[str], *, cache: Path, mirror: str | None, progress: Progress
-) -> WordVectors | None:
+    vectors: str, words: Sequence[str], *, cache: Path, mirror: str | None, progress: Progress
+) -> WordVectors:
     """Reads the vectors of words; a word without a vector gets that of its lower case.
 
     Memory holds the vectors of the words only. If the file has a word twice, the first line counts.
 
     Args:
-        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, or a file, or None.
+        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, or a file.
         words: The vocabulary, by id, without the special tokens.
         cache: The cache folder.
         mirror: Server or folder used instead of the official address.
@@ -68,36 +75,49 @@ def read_vectors(
     Raises:
         DataError: If the file is missing, damaged or no file of vectors, or contains none of the words.
     """
-    if vectors is None:
-        return None
     wanted = {form for word in words for form in (word, word.lower())}
     file = None if vectors in NAMES else VectorFile.named(vectors)
-    identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
-    target = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}.safetensors"
-    table = _cached(target)
-    if table is None:
+
+    def read() -> Vectors:
         if file is None:
             archive = fetch(NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
-            file = VectorFile.named(str(archive / f"{vectors}.txt"))
-        with usable(cache), locked(target, progress):
-            table = _cached(target)  # another process may have read the file meanwhile
-            if table is None:
-                table = _read(file, wanted, target, progress)
+            return _read(VectorFile.named(str(archive / f"{vectors}.txt")), wanted, progress)
+        return _read(file, wanted, progress)
+
+    identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
+    table = cached(identity, read, cache=cache, progress=progress)
+    return align(table, words, name=vectors if vectors in NAMES else Path(vectors).name)
+
+
+def align(table: Table, words: Sequence[str], *, name: str, trained: bool = False) -> WordVectors:
+    """Returns the vectors of words by id; a word without a vector gets that of its lower case."""
     found, vectors_FE = table
     rows = [found.get(word, found.get(word.lower())) for word in words]
     vectors_VE = torch.zeros(len(SPECIALS) + len(words), vectors_FE.shape[1])
     found_V = torch.tensor([False] * len(SPECIALS) + [row is not None for row in rows])
     vectors_VE[found_V] = vectors_FE[[row for row in rows if row is not None]]
-    return WordVectors(
-        name=vectors if vectors in NAMES else Path(vectors).name,
-        vectors_VE=vectors_VE,
-        found_V=found_V,
-    )
+    return WordVectors(name=name, vectors_VE=vectors_VE, found_V=found_V, trained=trained)
 
 
-def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) -> Table:
-    """Reads the wanted words of a file and caches their vectors; the caller holds the lock."""
-    found: dict[str, np.ndarray] = {}
+def cached(identity: object, make: Callable[[], Vectors], *, cache: Path, progress: Progress) -> Table:
+    """Returns what `make` returns, from the cache where it has an entry of this identity, which JSON can hold."""
+    target = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}.safetensors"
+    if (table := _load(target)) is not None:
+        return table
+    with usable(cache), locked(target, progress):
+        if (table := _load(target)) is not None:  # another process has made it meanwhile
+            return table
+        vectors = make()
+        vectors_FE = torch.from_numpy(np.stack(list(vectors.values())))
+        with workspace(target) as folder:
+            save_file({VECTORS: vectors_FE}, folder / target.name, {WORDS: json.dumps(list(vectors))})
+            os.replace(folder / target.name, target)
+    return {word: row for row, word in enumerate(vectors)}, vectors_FE
+
+
+def _read(file: VectorFile, wanted: set[str], progress: Progress) -> Vectors:
+    """Reads the wanted words of a file."""
+    found: Vectors = {}
     for word, numbers in file.lines(wanted, progress):
         if word not in found:
             found[word] = np.array(numbers, dtype=np.float32)
@@ -107,14 +127,10 @@ def _read(file: VectorFile, wanted: set[str], target: Path, progress: Progress) 
             "another case (data.lowercase)?"
         )
         raise DataError(Fault("data.vectors", "missing", message))
-    vectors_FE = torch.from_numpy(np.stack(list(found.values())))
-    with workspace(target) as folder:
-        save_file({VECTORS: vectors_FE}, folder / target.name, {WORDS: json.dumps(list(found))})
-        os.replace(folder / target.name, target)
-    return {word: row for row, word in enumerate(found)}, vectors_FE
+    return found
 
 
-def _cached(target: Path) -> Table | None:
+def _load(target: Path) -> Table | None:
     try:
         with safe_open(target, "pt") as file:
             words, vectors_FE = json.loads(file.metadata()[WORDS]), file.get_tensor(VECTORS)

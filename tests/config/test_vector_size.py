@@ -35,6 +35,7 @@ def test_the_size_is_that_of_the_vectors(file: Path, embedding: str) -> None:
     assert at(compose([chosen, f"data.vectors={file}"]), SIZE) == 4
     assert at(compose([chosen, f"data.vectors={file}", f"{SIZE}=4"]), SIZE) == 4
     assert at(compose([chosen, "data.vectors=null"]), SIZE) == 100
+    assert at(compose([chosen, "data.vectors=train", f"{SIZE}=30"]), SIZE) == 30
 
 
 def test_another_size_is_refused_together_with_all_else(file: Path) -> None:
@@ -81,8 +82,9 @@ def test_an_embedding_without_a_size_takes_no_vectors(tmp_path: Path, monkeypatc
     text = "class Bytes:\n    def __init__(self, *, num_embeddings, word_dropout: float = 0.0): ...\n"
     (tmp_path / "own_bytes.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    (fault,) = faults(f"--config-dir={tmp_path}", "model/embedding=bytes", "data.vectors=glove.6B.50d")
-    assert (fault.key, fault.kind) == ("data.vectors", "no_effect")
+    for vectors in ("glove.6B.50d", "train"):
+        (fault,) = faults(f"--config-dir={tmp_path}", "model/embedding=bytes", f"data.vectors={vectors}")
+        assert (fault.key, fault.kind) == ("data.vectors", "no_effect")
 
 
 def test_saved_settings_follow_other_vectors(file: Path) -> None:
@@ -91,7 +93,7 @@ def test_saved_settings_follow_other_vectors(file: Path) -> None:
     assert at(override(saved, ["data.vectors=glove.6B.100d"]), SIZE) == 100
     assert at(override(saved, [f"data.vectors={file}", "model=mean"]), SIZE) == 4
     file.unlink()
-    with pytest.raises(SettingError, match="is neither a file nor"):
+    with pytest.raises(SettingError, match="nor the name of known vectors"):
         override(saved, ["seed=3"])
 
 

@@ -26,9 +26,7 @@ TEXT = "The 1 2 3\nthe 4 5 6\nfilm 7 8 9\nbad -1 -2 -3\nfilm 0 0 0\n! 0.5 0.25 0
 
 
 def read(path: Path | str, *words: str, cache: Path, mirror: str | None = None) -> WordVectors:
-    found = read_vectors(str(path), words, cache=cache, mirror=mirror, progress=lambda stage, done, total: None)
-    assert found is not None
-    return found
+    return read_vectors(str(path), words, cache=cache, mirror=mirror, progress=lambda stage, done, total: None)
 
 
 @pytest.fixture
