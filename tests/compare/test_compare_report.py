@@ -32,22 +32,26 @@ def without_plotly(html: str) -> str:
     return html.replace(get_plotlyjs(), "")
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> str:
-    """The page of settings whose names, classes and texts are hostile."""
+def page_of(tmp_path: Path, text: str) -> str:
+    """The page of settings whose names, classes and texts are all a text."""
     for seed in range(2):
         for hops in (2, 4):
             path = make_run(tmp_path, "model=structured", f"model.attention.hops={hops}", seed=seed)
-            (path / "model" / "labels.json").write_text(json.dumps([HOSTILE, "good"]))
+            (path / "model" / "labels.json").write_text(json.dumps([text, "good"]))
             rows = [{"epoch": n, "val/accuracy": 0.5 + n / 10, "val/log_loss": 1 / n} for n in (1, 2)]
             (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
     [found], _ = comparisons([tmp_path], split="test")
-    named = [replace(one, name=f"{HOSTILE}{n}") for n, one in enumerate(found.settings)]
-    found = replace(found, settings=named, data=HOSTILE)
-    table = Table([HOSTILE], [[HOSTILE]], HOSTILE, HOSTILE)
+    named = [replace(one, name=f"{text}{n}") for n, one in enumerate(found.settings)]
+    found = replace(found, settings=named, data=text)
+    table = Table([text], [[text]], text, text)
     shown = part(found, leaderboard(found), tables=[table])
-    shown.examples = [Example(HOSTILE, [Side(HOSTILE, HOSTILE, 0.9, [(Piece(HOSTILE, 0), 0.5, False)])])]
-    return without_plotly(page([shown]))
+    shown.examples = [Example(text, [Side(text, text, 0.9, [(Piece(text, 0), 0.5, False)])])]
+    return page([shown])
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> str:
+    return without_plotly(page_of(tmp_path, HOSTILE))
 
 
 def test_no_text_is_markup_and_nothing_is_loaded(hostile: str) -> None:
@@ -108,22 +112,36 @@ def test_a_report_that_cannot_be_written_ends_with_a_message(
     assert "error: report=" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs Chromium")
-def test_a_browser_draws_every_chart_on_a_phone(tiny_run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    assert main([str(tiny_run.path), "split=val", f"report={file}"]) == 0
-    html = file.read_text()
+def drawn_on_a_phone(file: Path) -> str:
+    """Returns a page as a browser of 360 columns has it; its title says whether it is broken or too wide."""
     check = (
         '<script>onerror = () => { document.title = "broken"; }; onload = () => setTimeout(() => {'
         " const page = document.documentElement;"
         ' if (page.scrollWidth > page.clientWidth) document.title = "wide"; }, 500);</script><style>'
     )
-    file.write_text(html.replace("<style>", check, 1))
+    file.write_text(file.read_text().replace("<style>", check, 1))
     browser = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     browser += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
     size = ["--window-size=360,800", "--virtual-time-budget=5000"]
-    command = [*browser, *size, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"file://{file}"]
-    drawn = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    command = [*browser, *size, f"--user-data-dir={file.parent / 'profile'}", "--dump-dom", f"file://{file}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs Chromium")
+def test_a_browser_draws_every_chart_on_a_phone(tiny_run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert main([str(tiny_run.path), "split=val", f"report={file}"]) == 0
+    charts = file.read_text().count("Plotly.newPlot(")
+    drawn = drawn_on_a_phone(file)
     assert "<title>structured</title>" in drawn
-    assert drawn.count('class="main-svg"') >= html.count("Plotly.newPlot(")
+    assert drawn.count('class="main-svg"') >= charts
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs Chromium")
+@pytest.mark.parametrize("text", [f"structured;encoder=identity,{'x' * 60}", f"a {'word' * 30} of some {HOSTILE}"])
+def test_long_words_do_not_make_a_phone_scroll(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page_of(tmp_path, text))
+    assert "<title>2 settings on " in drawn_on_a_phone(file)
