@@ -17,7 +17,7 @@ from sentattn.config.groups import Choices
 from sentattn.config.schema import OWN, RAW, TOP
 from sentattn.errors import Fault, SettingError, suggestion
 
-OPTIONS = ("--help", "--cfg job", CONFIG_DIR)
+OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
 LAST = 1 << 30
 
 
@@ -87,8 +87,9 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *OWN]
     if (bare := key.lstrip("-+~")) != key:
-        close = suggestion(bare, legal) or suggestion(f"--{bare}", OPTIONS)
-        message = f"{word} is no option: there are {', '.join(OPTIONS)}, and settings are written key=value.{close}"
+        options = [option for option in OPTIONS if option != word]  # which only some commands have
+        close = suggestion(bare, legal) or suggestion(f"--{bare}", options)
+        message = f"{word} is no option: there are {', '.join(options)}, and settings are written key=value.{close}"
         raise SettingError(Fault(bare, "unknown", message))
     if not equals:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}

@@ -83,9 +83,12 @@ def _run(grid: Grid) -> None:
     by_data = {as_typed(cell.settings["data"]): cell.arguments for cell in waiting}
     log = Path(plan.output_dir) / SERVER_LOG
     engine = LocalEngine("sentattn.sweep.trial", list(by_data.values()), log)
-    with SweepProgress([grid], len(slots)) as progress:
-        Scheduler([grid], slots, engine, [progress]).run()
-    log.unlink(missing_ok=True)  # each run has its own
+    try:
+        with SweepProgress([grid], len(slots)) as progress:
+            Scheduler([grid], slots, engine, [progress]).run()
+    finally:
+        if str(log) not in str(sys.exception()):  # a message that says to read it
+            log.unlink(missing_ok=True)  # each run has its own
 
 
 def _compare(grid: Grid) -> None:

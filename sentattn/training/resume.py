@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sentattn import run
 from sentattn.config.compose import setting_hash
 from sentattn.config.groups import at
-from sentattn.errors import Fault, RunError
+from sentattn.console import Progress
+from sentattn.errors import Fault, RunError, UserError
 
 SAME = ("seed", "test", "data.vectors")
 """Keys that the hash of a setting leaves out, and that make it another training all the same."""
@@ -77,8 +81,36 @@ def find_running(settings: Mapping[str, Any]) -> Path | None:
 
 
 def find_finished(settings: Mapping[str, Any]) -> Path | None:
-    """Returns the newest finished run of these settings, or None."""
-    return next(_newest_first(settings, lambda one: _is_finished(one, settings["seed"])), None)
+    """Returns the newest finished run of these settings on the rows there are now, or None.
+
+    A run on other rows is named and not counted; where the data cannot be read now, rows are not compared.
+    """
+    for path in _newest_first(settings, lambda one: _is_finished(one, settings["seed"])):
+        before = run.Run(path).result.get("data_fingerprint")
+        now = _fingerprint(json.dumps(settings["data"], sort_keys=True)) if before else ""
+        if not now or before == now:
+            return path
+        message = f"its data was another then (data_fingerprint {before}, now {now}): it does not count as finished."
+        print(f"warning: {path}: {message}", file=sys.stderr)
+    return None
+
+
+@cache
+def _fingerprint(data: str) -> str:
+    """Returns the hash of the rows that settings (JSON) of the data select, from its cached corpus; empty without one.
+
+    Vectors have no part in it.
+    """
+    from sentattn import build
+
+    try:
+        with Progress() as progress:
+            module = build.build_data({"data": json.loads(data) | {"vectors": None}, "seed": 0})
+            module.prepare(progress)
+    except UserError as error:
+        print(f"warning: whether finished runs have the same rows is not known: {error}", file=sys.stderr)
+        return ""
+    return module.fingerprint
 
 
 def _newest_first(settings: Mapping[str, Any], is_wanted: Callable[[run.Run], bool]) -> Iterator[Path]:

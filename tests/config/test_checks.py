@@ -112,6 +112,7 @@ FAULTS: dict[str, tuple[str, str, list[str]]] = {
     "structured": ("structured", "missing", ["Did you mean model=structured?"]),
     "model": ("model", "missing", []),
     "model.attention.hops": ("model.attention.hops", "missing", []),
+    "--multrun": ("multrun", "unknown", ["no option", "'--multirun'"]),
     "--modle": ("modle", "unknown", ["no option", "'model'"]),
     "--model=mean": ("model", "unknown", []),
     "--hlep": ("hlep", "unknown", ["'--help'"]),

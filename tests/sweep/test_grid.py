@@ -13,7 +13,7 @@ from plans import plan
 from stand_in import Noted, engine, slots
 from test_scheduler import _when, gone
 
-from sentattn import run
+from sentattn import build, run
 from sentattn.config.compose import compose
 from sentattn.errors import Interruption, RunError
 from sentattn.sweep.cells import Cell
@@ -80,6 +80,29 @@ def test_nothing_is_started_where_all_is_finished(tmp_path: Path) -> None:
     assert one.waiting() == []
     train(one, tmp_path)
     assert not (tmp_path / "server.txt").exists()
+
+
+def test_a_run_on_other_rows_is_no_finished_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (make_run(tmp_path, seed, f"20260101-000000-{seed}", status="finished") for seed in (0, 1))
+    data = build.build_data(cell(tmp_path, 0).settings)
+    data.prepare()
+    for path, fingerprint in ((first, data.fingerprint), (second, "0" * 16)):
+        run.Run(path).write_result(run.Run(path).result | {"data_fingerprint": fingerprint})
+    one = grid(tmp_path, [], [])
+    assert one.runs == {0: first}
+    assert [waiting.name for waiting in one.waiting()] == ["seed=1"]
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {second}: its data was another then")
+
+
+def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = compose([f"output_dir={tmp_path}", "data=imdb", f"data.path={tmp_path / 'gone.tar.gz'}"])
+    path = tmp_path / "imdb" / "structured" / "20260101-000000-aaaa"
+    path.mkdir(parents=True)
+    (path / "config.yaml").write_text(yaml.safe_dump(settings))
+    run.Run(path).write_result({"status": "finished", "seed": 0, "data_fingerprint": "0" * 16})
+    assert Grid([Cell("", {}, [], settings)], plan(study="grid")).runs == {0: path}
+    assert "is not known" in capsys.readouterr().err
 
 
 def test_cells_that_fail_are_missing_and_keep_no_other_from_its_training(tmp_path: Path) -> None:
