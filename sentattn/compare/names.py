@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sentattn.config.schema import counts
+from sentattn.config.schema import ADDED_LATER, counts
 from sentattn.config.targets import TARGET, label
 from sentattn.config.types import as_typed
 
@@ -21,7 +21,7 @@ def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         apart = [
             key
             for key, value in values.items()
-            if any(other.get(key, value) != value for other in others)
+            if any(other.get(key, ADDED_LATER.get(key, (value,))[0]) != value for other in others)
             or (is_reference and key.startswith("model.") and key != "model.name")
         ]
         words = [_as_typed(key, values[key]) for key in apart]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.compare.metrics import correct, estimates
 from sentattn.compare.reference_models import MIN_COUNT, REFERENCES
-from sentattn.compare.runs import Comparison, comparisons
+from sentattn.compare.runs import Comparison, Setting, comparisons
 from sentattn.compare.texts import read_texts
 from sentattn.config.compose import setting_hash
 from sentattn.errors import Fault, RunError
@@ -44,8 +44,9 @@ def add_references(names: list[str], comparison: Comparison, folder: Path) -> Co
         if find_spec(package) is None:
             message = f"reference={name} needs {package}: pip install {installed}."
             raise RunError(Fault("reference", "package", message))
-    found = _with_stored(names, comparison, folder)
-    if missing := [name for name in names if name not in {one.settings["model"]["name"] for one in found.settings}]:
+    found, rows = _with_stored(names, comparison, folder), _fingerprint(comparison.settings[0])
+    fitted = {one.settings["model"]["name"] for one in found.settings if _fingerprint(one) == rows}
+    if missing := [name for name in names if name not in fitted]:
         data = read_texts(comparison)
         for name in missing:
             for path in _fit(name, data, comparison, folder):
@@ -54,11 +55,20 @@ def add_references(names: list[str], comparison: Comparison, folder: Path) -> Co
 
 
 def _with_stored(names: list[str], comparison: Comparison, folder: Path) -> Comparison:
-    """Adds references that were fitted earlier on the same rows."""
-    trained = [run.run.path for one in comparison.settings for run in one.runs]
+    """Adds references that were fitted earlier on the same training rows."""
+    trained, rows = (
+        [run.run.path for one in comparison.settings for run in one.runs],
+        _fingerprint(comparison.settings[0]),
+    )
     stored = [file.parent for name in names for file in (folder / comparison.data / name).glob(f"*/{RESULT}")]
+    stored = [path for path in stored if Run(path).result.get("data_fingerprint") == rows]
     found, _ = comparisons([*trained, *stored], split=comparison.split)
     return next(one for one in found if one.rows.key == comparison.rows.key)
+
+
+def _fingerprint(setting: Setting) -> str | None:
+    """Hash of the training, validation and test rows of a setting."""
+    return setting.runs[0].result.get("data_fingerprint")
 
 
 def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> list[Path]:
@@ -121,7 +131,7 @@ def _write(
         "metrics": metrics,
         "parameters": {"total": parameters},
         "seconds": {"train": seconds, "total": seconds},
-        "data_fingerprint": comparison.settings[0].runs[0].result["data_fingerprint"],
+        "data_fingerprint": _fingerprint(comparison.settings[0]),
     }
     Run(run.path).write_result(json.loads(json.dumps(result)))
     return run.path

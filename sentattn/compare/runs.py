@@ -214,12 +214,13 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     if probabilities_NC is None or not _consistent(probabilities_NC, labels_N, table["predicted"].to_numpy()):
         message = f"{file}: probabilities, predicted and label do not fit each other; it is left out."
         raise RunError(Fault("runs", "damaged", message))
-    groups = table["group"].to_numpy(zero_copy_only=False)
-    names, group_N = np.unique(groups.astype(str), return_inverse=True)
+    # A row without a group is one by itself; no name begins with a space.
+    groups = [name or f" {row}" for row, name in enumerate(table["group"].to_pylist())]
+    names, group_N = np.unique(groups, return_inverse=True)
     rows = Rows(
         row_ids=tuple(table["row_id"].to_pylist()),
         labels_N=labels_N,
-        group_N=group_N.astype(np.int64) if len(names) > 1 else None,
+        group_N=group_N.astype(np.int64) if 1 < len(names) < len(groups) else None,
         lengths_N=table["length"].to_numpy().astype(np.int64),
     )
     return rows, probabilities_NC

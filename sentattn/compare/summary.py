@@ -40,6 +40,8 @@ def comparison_lines(
         rows, groups = len(comparison.rows.labels_N), comparison.rows.group_N
         counts = f"{rows:,} rows" + ("" if groups is None else f" in {groups.max() + 1:,} groups")
         title = f"{comparison.data}, split {comparison.split}: {counts}. Means over seeds with 95% intervals."
+        if len({run.result.get("data_fingerprint") for one in comparison.settings for run in one.runs} - {None}) > 1:
+            title += " Not all settings were trained on the same rows."
         board = [*textwrap.wrap(title, WIDTH), "", *board]
     return board, _sentences(comparison, margin, explore=family == "all")
 

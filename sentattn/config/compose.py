@@ -115,6 +115,7 @@ def _read(args: Sequence[str]) -> Composition:
 def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> dict[str, Any]:
     """Returns the settings with the values laid over them, once they pass the checks: by default all."""
     _lay(c, values)
+    _fill_val_by(c)
     for check in checks or (check_settings, check_combinations):
         check(c)
     c.faults.raise_any()
@@ -187,6 +188,14 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
         c.faults.add(Fault(SIZE, "conflict", message), typed[SIZE].position)
     return [Argument(LAST, SIZE, str(size), size), *values]
+
+
+def _fill_val_by(c: Composition) -> None:
+    """Writes out that a table with groups is divided by them, so that it counts in the hash of the setting."""
+    data = c.at("data")
+    is_divided = c.at("data.group") is not None and not (c.at("data.val") and c.at("data.test"))
+    if is_divided and data.get("val_by", "row") is None:
+        data["val_by"] = "group"
 
 
 def _lay(c: Composition, values: Sequence[Argument]) -> None:

@@ -15,7 +15,7 @@ from sentattn.errors import Fault
 
 ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
 CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
-FROZEN = "model.freeze_attention"
+FROZEN, VAL_BY = "model.freeze_attention", "data.val_by"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Settings that say how many tokens of a text have a place of their own."""
 OFF = (None, 0, "none")
@@ -61,6 +61,9 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         data = c.chosen.get("data", c.at("data.name"))
         message = f"{WEIGHTS}={as_typed(weights)} does not fit data={data}, which has {number} classes."
         yield (WEIGHTS,), "conflict", message
+    if c.is_typed(VAL_BY) and c.at(VAL_BY) is not None and c.at("data.val") and c.at("data.test"):
+        reason = f"data.val={c.at('data.val')} and data.test={c.at('data.test')}, since no rows are set aside"
+        yield (VAL_BY,), "no_effect", f"{VAL_BY}={c.at(VAL_BY)} has no effect with {reason}: leave it out."
     for path in POSITIONS:
         positions, length = c.at(path), c.at(LENGTH)
         follows = positions is None and LENGTH in str(at(c.written, path))

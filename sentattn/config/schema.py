@@ -68,7 +68,8 @@ OWN: dict[str, Own] = {
 }
 
 RAW = frozenset(
-    {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "vectors", "cache_dir", "mirror")}
+    {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "group")}
+    | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror")}
     | {"output_dir", "from", "resume", "run"}
 )
 """Keys that hold text or paths: their values are taken as they were typed."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
@@ -33,7 +33,12 @@ ROWS, BUFFER_BYTES = 1000, 1 << 20
 """Rows, and bytes of a column, that are read from parquet at once."""
 TARGET = "sentattn.data.datasets.table.Table"
 SPLITS = ("train", "val", "test")
-COLUMNS_HINT = "Name its columns with data.text=COLUMN data.label=COLUMN."
+COLUMNS_HINT = "Name its columns with data.text=COLUMN data.label=COLUMN, and data.group=COLUMN if there is one."
+
+
+def columns(text: str, label: str, group: str | None) -> list[str]:
+    """Returns the names of the columns that are read."""
+    return [text, label, *([] if group is None else [group])]
 
 
 def records(
@@ -120,10 +125,15 @@ def text_of(record: Record, column: str, path: Path) -> str:
 def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
     """Returns which settings of `data=table` are out of range or exclude one another; reads no file."""
     faults = class_faults(data.get("classes") or ())
-    text, val, val_size = data.get("text", "text"), data.get("val"), data.get("val_size")
-    if text == data.get("label", "label"):
-        message = f"data.text and data.label both name the column {text!r}; they must differ."
-        faults.append(Fault("data.text", "conflict", message))
+    val, val_size, group = data.get("val"), data.get("val_size"), data.get("group")
+    named = {"text": data.get("text", "text"), "label": data.get("label", "label"), "group": group}
+    for (first, column), (second, other) in combinations(named.items(), 2):
+        if column == other:
+            message = f"data.{first} and data.{second} both name the column {column!r}; they must differ."
+            faults.append(Fault(f"data.{first}", "conflict", message))
+    if group is None and data.get("val_by") == "group":
+        message = "data.val_by=group needs data.group=COLUMN, the column that says which rows belong together."
+        faults.append(Fault("data.group", "missing", message))
     if val is not None and val_size is not None:
         message = f"data.val_size={val_size} has no effect with data.val={val}; leave one of them out."
         faults.append(Fault("data.val_size", "no_effect", message))
@@ -149,7 +159,8 @@ def check(data: Mapping[str, Any], *, split: str | None = None) -> None:
         try:
             path = Path(file).expanduser()
             require_table(path, f"data.{name}")
-            next(records(path, [data["text"], data["label"]], COLUMNS_HINT), None)
+            group = None if split in files else data.get("group")  # a trained model needs no groups
+            next(records(path, columns(data["text"], data["label"], group), COLUMNS_HINT), None)
         except DataError as error:
             faults += (replace(fault, key=fault.key or f"data.{name}") for fault in error.faults)
     if faults:

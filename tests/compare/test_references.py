@@ -129,6 +129,15 @@ def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> 
     assert {one.name for one in again.settings} == {one.name for one in found.settings}
 
 
+def test_a_reference_of_other_training_rows_is_not_taken_for_one_of_these(tiny_run: Run, tmp_path: Path) -> None:
+    [comparison], _ = comparisons([tiny_run.path], split="test")
+    add_references(["tfidf"], comparison, tmp_path)
+    [stored] = tmp_path.glob("demo/tfidf/*")
+    Run(stored).write_result({**Run(stored).result, "data_fingerprint": "0" * 16})
+    add_references(["tfidf"], comparison, tmp_path)
+    assert len(list(tmp_path.glob("demo/tfidf/*"))) == 2
+
+
 def test_other_texts_are_refused(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = comparisons([tiny_run.path], split="test")
     comparison.settings[0].runs[0].result["data_fingerprint"] = "0" * 16  # type: ignore[index]

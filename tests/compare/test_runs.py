@@ -6,10 +6,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 from run_folders import make_run, write_predictions
 
+from sentattn.compare.leaderboard import leaderboard
 from sentattn.compare.runs import comparisons
+from sentattn.compare.summary import comparison_lines
 from sentattn.errors import RunError
 
 
@@ -73,6 +78,31 @@ def test_films_are_groups(tmp_path: Path) -> None:
     [found], _ = comparisons([tmp_path], split="test")
     assert found.rows.group_N is not None
     assert set(found.rows.group_N) == set(range(7))
+
+
+def test_rows_without_a_group_are_groups_by_themselves(tmp_path: Path) -> None:
+    path = make_run(tmp_path, "data=imdb", rows=40, films=4)
+    table = pq.read_table(path / "predictions.parquet").to_pydict()
+    table["group"] = ["" if row % 2 else name for row, name in enumerate(table["group"])]
+    schema = pq.read_schema(path / "predictions.parquet")
+    pq.write_table(pa.table(table, schema=schema), path / "predictions.parquet")
+    [comparison], _ = comparisons([tmp_path], split="test")
+    groups = comparison.rows.group_N
+    assert groups is not None
+    assert len(set(groups.tolist())) == 20 + len({*table["group"]} - {""})
+    assert [groups[0] == group for group in groups] == [name == table["group"][0] for name in table["group"]]
+
+
+def test_older_runs_and_validation_by_group_are_two_settings(tmp_path: Path) -> None:
+    older = make_run(tmp_path, "data=imdb", "data.val_by=row", data_fingerprint="1")
+    settings = yaml.safe_load((older / "config.yaml").read_text())
+    del settings["data"]["val_by"]
+    (older / "config.yaml").write_text(yaml.safe_dump(settings))
+    make_run(tmp_path, "data=imdb", data_fingerprint="2")
+    [comparison], _ = comparisons([tmp_path], split="test")
+    assert {one.name for one in comparison.settings} == {"structured", "structured; data.val_by=group"}
+    board, _ = comparison_lines(comparison, leaderboard(comparison))
+    assert "trained on the same rows" in " ".join(board)
 
 
 def test_a_run_that_cannot_be_compared_is_named_and_the_rest_compared(tmp_path: Path) -> None:

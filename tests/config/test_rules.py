@@ -96,3 +96,31 @@ def test_an_argument_that_has_no_effect_with_another_is_refused_where_it_was_typ
     with pytest.raises(SettingError, match=rf"{idle} has no effect with .*{cause}"):
         compose(args)
     compose([arg for arg in args if arg != idle])
+
+
+TABLE = ["data=table", "data.train=a.csv"]
+
+
+def test_a_table_with_groups_is_divided_by_them() -> None:
+    """It is written out: otherwise `row` and the default would be one setting to the hash."""
+    assert compose(TABLE)["data"]["val_by"] is None
+    assert compose([*TABLE, "data.group=film"])["data"]["val_by"] == "group"
+    assert compose([*TABLE, "data.group=film", "data.val_by=row"])["data"]["val_by"] == "row"
+    files = ["data.val=b.csv", "data.test=c.csv"]
+    assert compose([*TABLE, "data.group=film", *files])["data"]["val_by"] is None
+
+
+@pytest.mark.parametrize("by", ["group", "row"])
+def test_nothing_is_set_aside_where_all_rows_have_a_file(by: str) -> None:
+    words = [*TABLE, "data.group=film", f"data.val_by={by}", "data.val=b.csv"]
+    compose(words)
+    with pytest.raises(SettingError) as caught:
+        compose([*words, "data.test=c.csv"])
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.val_by", "no_effect")]
+
+
+@pytest.mark.parametrize("data", ["demo", "yelp"])
+def test_data_without_groups_has_no_choice(data: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        compose([f"data={data}", "data.val_by=group"])
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.val_by", "unknown")]

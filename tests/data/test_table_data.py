@@ -112,6 +112,8 @@ def test_a_faulty_table_leaves_nothing_in_the_cache(
         ({"classes": ["bad", "bad"]}, "data.classes", "range"),
         ({"text": "label"}, "data.text", "conflict"),
         ({"val": "val.csv", "val_size": 0.1}, "data.val_size", "no_effect"),
+        ({"group": "label"}, "data.label", "conflict"),
+        ({"val_by": "group"}, "data.group", "missing"),
     ],
 )
 def test_faulty_settings(table_of: Callable[..., Table], settings: dict[str, Any], key: str, kind: str) -> None:
@@ -174,3 +176,49 @@ def test_validation_rows_depend_on_the_test_file_where_repeats_are_dropped(
     data = table_of(train=write(tmp_path / "a.csv", "other"), val=val, test=test, drop_duplicates=True)
     data.test_only("val", tuple(SHARES), ordered=False)
     assert len(data.split("val")) == 60 - 12
+
+
+def write_grouped(path: Path, *, groups: int = 12, each: int = 5) -> str:
+    """Writes a table in which each product has reviews of two classes, and two reviews have none."""
+    rows = [f"text {g} {i},{'good' if i % 2 else 'bad'},{g}\n" for g in range(groups) for i in range(each)]
+    path.write_text("text,label,product\n" + "".join(rows) + "one,good,\ntwo,bad, \n")
+    return str(path)
+
+
+def test_rows_of_a_group_are_in_one_split(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    data = table_of(train=write_grouped(tmp_path / "grouped.csv"), group="product", val_size=0.2, test_size=0.2)
+    groups = [set(data.split(split).group) - {""} for split in ("train", "val", "test")]
+    assert sum(map(len, groups)) == len(set.union(*groups)) == 12
+    assert all(groups)
+    assert sum("data.val_by=group" in line for line in data.report) == 2
+
+
+def test_rows_of_a_group_may_be_divided(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    files = {"train": write_grouped(tmp_path / "grouped.csv"), "val_size": 0.4}
+    divided, plain = (
+        table_of(**files, group="product", val_by="row"),
+        table_of(**files),
+    )
+    assert set(divided.split("train").group) & set(divided.split("val").group) - {""}
+    assert divided.split("val").row.tolist() == plain.split("val").row.tolist()
+    assert set(plain.split("train").group) == {""}
+
+
+def test_test_rows_of_training_rows_are_whole_groups_with_a_validation_file(
+    table_of: Callable[..., Table], tmp_path: Path
+) -> None:
+    train, val = write_grouped(tmp_path / "grouped.csv"), write_grouped(tmp_path / "val.csv", groups=2)
+    data = table_of(train=train, val=val, group="product", test_size=0.3)
+    assert not set(data.split("train").group) & set(data.split("test").group) - {""}
+
+
+def test_a_model_is_tested_on_a_file_without_groups(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    data = table_of(train=None, test=write(tmp_path / "test.csv"), group="product")
+    data.test_only("test", tuple(SHARES), ordered=False)
+    data.prepare(words=["bad"])
+    assert set(data.split("test").group) == {""}
+
+
+def test_a_missing_column_of_groups_is_named(table_of: Callable[..., Table]) -> None:
+    with pytest.raises(DataError, match=r"no column 'product'.*data\.group=COLUMN"):
+        table_of(group="product").prepare()

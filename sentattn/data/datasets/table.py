@@ -8,7 +8,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.archives import reading
@@ -24,7 +24,7 @@ from sentattn.data.labels import (
     steps,
     unknown_label,
 )
-from sentattn.data.tables import COLUMNS_HINT, missing_file, records, require_table, setting_faults, text_of
+from sentattn.data.tables import COLUMNS_HINT, columns, missing_file, records, require_table, setting_faults, text_of
 from sentattn.data.text_tables import Record
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
@@ -42,6 +42,7 @@ class TableSource(Source):
         files: The file of each split.
         text: Name of the column of texts.
         label: Name of the column of labels.
+        group: Name of the column that says which rows belong together, or None. Rows may have none there.
         classes: The labels in their order; None takes the distinct labels of the training rows, sorted. Without
             training rows, those of the model that is evaluated; of `5 stars` the plain 5 is then a label as well.
         ordered: Whether they are steps of a scale; None infers it from numbers or from `classes`.
@@ -57,6 +58,7 @@ class TableSource(Source):
         *,
         text: str,
         label: str,
+        group: str | None = None,
         classes: Sequence[str | float] | None = None,
         ordered: bool | None = None,
         progress: Progress = lambda stage, done, total: None,
@@ -68,6 +70,7 @@ class TableSource(Source):
         self.splits = tuple(files)
         self._text = text
         self._label = label
+        self._group = group
         self._classes = None if classes is None else tuple(label_name(name) or "" for name in classes)
         self._is_ordered = ordered
         self._progress = progress
@@ -80,6 +83,7 @@ class TableSource(Source):
             with reading(path, f"data.{split}"):
                 content[split] = (path.suffix, sha256(path))
         parts = [content, self._text, self._label, self._classes, self._is_ordered]
+        parts += [] if self._group is None else [self._group]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
@@ -87,7 +91,7 @@ class TableSource(Source):
 
         Raises:
             DataError: If the file is damaged, holds no row, or a row has no label, an unknown one or a text that is
-                none; the message names file and line.
+                none, or its group is neither a word nor a number; the message names file and line.
         """
         if not self._indices:
             self._find_classes()
@@ -96,7 +100,8 @@ class TableSource(Source):
             if name not in self._indices:
                 owner = "the model" if "train" not in self._files else "data.classes" if self._classes else "data.train"
                 raise unknown_label(name, self.labels, owner, f"{path}, {record.where}")
-            yield Row(text_of(record, self._text, path), self._indices[name])
+            group = "" if self._group is None else self._name(record, self._group, "data.group", path)
+            yield Row(text_of(record, self._text, path), self._indices[name], group or "")
 
     def _find_classes(self) -> None:
         classes = self._classes
@@ -132,19 +137,28 @@ class TableSource(Source):
     def _records(self, path: Path) -> Iterator[tuple[Record, str]]:
         """Yields the records of a file, each with the name of its class."""
         record = None
-        for record in records(path, [self._text, self._label], COLUMNS_HINT):
-            value = record.values[self._label]
-            try:
-                name, kind = label_name(value), "missing"
-            except TypeError:
-                name, kind = None, "type"
+        for record in records(path, columns(self._text, self._label, self._group), COLUMNS_HINT):
+            name = self._name(record, self._label, "data.label", path)
             if name is None:
-                legal = "must be a word or a number; write it in, or take the row out"
-                message = f"{path}, {record.where}: the label in {self._label!r} {legal}, got {reprlib.repr(value)}."
-                raise DataError(Fault("data.label", kind, message))
+                raise _no_name(record, self._label, "data.label", path, "missing")
             yield record, name
         if record is None:
             raise DataError(Fault("", "missing", f"{path} holds no row."))
+
+    @staticmethod
+    def _name(record: Record, column: str, key: str, path: Path) -> str | None:
+        """The word or number in a column, as text; None where there is none."""
+        try:
+            return label_name(record.values[column])
+        except TypeError as error:
+            raise _no_name(record, column, key, path, "type") from error
+
+
+def _no_name(record: Record, column: str, key: str, path: Path, kind: str) -> DataError:
+    legal = "must be a word or a number; write it in, or take the row out"
+    value = reprlib.repr(record.values[column])
+    message = f"{path}, {record.where}: the {key.removeprefix('data.')} in {column!r} {legal}, got {value}."
+    return DataError(Fault(key, kind, message))
 
 
 class Table(TextData):
@@ -156,9 +170,12 @@ class Table(TextData):
         test: File of test rows; null likewise.
         text: Name of the column of texts.
         label: Name of the column of labels, which are words or numbers.
+        group: Name of a column that says which rows belong together, such as their product or author; null for none.
         classes: The labels in their order; null takes those of the training rows, sorted, numbers as numbers.
         val_size: Training rows set aside for validation, their number or a share below 1; null is a tenth, or none
             with `val`.
+        val_by: Whether rows of a group are set aside together (`group`), for validation and for testing, or any rows
+            (`row`); null is `group` with `data.group`, else `row`.
         split_seed: Seed of which rows these are.
         test_size: Rows of `test` that are taken, or of `train` without it, their number or a share below 1; null is
             all of `test`, or else a tenth of `train`, 10,000 at most.
@@ -179,23 +196,28 @@ class Table(TextData):
         test: str | None = None,
         text: str = "text",
         label: str = "label",
+        group: str | None = None,
         classes: list[str | int | float | bool] | None = None,
         val_size: Count | Fraction | None = None,
+        val_by: Literal["group", "row"] | None = None,
         split_seed: Whole = 0,
         test_size: Count | Fraction | None = None,
         test_seed: Whole = 0,
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
+        columns = {"text": text, "label": label, "group": group}
         if faults := setting_faults(
-            {"text": text, "label": label, "classes": classes, "val": val, "val_size": val_size}
+            {**columns, "classes": classes, "val": val, "val_size": val_size, "val_by": val_by}
         ):
             raise SettingError(*faults)
         self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
         self.text = text
         self.label = label
+        self.group = group
         self.class_names = classes
         self.val_size = TENTH if val is None and val_size is None else val_size
+        self.val_by = val_by or ("row" if group is None else "group")
         self.split_seed = split_seed
         self.test_size = test_size
         self.test_seed = None if test is not None and test_size is None else test_seed
@@ -215,4 +237,5 @@ class Table(TextData):
             return TableSource({split: files[split]}, text=self.text, label=self.label, classes=labels, ordered=ordered)
         if "train" not in files:
             raise DataError(missing_file({"name": self.name}))
-        return TableSource(files, text=self.text, label=self.label, classes=self.class_names, progress=progress)
+        columns: dict[str, Any] = {"text": self.text, "label": self.label, "group": self.group}
+        return TableSource(files, **columns, classes=self.class_names, progress=progress)
