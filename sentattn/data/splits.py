@@ -137,10 +137,9 @@ def _draw(labels: Rows, groups: Rows | None, number: int, seed: int) -> Mask:
         return draw(labels, number, seed)
     if (drawn := draw_groups(labels, groups, number, seed)).any():
         return drawn
-    message = (
-        f"data.val_by=group cannot set aside one of {len(np.unique(groups)):,} groups: without any of them a class "
-        "would have no training row. Type data.val_by=row to set aside rows."
-    )
+    count = len(np.unique(groups))
+    reason = f"a class would be left without training rows (groups: {count:,})"
+    message = f"data.val_by=group: no whole group can be set aside, since {reason}. Type data.val_by=row for rows."
     raise DataError(Fault("data.val_by", "conflict", message))
 
 
