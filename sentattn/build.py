@@ -57,7 +57,8 @@ def build_data(settings: Settings) -> TextData:
 
     data: TextData = instantiate(settings["data"], TextData)
     data.seed = settings["seed"]
-    data.vector_size = settings["model"]["embedding"].get("size", data.vector_size)
+    embedding = settings.get("model", {}).get("embedding", {})  # who reads texts only has no model
+    data.vector_size = embedding.get("size", data.vector_size)
     data.rank, data.world_size = ranks.rank(), ranks.world()
     return data
 
