@@ -10,7 +10,7 @@ from pathlib import Path
 from sentattn.config.compose import setting_hash
 from sentattn.config.types import as_typed
 from sentattn.console import plural
-from sentattn.errors import Fault, Interruption, TrainingError
+from sentattn.errors import Fault, Interruption, RunError, TrainingError
 from sentattn.run import require_writable
 from sentattn.sweep import resources
 from sentattn.sweep.callbacks import SweepProgress
@@ -87,7 +87,7 @@ def _run(grid: Grid) -> None:
         with SweepProgress([grid], len(slots)) as progress:
             Scheduler([grid], slots, engine, [progress]).run()
     finally:
-        if str(log) not in str(sys.exception()):  # a message that says to read it
+        if not isinstance(sys.exception(), RunError):  # which says to read it
             log.unlink(missing_ok=True)  # each run has its own
 
 
