@@ -16,6 +16,7 @@ from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
+from sentattn.models.wide import Wide
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
@@ -75,9 +76,21 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     pooling = instantiate(node["pooling"], Pooling, dim=attention.out_dim, hops=attention.hops)
     head = instantiate(node["head"], Head, dim=pooling.out_dim, classes=classes)
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
+    if "wide" in node:  # older runs have none
+        slots["wide"] = build_wide(node["wide"], num_embeddings=num_embeddings, classes=classes)
     own = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     model: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **own, **slots)
     return model
+
+
+def build_wide(node: Settings, **offered: Any) -> Wide:
+    """Returns a wide part: of what is `offered` it gets what it takes.
+
+    Raises:
+        SettingError: If it refuses its settings.
+    """
+    wide: Wide = instantiate(node, Wide, **_taken(node, Wide, offered))
+    return wide
 
 
 def build_attention(node: Settings, **offered: Any) -> Attention:
@@ -86,7 +99,11 @@ def build_attention(node: Settings, **offered: Any) -> Attention:
     Raises:
         SettingError: If the attention refuses its settings.
     """
-    takes = inspect.signature(find(node[TARGET], Attention)).parameters
-    filled = {name: value for name, value in offered.items() if name in takes}
-    attention: Attention = instantiate(node, Attention, **filled)
+    attention: Attention = instantiate(node, Attention, **_taken(node, Attention, offered))
     return attention
+
+
+def _taken(node: Settings, base: type, offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the class of a slot takes of what is offered."""
+    takes = inspect.signature(find(node[TARGET], base)).parameters
+    return {name: value for name, value in offered.items() if name in takes}

@@ -119,6 +119,8 @@ class Classifier:
         device = next(self.model.parameters()).device
         output = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
+        shares = self.model.shares
+        parts = [(part, (share * output.parts[part]).float().cpu()) for part, share in shares.items()]
         weights_BRL, pairs_BHLL = output.attended.weights_BRL.cpu(), output.attended.pairs_BHLL
         for row, (text, encoding, probabilities) in enumerate(zip(texts, encoded, probabilities_BC, strict=True)):
             length = len(encoding.ids)
@@ -131,4 +133,5 @@ class Classifier:
                 attention=weights_BRL[row, :, :length].tolist(),
                 pairs=None if pairs_BHLL is None else pairs_BHLL[row, :, :length, :length].tolist(),
                 unknown=np.flatnonzero(encoding.ids == UNKNOWN_ID).tolist(),
+                parts={part: dict(zip(self.labels, logits_BC[row].tolist(), strict=True)) for part, logits_BC in parts},
             )

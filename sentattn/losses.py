@@ -35,7 +35,8 @@ class ClassifierLoss(nn.Module):
         class_weight_power: The power in `balanced`: 1 gives all classes the same share in the loss, 0 all rows.
         class_weight_reduction: What the rows' sum is divided by: the sum of their weights (`weighted`,
             as PyTorch does), or their number (`mean`, as the Gluon tutorial does).
-        label_smoothing: Share of the label spread evenly over the classes (Szegedy et al. 2016).
+        label_smoothing: Share of the label spread evenly over the classes (Szegedy et al. 2016); a wide part learns
+            from the labels as they are.
 
     Attributes:
         class_weights: Weight of each class, by name; empty where all rows count the same.
@@ -64,23 +65,31 @@ class ClassifierLoss(nn.Module):
         self.register_buffer("weights_C", weights_C, persistent=False)
         self.class_weights = {} if weights_C is None else dict(zip(class_counts, weights_C.tolist(), strict=True))
 
-    def forward(self, logits_BC: Tensor, labels_B: Tensor, weights_BRL: Tensor) -> LossParts:
+    def forward(
+        self, logits_BC: Tensor | None, labels_B: Tensor, weights_BRL: Tensor, wide_BC: Tensor | None = None
+    ) -> LossParts:
         """Returns the loss of a batch and its parts, `cross_entropy` and, where it counts, `penalty`.
 
         The cross entropy is the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as
-        configured, with the smoothing s: a class's share of a smoothed label weighs what that class weighs.
+        configured, with the smoothing s: a class's share of a smoothed label weighs what that class weighs. That of the
+        logits of a wide part, which is trained by itself, is added without smoothing.
         """
+        terms = [(logits_BC, self.label_smoothing), (wide_BC, 0.0)]
+        entropies = [self._cross_entropy(one, labels_B, smoothing) for one, smoothing in terms if one is not None]
+        parts = {"cross_entropy": torch.stack(entropies).sum() if len(entropies) > 1 else entropies[0]}
+        if self.penalty:
+            parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
+        return self.combine(parts)
+
+    def _cross_entropy(self, logits_BC: Tensor, labels_B: Tensor, smoothing: float) -> Tensor:
         logits_BC = logits_BC.float()
         # Trainer.precision may have made the weights another kind of number than the logits are here.
         weights_C = None if self.weights_C is None else self.weights_C.to(logits_BC.dtype)
         reduction = "mean" if self.by_weight else "sum"
         entropy = functional.cross_entropy(
-            logits_BC, labels_B, weight=weights_C, label_smoothing=self.label_smoothing, reduction=reduction
+            logits_BC, labels_B, weight=weights_C, label_smoothing=smoothing, reduction=reduction
         )
-        parts = {"cross_entropy": entropy if self.by_weight else entropy / len(labels_B)}
-        if self.penalty:
-            parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
-        return self.combine(parts)
+        return entropy if self.by_weight else entropy / len(labels_B)
 
     @property
     def terms(self) -> list[str]:

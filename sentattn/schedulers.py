@@ -5,10 +5,19 @@ Each is called with an optimizer and the steps to take, and returns Lightning's 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR, StepLR
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR,
+    LambdaLR,
+    LinearLR,
+    LRScheduler,
+    OneCycleLR,
+    SequentialLR,
+    StepLR,
+)
 
 from sentattn.config.types import Count, Fraction, Positive, checked
 
@@ -91,13 +100,18 @@ class Cosine:
 
     def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
         rise = int(self.warmup_fraction * steps.total)
-        rates = {group["lr"] for group in optimizer.param_groups}
-        assert len(rates) == 1, "one learning rate for all parameters"
-        fall = CosineAnnealingLR(optimizer, T_max=max(1, steps.total - rise), eta_min=self.final_fraction * rates.pop())
+        fall = self._fall(optimizer, max(1, steps.total - rise))
         if not rise:
             return _by_step(fall)
         warm = LinearLR(optimizer, start_factor=1 / (rise + 1), total_iters=rise)
         return _by_step(SequentialLR(optimizer, [warm, fall], milestones=[rise]))
+
+    def _fall(self, optimizer: Optimizer, steps: int) -> LRScheduler:
+        rates = {group["lr"] for group in optimizer.param_groups}
+        if len(rates) == 1:
+            return CosineAnnealingLR(optimizer, T_max=steps, eta_min=self.final_fraction * rates.pop())
+        half = (1 - self.final_fraction) / 2  # a wide part has a rate of its own
+        return LambdaLR(optimizer, lambda step: self.final_fraction + half * (1 + math.cos(math.pi * step / steps)))
 
 
 def _by_step(scheduler: LRScheduler) -> dict[str, Any]:

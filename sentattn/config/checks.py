@@ -15,6 +15,8 @@ from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError
 
 MISSING = "???"
+OPTIONAL = ("experiment", "model/wide")
+"""Groups without which settings are whole; runs that are older than a group lack it."""
 LONG = 20
 """Of more legal names than these a message lists only those in the YAML."""
 
@@ -155,7 +157,7 @@ def _require_choices(composition: Composition, prefix: str) -> None:
     for group in composition.choices.groups():
         inside = group.startswith(prefix) and "/" not in group.removeprefix(prefix)
         path = group.replace("/", ".")
-        if inside and group != "experiment" and composition.at(path) is None:
+        if inside and group not in OPTIONAL and composition.at(path) is None:
             names = ", ".join(composition.choices.names(group))
             composition.fault(path, "missing", f"{path} is not chosen: type {group}=NAME, one of {names}.")
 

@@ -32,7 +32,7 @@ STABLE = {now: first for first, now in MOVED.items()}
 OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 """Optimizers of PyTorch that `conf/` does not name are as safe as those that it names."""
 
-SLOTS = ("embedding", "encoder", "attention", "pooling")
+SLOTS = ("embedding", "encoder", "attention", "pooling", "wide")
 """The parts of a variant that can be exchanged."""
 UNKNOWN = "?"
 """The label of settings without a readable model."""

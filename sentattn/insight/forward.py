@@ -95,8 +95,9 @@ def read(model: TextClassifier, texts: Sequence[Ids], *, seed: int = 0) -> list[
         tokens_BL, mask_BL = padded(model, [texts[i] for i in indices])
         states_BLD = model.encoder(model.embedding(tokens_BL, mask_BL), mask_BL)
         attended: Attended = model.attention(states_BLD, mask_BL)
-        own_BC = _softmax(model.head(model.pooling(attended.values_BRD)))
-        other_QBC = _with_other_weights(model, states_BLD, mask_BL, attended, indices, seed)
+        wide_BC = model.wide(tokens_BL, mask_BL)
+        own_BC = _softmax(model.classify(attended, wide_BC).logits_BC)
+        other_QBC = _with_other_weights(model, states_BLD, mask_BL, attended, wide_BC, indices, seed)
         weights_BRL = attended.weights_BRL.double().cpu().numpy()
         for row, i in enumerate(indices):
             uniform_C, permuted_PC = (None, None) if other_QBC is None else (other_QBC[0, row], other_QBC[1:, row])
@@ -105,7 +106,13 @@ def read(model: TextClassifier, texts: Sequence[Ids], *, seed: int = 0) -> list[
 
 
 def _with_other_weights(
-    model: TextClassifier, states_BLD: Tensor, mask_BL: Tensor, attended: Attended, indices: Ints, seed: int
+    model: TextClassifier,
+    states_BLD: Tensor,
+    mask_BL: Tensor,
+    attended: Attended,
+    wide_BC: Tensor | None,
+    indices: Ints,
+    seed: int,
 ) -> Floats | None:
     """Probabilities with uniform and then with permuted weights, all hops alike; None where values are no such sums."""
     weights_BRL = attended.weights_BRL.to(states_BLD.dtype)
@@ -123,7 +130,8 @@ def _with_other_weights(
         order_PBL[:, row, :length] = random.permuted(order_PBL[:, row, :length], axis=1)
     for order_BL in torch.from_numpy(order_PBL).to(states_BLD.device):
         variants.append(weights_BRL.gather(2, order_BL[:, None].expand_as(weights_BRL)))
-    return np.stack([_softmax(model.head(model.pooling(variant @ states_BLD))) for variant in variants])
+    read = (attended._replace(values_BRD=variant @ states_BLD) for variant in variants)
+    return np.stack([_softmax(model.classify(one, wide_BC).logits_BC) for one in read])
 
 
 def _softmax(logits_BC: Tensor) -> Floats:

@@ -41,6 +41,8 @@ class Prediction:
         pairs: Token-to-token weights, where the model has them and they were requested: H maps (heads) of L rows of
             L weights. Row t has the weights that token t gives to each token; it sums to 1.
         unknown: Indices of the tokens that are not in the model's vocabulary, in ascending order.
+        parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
+            what the probabilities are the softmax of.
     """
 
     text: str
@@ -51,6 +53,7 @@ class Prediction:
     attention: list[list[float]]
     pairs: list[list[list[float]]] | None = None
     unknown: list[int] = field(default_factory=list)
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.attention, "a prediction has at least one row of attention"
@@ -73,9 +76,10 @@ class Prediction:
         return {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
 
     def to_json(self) -> dict[str, Any]:
-        """Returns an object for `json.dumps`, as `predict format=json` prints it; `pairs` only if there are any."""
+        """Returns an object for `json.dumps`, as `predict format=json` prints it; `parts` and `pairs` if it has any."""
+        optional = {"parts": self.parts or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
-        return record if self.pairs is None else record | {"pairs": self.pairs}
+        return record | {name: value for name, value in optional.items() if value is not None}
 
 
 class Piece(NamedTuple):
@@ -177,6 +181,15 @@ def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> s
             pair = f"{words[query]} \u2192 {words[key]} {flat[index]:.3f}"
             top.append(f"{pair} ({names[head]})" if names[head] else pair)
     return " \u00b7 ".join(top) or "no pair of words stands out"
+
+
+def parts_note(prediction: Prediction) -> str:
+    """Returns what each part adds to the logit of the label, relative to the mean over classes; empty for one part."""
+    above = {
+        part: logits[prediction.label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()
+    }
+    terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
+    return f"logit of {visible(prediction.label)} above the mean of the classes: {terms}" if above else ""
 
 
 def unknown_note(prediction: Prediction) -> str:

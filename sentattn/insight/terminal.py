@@ -11,7 +11,17 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.insight.prediction import UNREAD, Prediction, pair_summary, pieces, shades, summary, unknown_note, visible
+from sentattn.insight.prediction import (
+    UNREAD,
+    Prediction,
+    pair_summary,
+    parts_note,
+    pieces,
+    shades,
+    summary,
+    unknown_note,
+    visible,
+)
 
 NARROWEST, WIDEST = 20, 100
 BAR = 30
@@ -45,7 +55,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
     console.print(label.append(f"  {_percent(prediction).strip()}", style="not bold"))
     for line in _bars(prediction.probabilities, width=width, color=color):
         console.print(line)
-    if note := unknown_note(prediction):
+    for note in filter(None, (parts_note(prediction), unknown_note(prediction))):
         console.print(Text(f"\n{note}"))
     for block in _blocks(prediction, console, width=min(width, WIDEST), color=color):
         console.print()

@@ -1,7 +1,9 @@
-"""The whole model: embed, encode, attend, pool, classify."""
+"""The whole model: embed, encode, attend, pool, classify; with a wide part, n-grams next to it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -13,17 +15,25 @@ from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
+from sentattn.models.wide import NoWide, Wide
 
 
 class Classified(NamedTuple):
-    """Logits, and the attention that led to them."""
+    """Logits, and the attention that led to them.
+
+    Attributes:
+        logits_BC: The logits.
+        attended: The attention.
+        parts: The logits of each part alone, `attention` and `wide`, where the model has a wide part.
+    """
 
     logits_BC: Tensor
     attended: Attended
+    parts: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class TextClassifier(nn.Module):
-    """Any embedding x any encoder x any attention x any pooling, and a head.
+    """Any embedding x any encoder x any attention x any pooling, and a head; beside them a wide part or none.
 
     Args:
         name: The variant's name, for people.
@@ -42,6 +52,7 @@ class TextClassifier(nn.Module):
         attention: Attention,
         pooling: Pooling,
         head: Head,
+        wide: Wide | None = None,
         name: str,
         init_std: Positive | None = None,
         freeze_attention: bool = False,
@@ -50,6 +61,7 @@ class TextClassifier(nn.Module):
         self.name = name
         self.embedding, self.encoder, self.attention = embedding, encoder, attention
         self.pooling, self.head = pooling, head
+        self.wide = wide if wide is not None else NoWide()
         if init_std is not None:
             for weight in (w for part in (encoder, attention, pooling, head) for w in part.parameters() if w.dim() > 1):
                 nn.init.normal_(weight, std=init_std)
@@ -63,12 +75,21 @@ class TextClassifier(nn.Module):
             for parameter in scoring:
                 parameter.requires_grad_(False)
 
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, *, pairs: bool = False) -> Classified:
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of each part in the logits, which are a weighted sum; empty where there is one part only."""
+        has_both = self.embedding.reads and not isinstance(self.wide, NoWide)
+        return {"attention": 1 - self.wide.share, "wide": self.wide.share} if has_both else {}
+
+    def forward(
+        self, tokens_BL: Tensor, mask_BL: Tensor, *, labels_B: Tensor | None = None, pairs: bool = False
+    ) -> Classified:
         """Classifies a batch.
 
         Args:
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
+            labels_B: The labels of training rows, so that a wide part that has counted them can leave them out.
             pairs: Whether to return token-to-token weights: the attention's, or else the encoder's.
         """
         states_BLE = self.embedding(tokens_BL, mask_BL)
@@ -78,5 +99,15 @@ class TextClassifier(nn.Module):
             pairs_BHLL = self.attention.pairs(states_BLD, mask_BL)
             pairs_BHLL = self.encoder.pairs(states_BLE, mask_BL) if pairs_BHLL is None else pairs_BHLL
             attended = attended._replace(pairs_BHLL=pairs_BHLL)
-        vector_BP = self.pooling(attended.values_BRD)
-        return Classified(self.head(vector_BP), attended)
+        return self.classify(attended, self.wide(tokens_BL, mask_BL, labels_B))
+
+    def classify(self, attended: Attended, wide_BC: Tensor | None) -> Classified:
+        """Classifies what an attention has read, and adds the logits of the wide part."""
+        deep_BC: Tensor = self.head(self.pooling(attended.values_BRD))
+        if wide_BC is None:
+            return Classified(deep_BC, attended)
+        if not (shares := self.shares):  # there is nothing to attend to: the head is the intercept
+            logits_BC = deep_BC + wide_BC
+            return Classified(logits_BC, attended, {"wide": logits_BC})
+        logits_BC = shares["attention"] * deep_BC + shares["wide"] * wide_BC
+        return Classified(logits_BC, attended, {"attention": deep_BC, "wide": wide_BC})

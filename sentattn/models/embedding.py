@@ -25,10 +25,12 @@ class Embedding(nn.Module, ABC):
 
     Attributes:
         out_dim: Width E of a vector.
+        reads: Whether the vectors depend on the words.
         idle: Arguments that do nothing at some values of another one, which is named with these values.
     """
 
     idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
+    reads: ClassVar[bool] = True
     out_dim: int
 
     @abstractmethod
@@ -56,6 +58,31 @@ class Embedding(nn.Module, ABC):
         """
         message = f"data.vectors has no effect with {type(self).__name__}: leave it out."
         raise SettingError(Fault("data.vectors", "no_effect", message))
+
+
+class NoWords(Embedding):
+    """The same number for every word, so that head and attention are a constant: a model of its wide part alone.
+
+    Args:
+        num_embeddings: Number of ids; it changes nothing.
+        word_dropout: Without effect: data sets bring it for models that read words.
+    """
+
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {
+        "word_dropout": ("_target_", ("sentattn.models.embedding.NoWords",))
+    }
+    reads = False
+
+    @checked
+    def __init__(self, *, num_embeddings: Count, word_dropout: Fraction = 0.0) -> None:
+        super().__init__()
+        self.out_dim = 1
+        self.one: Tensor
+        self.register_buffer("one", torch.ones(1), persistent=False)  # of the type that the model computes with
+
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLE: 1 at each word, 0 on padding."""
+        return mask_BL[..., None] * self.one
 
 
 class Words(Embedding):

@@ -58,11 +58,7 @@ class NGrams(Words):
         **words: Any,
     ) -> None:
         super().__init__(num_embeddings=num_embeddings, **words)
-        if not orders or min(orders) < 2 or len(set(orders)) < len(orders):
-            raise SettingError(f"NGrams: orders must be a list of different integers >= 2, got {as_typed(orders)}.")
-        if num_embeddings ** max(orders) >= LARGEST_KEY:
-            message = f"NGrams: orders={as_typed(orders)} is too long for {num_embeddings:,} words; lower it"
-            raise SettingError(f"{message} or data.vocab_size.")
+        require_orders("NGrams", orders, num_embeddings, least=2)
         self.out_dim += ngram_size
         self.orders = tuple(orders)
         self.base = num_embeddings
@@ -78,12 +74,9 @@ class NGrams(Words):
         if self.keys is None:
             return
         tokens, offsets = read()
-        flat = (_flat_keys(tokens, offsets, order, self.base) for order in self.orders)
-        counted = [np.unique(keys, return_counts=True) for keys in flat]
-        keys, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
-        often = counts >= self.ngram_min_count
-        keys, counts = keys[often], counts[often]
-        kept = np.sort(keys[np.lexsort((keys, -counts))[: len(self.keys)]])
+        kept = frequent_keys(
+            tokens, offsets, self.orders, self.base, most=len(self.keys), min_count=self.ngram_min_count
+        )
         self.keys.fill_(NONE)
         self.keys[: len(kept)] = torch.from_numpy(kept)
 
@@ -102,17 +95,36 @@ class NGrams(Words):
 
     def _ids(self, tokens_BL: Tensor, order: int) -> Tensor:
         """Returns the row of the n-gram that ends at each position, (B, L); 0 where there is none."""
-        keys_BL = _keys(tokens_BL, order, self.base)
-        if self.keys is None:
-            mixed_BL = (keys_BL * MIXER) >> (64 - MIXED_BITS) & (2**MIXED_BITS - 1)
-            ids_BL: Tensor = 1 + mixed_BL % (self.ngram_vectors.num_embeddings - 1)
-            return ids_BL.masked_fill(keys_BL == NONE, 0)
-        places_BL = torch.searchsorted(self.keys, keys_BL).clamp_max(len(self.keys) - 1)
-        is_known_BL = (self.keys[places_BL] == keys_BL) & (keys_BL != NONE)
-        return torch.where(is_known_BL, places_BL + 1, 0)
+        return 1 + table_rows(ngram_keys(tokens_BL, order, self.base), self.keys, self.ngram_vectors.num_embeddings - 1)
 
 
-def _keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:
+def require_orders(name: str, orders: Sequence[int], num_embeddings: int, *, least: int) -> None:
+    """Refuses lengths of n-grams that are none, or that are too long for one number each."""
+    if not orders or min(orders) < least or len(set(orders)) < len(orders):
+        raise SettingError(f"{name}: orders must be a list of different integers >= {least}, got {as_typed(orders)}.")
+    if num_embeddings ** max(orders) >= LARGEST_KEY:
+        message = f"{name}: orders={as_typed(orders)} is too long for {num_embeddings:,} words; lower it"
+        raise SettingError(f"{message} or data.vocab_size.")
+
+
+def table_rows(keys_BL: Tensor, table_F: Tensor | None, size: int) -> Tensor:
+    """Returns the row that each n-gram has in a table, (B, L); -1 where it has none.
+
+    Args:
+        keys_BL: N-grams as numbers, as `ngram_keys` gives them.
+        table_F: The numbers of the table's n-grams, sorted; None where rows are given by a hash.
+        size: Number of rows of a table by hash.
+    """
+    if table_F is None:
+        mixed_BL = (keys_BL * MIXER) >> (64 - MIXED_BITS) & (2**MIXED_BITS - 1)
+        rows_BL: Tensor = (mixed_BL % size).masked_fill(keys_BL == NONE, -1)
+        return rows_BL
+    places_BL = torch.searchsorted(table_F, keys_BL).clamp_max(len(table_F) - 1)
+    is_known_BL = (table_F[places_BL] == keys_BL) & (keys_BL != NONE)
+    return torch.where(is_known_BL, places_BL, -1)
+
+
+def ngram_keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:
     """Returns the n-gram that ends at each place as one number, (B, L); `NONE` where a word is unknown or missing.
 
     The number has the words as its digits; the first is no special, so lengths cannot be confused.
@@ -125,9 +137,28 @@ def _keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:
     return keys_BL.masked_fill(~known_BL, NONE)
 
 
+def frequent_keys(
+    tokens: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    orders: Sequence[int],
+    base: int,
+    *,
+    most: int,
+    min_count: int,
+) -> NDArray[np.int64]:
+    """Returns the most frequent n-grams of rows that lie one after another, as sorted numbers."""
+    flat = (_flat_keys(tokens, offsets, order, base) for order in orders)
+    counted = [np.unique(keys, return_counts=True) for keys in flat]
+    keys, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
+    often = counts >= min_count
+    keys, counts = keys[often], counts[often]
+    kept: NDArray[np.int64] = np.sort(keys[np.lexsort((keys, -counts))[:most]])
+    return kept
+
+
 def _flat_keys(tokens: NDArray[np.int64], offsets: NDArray[np.int64], order: int, base: int) -> NDArray[np.int64]:
     """Returns the n-grams of rows that lie one after another; those that would cross rows are left out."""
-    keys: NDArray[np.int64] = _keys(torch.from_numpy(tokens)[None], order, base)[0].numpy()
+    keys: NDArray[np.int64] = ngram_keys(torch.from_numpy(tokens)[None], order, base)[0].numpy()
     places = np.arange(len(tokens)) - np.repeat(offsets[:-1], np.diff(offsets))
     kept: NDArray[np.int64] = keys[(places >= order - 1) & (keys != NONE)]
     return kept

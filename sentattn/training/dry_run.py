@@ -37,6 +37,7 @@ OUTPUTS = {
     "attention": "values_BRD",
     "pooling": "vector_BP",
     "head": "logits_BC",
+    "wide": "logits_BC",
 }
 """The parts of a model and what each returns."""
 ONCE = {"max_epochs": 1, "min_epochs": None, "profiler": None, "limit_train_batches": 1.0, "limit_val_batches": 1.0}
@@ -203,7 +204,8 @@ class _Slots(LightningModule):
     def __init__(self, model: TextClassifier, text: Batch) -> None:
         super().__init__()
         for slot in OUTPUTS:
-            self.add_module(slot, getattr(model, slot))
+            if slot != "wide" or list(model.wide.parameters()):
+                self.add_module(slot, getattr(model, slot))
         self.example_input_array = (text.tokens_BL, text.mask_BL)
         self.classify = model.forward
 

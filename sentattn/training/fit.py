@@ -22,6 +22,7 @@ from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError,
 from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
+from sentattn.models.wide import TrainingTexts
 from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, averaging
 from sentattn.training.checkpoint import Checkpoints
@@ -117,6 +118,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     _require_ordered(settings, data)
     model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
     model.embedding.count(lambda: data.split("train").flat())
+    model.wide.count(lambda: TrainingTexts(*data.split("train").flat(), data.split("train").labels))
     if data.word_vectors is not None:
         model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
     if settings["compile"]:

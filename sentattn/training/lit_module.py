@@ -84,11 +84,12 @@ class LitClassifier(LightningModule):
         self.terms = {
             term: MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan) for term in loss.terms
         }
+        self.accuracies = {part: MeanMetric(distributed_available_fn=ranks.several) for part in model.shares}
         self.means = EpochMeans()
         self.logits: list[tuple[Tensor, Tensor]] = []
 
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
-        classified: Classified = self.model(tokens_BL, mask_BL)
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> Classified:
+        classified: Classified = self.model(tokens_BL, mask_BL, labels_B=labels_B)
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -126,7 +127,7 @@ class LitClassifier(LightningModule):
     def on_validation_epoch_start(self) -> None:
         self.logits = []
         self.metrics.reset(self.device)
-        for mean in self.terms.values():
+        for mean in (*self.terms.values(), *self.accuracies.values()):
             mean.to(self.device).reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -135,13 +136,17 @@ class LitClassifier(LightningModule):
         for term, value in parts.items():  # the loss of a split must not depend on how it is divided into batches
             self.terms[term].update(value, weights[term])
         self.metrics.update(classified.logits_BC, batch.labels_B)
+        for part, accuracy in self.accuracies.items():
+            accuracy.update((classified.parts[part].argmax(dim=-1) == batch.labels_B).float())
         self.logits.append((batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
 
     def on_validation_epoch_end(self) -> None:
         self.logits = [logits for of_rank in ranks.gather(self.logits) for logits in of_rank]
         loss = self.loss.combine({term: mean.compute() for term, mean in self.terms.items()}).loss
         split = "test" if self.trainer.testing else "val"
-        self.log_dict({f"{split}/{name}": value for name, value in {"loss": loss, **self.metrics.compute()}.items()})
+        metrics = {"loss": loss, **self.metrics.compute()}
+        metrics |= {f"accuracy_{part}": mean.compute() for part, mean in self.accuracies.items()}
+        self.log_dict({f"{split}/{name}": value for name, value in metrics.items()})
 
     on_test_epoch_start = on_validation_epoch_start
     test_step = validation_step
@@ -155,9 +160,12 @@ class LitClassifier(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": schedule} if schedule else optimizer
 
     def compute_loss(self, batch: Batch) -> tuple[Classified, LossParts]:
-        """Classifies a batch and returns its loss too."""
-        classified = self(batch.tokens_BL, batch.mask_BL)
-        return classified, self.loss(classified.logits_BC, batch.labels_B, classified.attended.weights_BRL)
+        """Classifies a batch and returns its loss too; while training, each part of a model has a loss of its own."""
+        classified = self(batch.tokens_BL, batch.mask_BL, batch.labels_B if self.training else None)
+        logits_BC, wide_BC = classified.logits_BC, None
+        if self.training and classified.parts:
+            logits_BC, wide_BC = classified.parts.get("attention"), classified.parts["wide"]
+        return classified, self.loss(logits_BC, batch.labels_B, classified.attended.weights_BRL, wide_BC)
 
     def compute_global_loss(self, batch: Batch) -> tuple[LossParts, Tensor | int]:
         """Returns the loss of a batch and its number of rows, over all ranks that share the batch."""

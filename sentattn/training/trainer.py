@@ -13,6 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from sentattn.build import instantiate
+from sentattn.config.parameters import known
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError
 from sentattn.models.classifier import TextClassifier
@@ -85,6 +86,7 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
         SettingError: If it refuses its settings.
     """
     groups = parameter_groups(model, settings.get("weight_decay_on", "all"))
+    groups += wide_group(model, settings["optimizer"])
     try:
         optimizer: Optimizer = instantiate(settings["optimizer"], Optimizer, params=groups)
     except ValueError as error:
@@ -95,12 +97,13 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
 def parameter_groups(
     model: TextClassifier, weight_decay_on: Literal["all", "attention_and_head"]
 ) -> list[dict[str, Any]]:
-    """Returns a model's trainable parameters as PyTorch's optimizers take them.
+    """Returns a model's trainable parameters, save those of its wide part, as PyTorch's optimizers take them.
 
     Lin et al. (2017) add 1e-4 times the sum of squared weights of attention and head to the loss, in their released
     code: a weight decay of twice as much on these alone, without biases.
     """
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    wide = {id(parameter) for parameter in model.wide.parameters()}
+    trainable = [one for one in model.parameters() if one.requires_grad and id(one) not in wide]
     if weight_decay_on == "all":
         return [{"params": trainable}]
     decayed = {id(w) for part in (model.attention, model.head) for w in part.parameters() if w.dim() > 1}
@@ -108,3 +111,25 @@ def parameter_groups(
         {"params": [parameter for parameter in trainable if id(parameter) in decayed]},
         {"params": [parameter for parameter in trainable if id(parameter) not in decayed], "weight_decay": 0.0},
     ]
+
+
+def wide_group(model: TextClassifier, node: Settings) -> list[dict[str, Any]]:
+    """Returns the parameters of a model's wide part for the optimizer: with their own rate, and plain gradient descent.
+
+    Adam and its like divide by root mean squares of gradients plus `eps`. With eps=1, far above these, which
+    stay below 0.1, nothing is divided.
+
+    Raises:
+        SettingError: If the optimizer cannot do so.
+    """
+    if not (parameters := list(model.wide.parameters())):
+        return []
+    takes = known(node).parameters
+    if "eps" in takes:
+        plain = {"eps": 1.0}
+    elif "momentum" in takes:
+        plain = {"momentum": 0.0}
+    else:
+        message = "model/wide=ngrams needs an optimizer with eps or momentum, such as optimizer=adam or optimizer=sgd."
+        raise SettingError(Fault("optimizer", "conflict", message))
+    return [{"params": parameters, "lr": model.wide.lr, "weight_decay": model.wide.weight_decay, **plain}]

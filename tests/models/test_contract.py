@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -22,6 +23,7 @@ from sentattn.config.groups import conf_dir
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.classifier import TextClassifier
+from sentattn.models.wide import TrainingTexts
 
 DIM, WORDS = 6, 30
 
@@ -54,7 +56,15 @@ def make_attention(path: Path) -> Attention:
 def make_model(path: Path) -> TextClassifier:
     torch.manual_seed(0)
     node = compose([f"model={path.stem}"])["model"]
-    return build_model(node, num_embeddings=WORDS, classes=3).double().eval()
+    return counted(build_model(node, num_embeddings=WORDS, classes=3)).double().eval()
+
+
+def counted(model: TextClassifier) -> TextClassifier:
+    """Gives a wide part n-grams: those of a few training rows."""
+    random = np.random.default_rng(0)
+    tokens = random.integers(2, WORDS, 200)
+    model.wide.count(lambda: TrainingTexts(tokens, np.arange(0, 201, 10), random.integers(0, 3, 20)))
+    return model
 
 
 @pytest.fixture(params=ATTENTIONS, ids=lambda path: path.stem)

@@ -1,0 +1,227 @@
+"""A linear model over n-grams next to the attention: their logits are added (wide and deep, Cheng et al. 2016)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from sentattn.config.types import Count, Fraction, NonNegative, Positive, checked
+from sentattn.errors import DataError, Fault
+from sentattn.models.ngrams import frequent_keys, ngram_keys, require_orders, table_rows
+
+ROWS = 256
+"""Training rows that are counted together."""
+
+
+class TrainingTexts(NamedTuple):
+    """The ids of all training rows one after another, where each row starts, with the end of the last, and labels."""
+
+    tokens: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    labels_N: NDArray[np.int64]
+
+
+class Wide(nn.Module, ABC):
+    """Logits that are added to those of the attention.
+
+    Attributes:
+        lr: Learning rate of its parameters.
+        weight_decay: Their weight decay.
+        share: Its share in the weighted sum of the logits; the attention has the rest.
+    """
+
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
+    lr: float = 0.0
+    weight_decay: float = 0.0
+    share: float = 0.0
+
+    @abstractmethod
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> Tensor | None:
+        """Returns logits_BC, or None for none. With labels the rows are training rows, and their own do not count."""
+
+    def count(self, read: Callable[[], TrainingTexts]) -> None:
+        """Reads the training texts once, before training."""
+        return
+
+
+class NoWide(Wide):
+    """No wide part: the attention's logits alone."""
+
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> None:
+        return None
+
+
+class WideNGrams(Wide):
+    """A linear model over the n-grams of a text, which starts as naive Bayes (Wang and Manning 2012).
+
+    logit_c = sum over the text's G distinct n-grams f of r_cf w_cf / sqrt(G), with the log-count ratio r_cf =
+    log p(f|c) - mean over classes c' of log p(f|c') and p(f|c) = (n_cf + 1) / sum over f of (n_cf + 1), where n_cf of
+    the training rows of class c have the n-gram. Each weight is w_cf = s v_cf: v starts at 1 and is learned, s is the
+    scale at which the training rows are explained best, each by ratios from the other rows. A training row is always
+    left out of its own ratios (n_cf - 1 in its own class): with itself it is explained so well that no part has
+    anything to learn. The root keeps long texts, whose n-grams say the same again and again, from being too certain.
+
+    The weights are learned by plain gradient descent. Steps of equal size, as Adam takes them, would give an n-gram of
+    two rows as much weight as one of two thousand.
+
+    Args:
+        num_embeddings: Number of ids of words, the specials included.
+        classes: Number of classes C.
+        orders: Lengths of the n-grams.
+        vocab_size: Most n-grams that have a weight for each class.
+        min_count: How often an n-gram must occur in the training rows to have one (`counted`).
+        table: Whether the most frequent n-grams of the training rows have weights (`counted`), or all n-grams share
+            `vocab_size` of them by a hash of their words (`hashed`).
+        dropout: Share of a text's n-grams left out while training.
+        share: Its share in the weighted sum of its logits and the attention's. Each part is trained by a loss of its
+            own: trained by the loss of the sum, the attention learns next to nothing.
+        lr: Learning rate of the weights, with the schedule of the optimizer's.
+        weight_decay: Weight decay of the weights, towards 0.
+
+    Attributes:
+        scale: The scale s.
+    """
+
+    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"min_count": ("table", ("hashed",))}
+    keys: Tensor | None
+    counts_FC: Tensor
+    totals_C: Tensor
+    scale: Tensor
+
+    @checked
+    def __init__(
+        self,
+        *,
+        num_embeddings: Count,
+        classes: Count,
+        orders: Sequence[Count] = (1, 2, 3),
+        vocab_size: Count = 1000000,
+        min_count: Count = 2,
+        table: Literal["counted", "hashed"] = "counted",
+        dropout: Fraction = 0.0,
+        share: Fraction = 0.6,
+        lr: Positive = 500.0,
+        weight_decay: NonNegative = 0.0,
+    ) -> None:
+        super().__init__()
+        require_orders("WideNGrams", orders, num_embeddings, least=1)
+        self.orders, self.base, self.classes = tuple(orders), num_embeddings, classes
+        self.vocab_size, self.min_count = vocab_size, min_count
+        self.dropout, self.share = dropout, share
+        self.lr, self.weight_decay = lr, weight_decay
+        self.register_buffer("keys", torch.empty(0, dtype=torch.int64) if table == "counted" else None)
+        self.register_buffer("counts_FC", torch.empty(0, classes, dtype=torch.int32))
+        self.register_buffer("totals_C", torch.empty(classes, dtype=torch.int64))
+        self.register_buffer("scale", torch.empty(()))
+        self.weights_FC = nn.Parameter(torch.empty(0, classes))
+        self.resize(1 if table == "counted" else vocab_size)
+        self.register_load_state_dict_pre_hook(_resize_to)  # type: ignore[no-untyped-call]  # torch has no types for it
+
+    def resize(self, size: int) -> None:
+        """Makes room for so many n-grams, which have no name, no row and weight 0."""
+        if self.keys is not None:
+            self.keys = self.keys.new_full((size,), -1)
+        self.counts_FC = self.counts_FC.new_zeros(size, self.classes)
+        self.totals_C = self.totals_C.new_zeros(self.classes)
+        self.scale = self.scale.new_zeros(())
+        self.weights_FC = nn.Parameter(self.weights_FC.new_zeros(size, self.classes))
+
+    @torch.no_grad()
+    def count(self, read: Callable[[], TrainingTexts]) -> None:
+        """Counts the n-grams of the training rows, and fits the scale.
+
+        Raises:
+            DataError: If no n-gram is frequent enough.
+        """
+        texts = read()
+        if self.keys is not None:
+            kept = frequent_keys(
+                texts.tokens, texts.offsets, self.orders, self.base, most=self.vocab_size, min_count=self.min_count
+            )
+            if not len(kept):
+                message = f"model.wide.min_count={self.min_count} leaves no n-gram of the training rows: lower it."
+                raise DataError(Fault("model.wide.min_count", "missing", message))
+            self.resize(len(kept))
+            self.keys = torch.from_numpy(kept)
+        cells = len(self.counts_FC) * self.classes
+        counts = torch.zeros(cells, dtype=torch.int64)
+        for tokens_BL, _, labels_B in _batches(texts):
+            rows_BG = self._rows(tokens_BL)
+            counts += torch.bincount((rows_BG * self.classes + labels_B[:, None])[rows_BG >= 0], minlength=cells)
+        self.counts_FC = counts.view(-1, self.classes).int()
+        self.totals_C = self.counts_FC.sum(dim=0)
+        nn.init.ones_(self.weights_FC)
+        sums = [(self(*batch).double().numpy(), batch[2].numpy()) for batch in _batches(texts)]
+        sums_NC, labels_N = (np.concatenate(parts) for parts in zip(*sums, strict=True))
+        naive_bayes = float((self.totals_C.sum() / len(labels_N)).sqrt())  # at a text of average length
+        self.scale.fill_(fit_scale(sums_NC, labels_N, most=naive_bayes))
+        self.weights_FC.fill_(float(self.scale))
+
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> Tensor:
+        """Returns logits_BC."""
+        rows_BG = self._rows(tokens_BL)
+        is_present_BG = rows_BG >= 0
+        numbers_B1 = is_present_BG.sum(dim=1, keepdim=True)
+        rows_BG = rows_BG.clamp_min(0)
+        counts_BGC, totals_BC = self.counts_FC[rows_BG], self.totals_C[None]
+        if labels_B is not None:
+            own_BC = functional.one_hot(labels_B, self.classes)
+            counts_BGC = counts_BGC - own_BC[:, None]
+            totals_BC = totals_BC - own_BC * numbers_B1
+        # One more of each n-gram in each class: p > 0.
+        log_BGC = (counts_BGC + 1).to(self.weights_FC.dtype).log()
+        log_BGC = log_BGC - (totals_BC + len(self.counts_FC)).to(log_BGC.dtype).log()[:, None]
+        ratios_BGC = log_BGC - log_BGC.mean(dim=-1, keepdim=True)
+        if self.training and self.dropout:
+            is_present_BG = is_present_BG & (torch.rand(rows_BG.shape, device=rows_BG.device) >= self.dropout)
+            ratios_BGC = ratios_BGC / (1 - self.dropout)
+        products_BGC = ratios_BGC * functional.embedding(rows_BG, self.weights_FC)
+        sums_BC = products_BGC.masked_fill(~is_present_BG[..., None], 0.0).sum(dim=1)
+        logits_BC: Tensor = sums_BC / numbers_B1.clamp_min(1).to(sums_BC.dtype).sqrt()
+        return logits_BC
+
+    def _rows(self, tokens_BL: Tensor) -> Tensor:
+        """Returns the rows of each text's n-grams in the tables, (B, orders x L), each once; else -1."""
+        keys_BG = torch.cat([ngram_keys(tokens_BL, order, self.base) for order in self.orders], dim=1)
+        rows_BG = table_rows(keys_BG, self.keys, len(self.counts_FC)).sort(dim=1).values
+        is_repeated_BG = functional.pad(rows_BG[:, 1:] == rows_BG[:, :-1], (1, 0))
+        return rows_BG.masked_fill(is_repeated_BG, -1)
+
+
+def _resize_to(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Makes room for the n-grams of a saved model before it is loaded."""
+    assert isinstance(module, WideNGrams)
+    saved = state.get(f"{prefix}counts_FC")
+    if saved is not None and saved.shape[0] != len(module.counts_FC):
+        module.resize(saved.shape[0])
+
+
+def _batches(texts: TrainingTexts) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yields tokens_BL, mask_BL and labels_B of rows of similar length."""
+    lengths = np.diff(texts.offsets)
+    order = np.argsort(lengths, kind="stable")
+    for rows in np.split(order, range(ROWS, len(order), ROWS)):
+        texts_B = [torch.from_numpy(texts.tokens[texts.offsets[row] : texts.offsets[row + 1]]) for row in rows]
+        tokens_BL = pad_sequence(texts_B, batch_first=True)
+        mask_BL = torch.arange(tokens_BL.shape[1]) < torch.from_numpy(lengths[rows])[:, None]
+        yield tokens_BL, mask_BL, torch.from_numpy(texts.labels_N[rows])
+
+
+def fit_scale(sums_NC: NDArray[np.float64], labels_N: NDArray[np.int64], *, most: float) -> float:
+    """Returns the s between 0 and `most` for which softmax(s sums) has the least cross entropy."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import logsumexp
+
+    own_N = np.take_along_axis(sums_NC, labels_N[:, None], axis=1)[:, 0]
+    found = minimize_scalar(
+        lambda s: float(np.mean(logsumexp(s * sums_NC, axis=1) - s * own_N)), bounds=(0.0, most), method="bounded"
+    )
+    return float(found.x)

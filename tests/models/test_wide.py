@@ -1,0 +1,205 @@
+"""The linear model over n-grams, against counting by hand and NumPy in float64."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from torch.nn import functional
+
+from sentattn.build import build_model
+from sentattn.config.compose import compose
+from sentattn.errors import DataError, SettingError
+from sentattn.models.classifier import TextClassifier
+from sentattn.models.embedding import UNKNOWN_ID
+from sentattn.models.wide import TrainingTexts, WideNGrams, fit_scale
+
+WORDS = 9
+ROWS = st.lists(st.lists(st.integers(UNKNOWN_ID, WORDS - 1), min_size=1, max_size=9), min_size=4, max_size=12)
+
+
+def make(rows: list[list[int]], labels: list[int], *, classes: int = 3, **options: object) -> WideNGrams:
+    wide = WideNGrams(num_embeddings=WORDS, classes=classes, **({"min_count": 1} | options))
+    offsets = np.cumsum([0, *map(len, rows)])
+    tokens = np.concatenate(rows).astype(np.int64)
+    wide.count(lambda: TrainingTexts(tokens, offsets, np.array(labels)))
+    return wide.double().eval()
+
+
+def batch(rows: list[list[int]], width: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    width = max(width, *map(len, rows))
+    tokens_BL = torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    return tokens_BL, tokens_BL > 0
+
+
+def ngrams(row: list[int], orders: tuple[int, ...] = (1, 2, 3)) -> set[tuple[int, ...]]:
+    all_of_them = {tuple(row[i : i + n]) for n in orders for i in range(len(row) - n + 1)}
+    return {gram for gram in all_of_them if UNKNOWN_ID not in gram}
+
+
+def ratios(texts: list[set[tuple[int, ...]]], labels: list[int], classes: int) -> dict[tuple[int, ...], np.ndarray]:
+    """The log-count ratios of all n-grams of some texts, after the definition."""
+    known = set().union(*texts)
+    counts = {
+        f: [sum(f in text for text, y in zip(texts, labels, strict=True) if y == c) for c in range(classes)]
+        for f in known
+    }
+    return of_counts(counts, classes)
+
+
+def of_counts(counts: dict[tuple[int, ...], list[int]], classes: int) -> dict[tuple[int, ...], np.ndarray]:
+    totals = [sum(one[c] + 1 for one in counts.values()) for c in range(classes)]
+    logs = {f: np.array([math.log((one[c] + 1) / totals[c]) for c in range(classes)]) for f, one in counts.items()}
+    return {f: log - log.mean() for f, log in logs.items()}
+
+
+@settings(deadline=None)
+@given(rows=ROWS, data=st.data())
+def test_logits_are_the_weighted_ratios_of_the_distinct_ngrams(rows: list[list[int]], data: st.DataObject) -> None:
+    if not any(map(ngrams, rows)):
+        return
+    labels = [data.draw(st.integers(0, 2)) for _ in rows]
+    wide = make(rows, labels)
+    by_hand = ratios([ngrams(row) for row in rows], labels, 3)
+    assert len(by_hand) == len(wide.counts_FC)
+    s = float(wide.scale)
+    for row, logits in zip(rows, wide(*batch(rows)).tolist(), strict=True):
+        expected = s * sum((by_hand[f] for f in ngrams(row)), np.zeros(3)) / max(1, len(ngrams(row))) ** 0.5
+        np.testing.assert_allclose(logits, expected, atol=1e-6)
+
+
+@settings(deadline=None)
+@given(rows=ROWS, data=st.data())
+def test_a_training_row_is_left_out_of_its_own_ratios(rows: list[list[int]], data: st.DataObject) -> None:
+    if not any(map(ngrams, rows)):
+        return
+    labels = [data.draw(st.integers(0, 2)) for _ in rows]
+    wide = make(rows, labels)
+    texts = [ngrams(row) for row in rows]
+    known = set().union(*texts)
+    found = wide(*batch(rows), torch.tensor(labels)).tolist()
+    for i, logits in enumerate(found):
+        others = [(text, y) for j, (text, y) in enumerate(zip(texts, labels, strict=True)) if j != i]
+        counts = {f: [sum(f in text for text, y in others if y == c) for c in range(3)] for f in known}
+        r = of_counts(counts, 3)
+        expected = float(wide.scale) * sum((r[f] for f in texts[i]), np.zeros(3)) / max(1, len(texts[i])) ** 0.5
+        np.testing.assert_allclose(logits, expected, atol=1e-6)
+
+
+def test_the_scale_is_where_a_row_is_explained_best_by_the_others() -> None:
+    random = np.random.default_rng(0)
+    sums_NC, labels_N = random.normal(size=(200, 3)), random.integers(0, 3, 200)
+    sums_NC[np.arange(200), labels_N] += 1.0
+    tensors = torch.from_numpy(sums_NC), torch.from_numpy(labels_N)
+
+    def loss(s: float) -> float:
+        return float(functional.cross_entropy(s * tensors[0], tensors[1]))
+
+    s = fit_scale(sums_NC, labels_N, most=10.0)
+    assert loss(s) < min(loss(s - 0.01), loss(s + 0.01))
+    assert minimize_scalar(loss, bracket=(0.1, 1.0)).x == pytest.approx(s, abs=1e-3)
+    assert fit_scale(sums_NC, labels_N, most=s / 2) == pytest.approx(s / 2, abs=1e-4)
+
+
+ROWS_OF_TWO = [[2, 3, 4], [2, 3, 5, 5], [6, 7], [6, 7, 8, 2], [3, 2], [7, 6, 6]]
+LABELS_OF_TWO = [0, 0, 1, 1, 0, 1]
+
+
+@pytest.mark.parametrize("table", ["counted", "hashed"])
+def test_padding_repetition_and_the_other_rows_change_nothing(table: str) -> None:
+    wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, table=table, vocab_size=64)
+    together = wide(*batch(ROWS_OF_TWO, width=9))
+    for row, logits_C in zip(ROWS_OF_TWO, together, strict=True):
+        torch.testing.assert_close(wide(*batch([row]))[0], logits_C)
+    torch.testing.assert_close(
+        wide(*batch([[5, 5, 5, 5]])),
+        wide(*batch([[5, 5, 5]])) if table == "counted" else wide(*batch([[5, 5, 5, 5, 5]])),
+    )
+
+
+def test_the_most_frequent_ngrams_are_kept() -> None:
+    assert len(make(ROWS_OF_TWO, LABELS_OF_TWO, vocab_size=4).counts_FC) == 4
+    twice = make(ROWS_OF_TWO, LABELS_OF_TWO, min_count=2)
+    assert len(twice.counts_FC) == len({(2,), (3,), (5,), (6,), (7,), (2, 3), (6, 7)})
+
+
+def test_no_ngram_left_is_a_fault() -> None:
+    with pytest.raises(DataError) as raised:
+        make(ROWS_OF_TWO, LABELS_OF_TWO, min_count=99)
+    assert [(fault.key, fault.kind) for fault in raised.value.faults] == [("model.wide.min_count", "missing")]
+
+
+@pytest.mark.parametrize("orders", [[], [0], [1, 1], [30]])
+def test_orders_that_are_no_lengths_are_refused(orders: list[int]) -> None:
+    with pytest.raises(SettingError):
+        WideNGrams(num_embeddings=WORDS, classes=2, orders=orders)
+
+
+def test_a_saved_table_of_any_size_is_loaded() -> None:
+    wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2).float()
+    other = WideNGrams(num_embeddings=WORDS, classes=2).eval()
+    other.load_state_dict(wide.state_dict())
+    assert torch.equal(other(*batch(ROWS_OF_TWO)), wide(*batch(ROWS_OF_TWO)))
+    copied = copy.deepcopy(other)
+    copied.load_state_dict(make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, vocab_size=3).state_dict())
+    assert (len(copied.weights_FC), len(other.weights_FC)) == (3, len(wide.weights_FC))
+
+
+def corpus(rows: int = 60, length: int = 12) -> TrainingTexts:
+    """Rows of two classes, whose words are drawn with other shares, so that n-grams tell them apart well."""
+    random = np.random.default_rng(0)
+    labels_N = np.arange(rows) % 2
+    shares = np.array([[4, 3, 2, 1, 1, 1, 1], [1, 1, 1, 1, 2, 3, 4]]) / 13
+    tokens = np.concatenate([random.choice(np.arange(2, WORDS), length, p=shares[y]) for y in labels_N])
+    return TrainingTexts(tokens, np.arange(0, rows * length + 1, length), labels_N)
+
+
+def built(*words: str) -> TextClassifier:
+    torch.manual_seed(0)
+    node = compose(["model.wide.min_count=1"] * any("ngrams" in word for word in words) + list(words))["model"]
+    model = build_model(node, num_embeddings=WORDS, classes=2)
+    model.wide.count(corpus)
+    return model
+
+
+def test_the_attention_gets_a_gradient_at_the_first_step() -> None:
+    texts = corpus()
+    tokens_BL = torch.from_numpy(texts.tokens).view(60, 12)
+    labels_B = torch.from_numpy(texts.labels_N)
+    norms = {}
+    for wide in ("none", "ngrams"):
+        model = built("model=structured", f"model/wide={wide}")
+        classified = model(tokens_BL, tokens_BL > 0, labels_B=labels_B)
+        functional.cross_entropy(classified.logits_BC, labels_B).backward()
+        norms[wide] = math.sqrt(
+            sum(float(p.grad.square().sum()) for p in model.attention.parameters() if p.grad is not None)
+        )
+    assert norms["ngrams"] > 0.2 * norms["none"]
+
+
+def test_parts_are_named_and_sum_to_the_logits() -> None:
+    tokens_BL, mask_BL = batch(ROWS_OF_TWO)
+    classified = built("model=mean", "model/wide=ngrams").eval()(tokens_BL, mask_BL)
+    assert list(classified.parts) == ["attention", "wide"]
+    torch.testing.assert_close(
+        0.4 * classified.parts["attention"] + 0.6 * classified.parts["wide"], classified.logits_BC
+    )
+    assert classified.parts["wide"].abs().max() > 0
+    alone = built("model=wide").eval()(tokens_BL, mask_BL)
+    torch.testing.assert_close(alone.parts["wide"], alone.logits_BC)
+    assert not built("model=mean").eval()(tokens_BL, mask_BL).parts
+
+
+def test_dropped_ngrams_are_made_up_for() -> None:
+    wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, dropout=0.5).train()
+    torch.manual_seed(0)
+    tokens_BL, mask_BL = batch([ROWS_OF_TWO[3]] * 4000)
+    torch.testing.assert_close(
+        wide(tokens_BL, mask_BL).mean(dim=0), wide.eval()(tokens_BL, mask_BL)[0], atol=0.05, rtol=0.05
+    )
