@@ -62,10 +62,23 @@ def test_cosine_without_warm_up_starts_at_the_peak() -> None:
     assert rates(Cosine())[0] == PEAK
 
 
-def test_cosine_refuses_several_learning_rates() -> None:
-    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in (0.1, 0.2)]
-    with pytest.raises(AssertionError, match="one learning rate"):
-        Cosine()(SGD(groups), Steps(20, 5))
+@pytest.mark.parametrize("warmup", [0.0, 0.25])
+def test_cosine_takes_each_of_several_learning_rates_along_the_same_curve(warmup: float) -> None:
+    def rates(*peaks: float) -> list[list[float]]:
+        groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": peak} for peak in peaks]
+        optimizer = torch.optim.SGD(groups)
+        cosine = Cosine(warmup_fraction=warmup, final_fraction=0.1)
+        scheduler = cosine(optimizer, Steps(total=20, per_epoch=5))["scheduler"]
+        found = []
+        for _ in range(20):
+            found.append([group["lr"] for group in optimizer.param_groups])
+            optimizer.step()
+            scheduler.step()
+        return found
+
+    both, alone = rates(0.1, 500.0), rates(0.1)
+    assert [first for first, _ in both] == pytest.approx([first for [first] in alone])
+    assert [second / 5000 for _, second in both] == pytest.approx([first for [first] in alone])
 
 
 @pytest.mark.parametrize("make", [lambda: Step(gamma=0.0), lambda: OneCycle(warmup_fraction=1.0)])

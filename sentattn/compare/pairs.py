@@ -15,6 +15,8 @@ MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
 """Settings in which an attention and its baseline may differ: the rest has to be the same."""
 FROZEN = ("model.freeze_attention",)
 """What sets an attention's control apart."""
+READING = (*MECHANISM, *FROZEN, "model.embedding.", "model.encoder.", "model.head.", "model.init_std")
+"""Settings in which a model may differ from its wide part alone."""
 HARDEST = "nbsvm"
 """The reference that the best setting is tested against."""
 
@@ -72,7 +74,8 @@ def declared(comparison: Comparison) -> list[tuple[Setting, Setting]]:
     """Returns the pairs that are declared before looking: each attention and its baseline with all else the same.
 
     The baseline of an attention is `uniform` over the same encoder; that of `relation` is `relation` without scores.
-    Its control is the same attention, frozen as it was drawn. The setting that is best on validation rows is tested
+    Its control is the same attention, frozen as it was drawn. A model with a wide part is tested against that part
+    alone. The setting that is best on validation rows is tested
     against NB-SVM, where that was fitted.
     """
     trained = [one for one in comparison.settings if "attention" in one.settings["model"]]
@@ -95,6 +98,13 @@ def declared(comparison: Comparison) -> list[tuple[Setting, Setting]]:
             if control.settings["model"].get("freeze_attention")
             for one in trained
             if one is not control and rest(one.settings, FROZEN) == rest(control.settings, FROZEN)
+        ]
+        + [
+            (one, alone)
+            for alone in trained
+            if _is_wide_alone(alone)
+            for one in trained
+            if not _is_wide_alone(one) and rest(one.settings, READING) == rest(alone.settings, READING)
         ]
     )
 
@@ -170,6 +180,10 @@ def of_two_models(first: Setting, second: Setting, comparison: Comparison) -> st
 def _is_baseline(setting: Setting) -> bool:
     attention = setting.settings["model"].get("attention", {})
     return slots(setting.settings).get("attention") == "uniform" or attention.get("score") == "none"
+
+
+def _is_wide_alone(setting: Setting) -> bool:
+    return slots(setting.settings).get("embedding") == "none"
 
 
 def _is_relation(setting: Setting) -> bool:

@@ -107,7 +107,7 @@ class WideNGrams(Wide):
         min_count: Count = 2,
         table: Literal["counted", "hashed"] = "counted",
         dropout: Fraction = 0.0,
-        share: Fraction = 0.6,
+        share: Fraction = 0.75,
         lr: Positive = 500.0,
         weight_decay: NonNegative = 0.0,
     ) -> None:

@@ -163,7 +163,7 @@ class LitClassifier(LightningModule):
         """Classifies a batch and returns its loss too; while training, each part of a model has a loss of its own."""
         classified = self(batch.tokens_BL, batch.mask_BL, batch.labels_B if self.training else None)
         logits_BC, wide_BC = classified.logits_BC, None
-        if self.training and classified.parts:
+        if classified.parts and (self.training or not self.model.shares):
             logits_BC, wide_BC = classified.parts.get("attention"), classified.parts["wide"]
         return classified, self.loss(logits_BC, batch.labels_B, classified.attended.weights_BRL, wide_BC)
 

@@ -66,7 +66,7 @@ def test_presets_differ_in_their_slots_only() -> None:
         node = load(file)
         assert {key: node[key] for key in set(node) - {"defaults", "name"}} == BESIDE_SLOTS.get(file.stem, {})
         assert node["name"] == file.stem
-        assert set(defaults(node)) == {"embedding", "encoder", "attention", "pooling"}
+        assert set(defaults(node)) == {"embedding", "encoder", "attention", "pooling", "wide"}
 
 
 def test_groups_and_names() -> None:

@@ -385,4 +385,5 @@ def test_the_parts_of_a_variant() -> None:
         "encoder": "cnn",
         "attention": "max",
         "pooling": "flatten",
+        "wide": "none",
     }

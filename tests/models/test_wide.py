@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,10 +16,13 @@ from torch.nn import functional
 
 from sentattn.build import build_model
 from sentattn.config.compose import compose
+from sentattn.data.batching import Batch
 from sentattn.errors import DataError, SettingError
+from sentattn.losses import ClassifierLoss
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import UNKNOWN_ID
 from sentattn.models.wide import TrainingTexts, WideNGrams, fit_scale
+from sentattn.training.lit_module import LitClassifier
 
 WORDS = 9
 ROWS = st.lists(st.lists(st.integers(UNKNOWN_ID, WORDS - 1), min_size=1, max_size=9), min_size=4, max_size=12)
@@ -168,19 +172,21 @@ def built(*words: str) -> TextClassifier:
     return model
 
 
-def test_the_attention_gets_a_gradient_at_the_first_step() -> None:
+def test_the_attention_gets_the_gradient_that_it_has_without_a_wide_part() -> None:
     texts = corpus()
-    tokens_BL = torch.from_numpy(texts.tokens).view(60, 12)
-    labels_B = torch.from_numpy(texts.labels_N)
-    norms = {}
+    tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
+    batch_of_all = Batch(tokens_BL, tokens_BL > 0, labels_B, torch.arange(60))
+    gradients = {}
     for wide in ("none", "ngrams"):
-        model = built("model=structured", f"model/wide={wide}")
-        classified = model(tokens_BL, tokens_BL > 0, labels_B=labels_B)
-        functional.cross_entropy(classified.logits_BC, labels_B).backward()
-        norms[wide] = math.sqrt(
-            sum(float(p.grad.square().sum()) for p in model.attention.parameters() if p.grad is not None)
-        )
-    assert norms["ngrams"] > 0.2 * norms["none"]
+        model = built("model=structured", f"model/wide={wide}").train()
+        loss = ClassifierLoss(class_counts={"a": 30, "b": 30}, label_smoothing=0.1)
+        lit = LitClassifier(model=model, loss=loss, optimizer=Mock(), scheduler=Mock(), classes=2, ordered=False)
+        torch.manual_seed(1)
+        lit.compute_loss(batch_of_all)[1].loss.backward()
+        gradients[wide] = dict(model.named_parameters())
+    for name, parameter in gradients["none"].items():
+        torch.testing.assert_close(gradients["ngrams"][name].grad, parameter.grad)
+    assert gradients["ngrams"]["wide.weights_FC"].grad.abs().max() > 0
 
 
 def test_parts_are_named_and_sum_to_the_logits() -> None:
@@ -188,7 +194,7 @@ def test_parts_are_named_and_sum_to_the_logits() -> None:
     classified = built("model=mean", "model/wide=ngrams").eval()(tokens_BL, mask_BL)
     assert list(classified.parts) == ["attention", "wide"]
     torch.testing.assert_close(
-        0.4 * classified.parts["attention"] + 0.6 * classified.parts["wide"], classified.logits_BC
+        0.25 * classified.parts["attention"] + 0.75 * classified.parts["wide"], classified.logits_BC
     )
     assert classified.parts["wide"].abs().max() > 0
     alone = built("model=wide").eval()(tokens_BL, mask_BL)
