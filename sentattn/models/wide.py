@@ -174,7 +174,7 @@ class WideNGrams(Wide):
         counts_BGC, totals_BC = self.counts_FC[rows_BG], self.totals_C[None]
         if labels_B is not None:
             own_BC = functional.one_hot(labels_B, self.classes)
-            counts_BGC = counts_BGC - own_BC[:, None]
+            counts_BGC = counts_BGC - own_BC[:, None] * is_present_BG[..., None]
             totals_BC = totals_BC - own_BC * numbers_B1
         # One more of each n-gram in each class: p > 0.
         log_BGC = (counts_BGC + 1).to(self.weights_FC.dtype).log()

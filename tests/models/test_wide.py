@@ -96,6 +96,15 @@ def test_a_training_row_is_left_out_of_its_own_ratios(rows: list[list[int]], dat
         np.testing.assert_allclose(logits, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("table", ["counted", "hashed"])
+def test_gradients_are_finite_where_a_class_lacks_the_first_ngram_of_the_table(table: str) -> None:
+    rows, labels = [[2, 3], [2, 4], [5, 6], [5, 7, 6]], [0, 0, 1, 1]
+    wide = make(rows, labels, classes=2, table=table, vocab_size=64)
+    wide(*batch(rows), torch.tensor(labels)).square().sum().backward()
+    assert wide.weights_FC.grad is not None
+    assert wide.weights_FC.grad.isfinite().all()
+
+
 def test_the_scale_is_where_a_row_is_explained_best_by_the_others() -> None:
     random = np.random.default_rng(0)
     sums_NC, labels_N = random.normal(size=(200, 3)), random.integers(0, 3, 200)
