@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sentattn.config.schema import ADDED_LATER, counts
 from sentattn.config.targets import TARGET, label
 from sentattn.config.types import as_typed
+
+VECTORS = "data.vectors"
+"""In the hash of a setting by content, and so not among the settings that count."""
 
 
 def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -38,12 +42,14 @@ def _as_typed(key: str, value: Any) -> str:
 
 
 def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields what counts for a setting's result, by dotted key."""
+    """Yields what counts for a setting's result, by dotted key; word vectors by the name of their file."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
-        if not counts(inner, value):
+        if inner == VECTORS:
+            yield inner, value and Path(value).name
+        elif not counts(inner, value):
             continue
-        if isinstance(value, Mapping):
+        elif isinstance(value, Mapping):
             yield from _flat(value, inner)
         else:
             yield inner, value

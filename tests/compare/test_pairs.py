@@ -34,10 +34,21 @@ def test_each_attention_is_declared_against_uniform_weights_over_the_same_encode
     }
 
 
-def test_settings_that_differ_elsewhere_are_no_declared_pair(tmp_path: Path) -> None:
-    make_run(tmp_path, "model=structured", "optimizer.lr=0.01")
+@pytest.mark.parametrize("elsewhere", ["optimizer.lr=0.01", "data.vectors=train"])
+def test_settings_that_differ_elsewhere_are_no_declared_pair(tmp_path: Path, elsewhere: str) -> None:
+    make_run(tmp_path, "model=structured", elsewhere)
     make_run(tmp_path, "model=lstm_mean")
     assert not declared(compare(tmp_path))
+
+
+def test_settings_that_differ_in_their_vectors_are_named_by_them(tmp_path: Path) -> None:
+    vectors = tmp_path / "own.txt"
+    vectors.write_text("good 1 2 3\n")
+    for chosen in ("null", "train", str(vectors)):
+        folder = tmp_path / "outputs" / Path(chosen).stem
+        make_run(folder, "model=mean", "model.embedding.size=3", f"data.vectors={chosen}", setting=chosen)
+    found = {one.name for one in compare(tmp_path / "outputs").settings}
+    assert found == {f"mean; data.vectors={chosen}" for chosen in ("null", "train", "own.txt")}
 
 
 def train(folder: Path, first: float, second: float, *, seeds: int = 3, rows: int = 4000) -> list[Pair]:

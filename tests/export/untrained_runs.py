@@ -14,7 +14,8 @@ from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.data.text import Tokenizer
 from sentattn.inference import TEXT_SETTINGS, Classifier
-from sentattn.models.ngrams import NGrams
+from sentattn.models.embedding import Words
+from sentattn.models.wide import TrainingTexts
 from sentattn.run import CONFIG, MODEL, Run
 
 WORDS = ["the", "film", "was", "not", "good", "bad", "but", ",", ".", "!", "10/10", "caf\u00e9", "it's", "a"]
@@ -54,12 +55,14 @@ def classifier(*settings: str) -> Classifier:
     tokenizer = Tokenizer(WORDS, rules=text["tokenizer"], **options)
     torch.manual_seed(zlib.crc32(" ".join(settings).encode()))
     model = build_model(composed["model"], num_embeddings=len(tokenizer), classes=len(LABELS))
+    tokens, offsets = _rows(tokenizer)
+    model.embedding.count(lambda: (tokens, offsets))
+    model.wide.count(lambda: TrainingTexts(tokens, offsets, np.arange(len(offsets) - 1) % len(LABELS)))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1).mul_(SCALE)
-        model.embedding.vectors.weight[0] = 0.0  # type: ignore[index, union-attr]
-    if isinstance(model.embedding, NGrams):
-        model.embedding.count(lambda: _rows(tokenizer))
+        if isinstance(model.embedding, Words):
+            model.embedding.vectors.weight[0] = 0.0
     return Classifier(
         model=model, tokenizer=tokenizer, labels=LABELS, config={"model": composed["model"], "text": text}
     )
