@@ -75,8 +75,7 @@ def declared(comparison: Comparison) -> list[tuple[Setting, Setting]]:
 
     The baseline of an attention is `uniform` over the same encoder; that of `relation` is `relation` without scores.
     Its control is the same attention, frozen as it was drawn. A model with a wide part is tested against that part
-    alone. The setting that is best on validation rows is tested
-    against NB-SVM, where that was fitted.
+    alone, and the setting that is best on validation rows against NB-SVM, where that was fitted.
     """
     trained = [one for one in comparison.settings if "attention" in one.settings["model"]]
     baselines = [one for one in trained if _is_baseline(one)]

@@ -56,10 +56,8 @@ def add_references(names: list[str], comparison: Comparison, folder: Path) -> Co
 
 def _with_stored(names: list[str], comparison: Comparison, folder: Path) -> Comparison:
     """Adds references that were fitted earlier on the same training rows."""
-    trained, rows = (
-        [run.run.path for one in comparison.settings for run in one.runs],
-        _fingerprint(comparison.settings[0]),
-    )
+    trained = [run.run.path for one in comparison.settings for run in one.runs]
+    rows = _fingerprint(comparison.settings[0])
     stored = [file.parent for name in names for file in (folder / comparison.data / name).glob(f"*/{RESULT}")]
     stored = [path for path in stored if Run(path).result.get("data_fingerprint") == rows]
     found, _ = comparisons([*trained, *stored], split=comparison.split)

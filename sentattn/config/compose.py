@@ -22,7 +22,7 @@ from sentattn.config.checks import Composition, check_settings
 from sentattn.config.groups import QUIRKS, Choices, at, defaults, load
 from sentattn.config.parameters import type_of
 from sentattn.config.rules import check_combinations
-from sentattn.config.schema import OF_THE_TRAINING, RAW, counts
+from sentattn.config.schema import OF_THE_TRAINING, RAW, TRAIN, counts
 from sentattn.config.targets import STABLE, admit, renamed
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
@@ -175,10 +175,10 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
         c.faults.add(Fault(VECTORS, "no_effect", message), position)
         return values
-    from sentattn.data.vector_file import TRAIN, width
-
     if vectors == TRAIN:
         return values
+    from sentattn.data.vector_file import width
+
     try:
         size = width(vectors)
     except DataError as error:

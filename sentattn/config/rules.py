@@ -8,7 +8,7 @@ from typing import Any
 from sentattn.config.checks import Composition, flat
 from sentattn.config.groups import QUIRKS, at
 from sentattn.config.parameters import known
-from sentattn.config.schema import BETTER
+from sentattn.config.schema import BETTER, TRAIN
 from sentattn.config.targets import TARGET
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault
@@ -47,7 +47,7 @@ def _idle(c: Composition) -> Iterator[tuple[str, str, Callable[[Any], bool]]]:
     for path in (group.replace("/", ".") for group in c.choices.groups()):
         for argument, (key, values) in known(c.at(path)).constants.get("idle", {}).items():
             yield f"{path}.{argument}", f"{path}.{key}", values.__contains__
-    if c.at("data.vectors") is None:
+    if c.at("data.vectors") in (None, TRAIN):
         has_path = "path" in known(c.at("data")).parameters
         yield "data.mirror", "data.path" if has_path else "data.name", lambda value: value is not None
 

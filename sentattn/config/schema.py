@@ -67,6 +67,9 @@ OWN: dict[str, Own] = {
     ),
 }
 
+TRAIN = "train"
+"""The value of `data.vectors` for vectors that are trained on the training rows."""
+
 RAW = frozenset(
     {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "group")}
     | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror")}

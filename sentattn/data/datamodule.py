@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
+from sentattn.config.schema import TRAIN
 from sentattn.config.types import Count, NonNegative, Whole, checked
 from sentattn.data.batching import (
     BatchLoader,
@@ -25,7 +26,6 @@ from sentattn.data.corpus import Corpus, Source, Split
 from sentattn.data.corpus_builder import open_corpus
 from sentattn.data.splits import By, select
 from sentattn.data.text import Clip, Rules, Tokenizer
-from sentattn.data.vector_file import TRAIN
 from sentattn.data.vectors import WordVectors, read_vectors
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table
 from sentattn.data.word2vec import train_vectors

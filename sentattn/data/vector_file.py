@@ -15,6 +15,7 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
+from sentattn.config.schema import TRAIN
 from sentattn.data.archives import container, neighbour, open_file, reading
 from sentattn.data.cache import Progress
 from sentattn.errors import DataError, Fault, suggestion
@@ -28,8 +29,6 @@ ARCHIVES = {
 }
 NAMES = {f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths}
 """Vectors that are downloaded by name: their archive and their width."""
-TRAIN = "train"
-"""What `data.vectors` calls vectors that are trained on the training rows."""
 TEXT_ENDINGS = (".txt", ".vec")
 LONGEST_LINE = 1 << 20
 """Bytes; a file with a longer line is not text and must not be read into memory."""

@@ -17,10 +17,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.download import fetch
 from sentattn.data.text import SPECIALS
-from sentattn.data.vector_file import NAMES, TRAIN, VectorFile
+from sentattn.data.vector_file import NAMES, VectorFile
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2

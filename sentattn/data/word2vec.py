@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Corpus
-from sentattn.data.vector_file import TRAIN
 from sentattn.data.vectors import Vectors, WordVectors, align, cached
 from sentattn.errors import DataError, Fault
 

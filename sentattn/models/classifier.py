@@ -33,7 +33,7 @@ class Classified(NamedTuple):
 
 
 class TextClassifier(nn.Module):
-    """Any embedding x any encoder x any attention x any pooling, and a head; beside them a wide part or none.
+    """Any embedding x any encoder x any attention x any pooling, and a head; next to them a wide part or none.
 
     Args:
         name: The variant's name, for people.

@@ -26,6 +26,7 @@ from sentattn.training.lit_module import LitClassifier
 
 WORDS = 9
 ROWS = st.lists(st.lists(st.integers(UNKNOWN_ID, WORDS - 1), min_size=1, max_size=9), min_size=4, max_size=12)
+Labelled = tuple[list[list[int]], list[int]]
 
 
 def make(rows: list[list[int]], labels: list[int], *, classes: int = 3, **options: object) -> WideNGrams:
@@ -47,6 +48,13 @@ def ngrams(row: list[int], orders: tuple[int, ...] = (1, 2, 3)) -> set[tuple[int
     return {gram for gram in all_of_them if UNKNOWN_ID not in gram}
 
 
+@st.composite
+def labelled_rows(draw: st.DrawFn) -> Labelled:
+    """Rows, of which one at least has an n-gram, and their labels."""
+    rows = draw(ROWS.filter(lambda rows: any(map(ngrams, rows))))
+    return rows, [draw(st.integers(0, 2)) for _ in rows]
+
+
 def ratios(texts: list[set[tuple[int, ...]]], labels: list[int], classes: int) -> dict[tuple[int, ...], np.ndarray]:
     """The log-count ratios of all n-grams of some texts, after the definition."""
     known = set().union(*texts)
@@ -64,11 +72,9 @@ def of_counts(counts: dict[tuple[int, ...], list[int]], classes: int) -> dict[tu
 
 
 @settings(deadline=None)
-@given(rows=ROWS, data=st.data())
-def test_logits_are_the_weighted_ratios_of_the_distinct_ngrams(rows: list[list[int]], data: st.DataObject) -> None:
-    if not any(map(ngrams, rows)):
-        return
-    labels = [data.draw(st.integers(0, 2)) for _ in rows]
+@given(labelled_rows())
+def test_logits_are_the_weighted_ratios_of_the_distinct_ngrams(labelled: Labelled) -> None:
+    rows, labels = labelled
     wide = make(rows, labels)
     by_hand = ratios([ngrams(row) for row in rows], labels, 3)
     assert len(by_hand) == len(wide.counts_FC)
@@ -79,11 +85,9 @@ def test_logits_are_the_weighted_ratios_of_the_distinct_ngrams(rows: list[list[i
 
 
 @settings(deadline=None)
-@given(rows=ROWS, data=st.data())
-def test_a_training_row_is_left_out_of_its_own_ratios(rows: list[list[int]], data: st.DataObject) -> None:
-    if not any(map(ngrams, rows)):
-        return
-    labels = [data.draw(st.integers(0, 2)) for _ in rows]
+@given(labelled_rows())
+def test_a_training_row_is_left_out_of_its_own_ratios(labelled: Labelled) -> None:
+    rows, labels = labelled
     wide = make(rows, labels)
     texts = [ngrams(row) for row in rows]
     known = set().union(*texts)
