@@ -77,7 +77,7 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     head = instantiate(node["head"], Head, dim=pooling.out_dim, classes=classes)
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     if "wide" in node:  # older runs have none
-        slots["wide"] = build_wide(node["wide"], num_embeddings=num_embeddings, classes=classes)
+        slots["wide"] = build_wide(node["wide"], num_embeddings=num_embeddings, classes=classes, dim=encoder.out_dim)
     own = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     model: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **own, **slots)
     return model

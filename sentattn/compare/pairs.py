@@ -15,7 +15,17 @@ MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
 """Settings in which an attention and its baseline may differ: the rest has to be the same."""
 FROZEN = ("model.freeze_attention",)
 """What sets an attention's control apart."""
-READING = (*MECHANISM, *FROZEN, "model.embedding.", "model.encoder.", "model.head.", "model.init_std")
+READING = (
+    *MECHANISM,
+    *FROZEN,
+    "model.embedding.",
+    "model.encoder.",
+    "model.head.",
+    "model.init_std",
+    "model.wide.attend",
+    "model.wide.share",
+    "data.vectors",
+)
 """Settings in which a model may differ from its wide part alone."""
 HARDEST = "nbsvm"
 """The reference that the best setting is tested against."""

@@ -14,6 +14,7 @@ from sentattn.data.batching import pad
 from sentattn.insight.shape import Floats
 from sentattn.models.attention.base import Attended
 from sentattn.models.classifier import TextClassifier
+from sentattn.models.wide import WideLogits
 
 Ids: TypeAlias = NDArray[np.integer]
 Ints: TypeAlias = NDArray[np.int64]
@@ -95,9 +96,9 @@ def read(model: TextClassifier, texts: Sequence[Ids], *, seed: int = 0) -> list[
         tokens_BL, mask_BL = padded(model, [texts[i] for i in indices])
         states_BLD = model.encoder(model.embedding(tokens_BL, mask_BL), mask_BL)
         attended: Attended = model.attention(states_BLD, mask_BL)
-        wide_BC = model.wide(tokens_BL, mask_BL)
-        own_BC = _softmax(model.classify(attended, wide_BC).logits_BC)
-        other_QBC = _with_other_weights(model, states_BLD, mask_BL, attended, wide_BC, indices, seed)
+        wide = model.wide(tokens_BL, mask_BL, states_BLD)
+        own_BC = _softmax(model.classify(attended, wide).logits_BC)
+        other_QBC = _with_other_weights(model, states_BLD, mask_BL, attended, wide, indices, seed)
         weights_BRL = attended.weights_BRL.double().cpu().numpy()
         for row, i in enumerate(indices):
             uniform_C, permuted_PC = (None, None) if other_QBC is None else (other_QBC[0, row], other_QBC[1:, row])
@@ -110,7 +111,7 @@ def _with_other_weights(
     states_BLD: Tensor,
     mask_BL: Tensor,
     attended: Attended,
-    wide_BC: Tensor | None,
+    wide: WideLogits | None,
     indices: Ints,
     seed: int,
 ) -> Floats | None:
@@ -131,7 +132,7 @@ def _with_other_weights(
     for order_BL in torch.from_numpy(order_PBL).to(states_BLD.device):
         variants.append(weights_BRL.gather(2, order_BL[:, None].expand_as(weights_BRL)))
     read = (attended._replace(values_BRD=variant @ states_BLD) for variant in variants)
-    return np.stack([_softmax(model.classify(one, wide_BC).logits_BC) for one in read])
+    return np.stack([_softmax(model.classify(one, wide).logits_BC) for one in read])
 
 
 def _softmax(logits_BC: Tensor) -> Floats:

@@ -42,7 +42,7 @@ def attributions(
     steps: int = STEPS,
     advance: Callable[[int], None] | None = None,
 ) -> list[Attribution]:
-    """Returns the attributions of each text, to the attention's logits where a model has a wide part too.
+    """Returns the attributions of each text to the logits of the head; those of n-grams have none.
 
     Args:
         model: The model, in evaluation mode.

@@ -15,7 +15,7 @@ from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
-from sentattn.models.wide import NoWide, Wide
+from sentattn.models.wide import NoWide, Wide, WideLogits, WideNGrams
 
 
 class Classified(NamedTuple):
@@ -62,6 +62,9 @@ class TextClassifier(nn.Module):
         self.embedding, self.encoder, self.attention = embedding, encoder, attention
         self.pooling, self.head = pooling, head
         self.wide = wide if wide is not None else NoWide()
+        if isinstance(self.wide, WideNGrams) and self.wide.scores is not None and not embedding.reads:
+            message = "model.wide.attend=true has no effect: model/embedding=none leaves nothing to attend to."
+            raise SettingError(Fault("model.wide.attend", "no_effect", message))
         if init_std is not None:
             for weight in (w for part in (encoder, attention, pooling, head) for w in part.parameters() if w.dim() > 1):
                 nn.init.normal_(weight, std=init_std)
@@ -99,15 +102,16 @@ class TextClassifier(nn.Module):
             pairs_BHLL = self.attention.pairs(states_BLD, mask_BL)
             pairs_BHLL = self.encoder.pairs(states_BLE, mask_BL) if pairs_BHLL is None else pairs_BHLL
             attended = attended._replace(pairs_BHLL=pairs_BHLL)
-        return self.classify(attended, self.wide(tokens_BL, mask_BL, labels_B))
+        return self.classify(attended, self.wide(tokens_BL, mask_BL, states_BLD, labels_B))
 
-    def classify(self, attended: Attended, wide_BC: Tensor | None) -> Classified:
+    def classify(self, attended: Attended, wide: WideLogits | None) -> Classified:
         """Classifies what an attention has read, and adds the logits of the wide part."""
         deep_BC: Tensor = self.head(self.pooling(attended.values_BRD))
-        if wide_BC is None:
+        if wide is None:
             return Classified(deep_BC, attended)
         if not (shares := self.shares):  # there is nothing to attend to: the head is the intercept
-            logits_BC = deep_BC + wide_BC
+            logits_BC = deep_BC + wide.logits_BC
             return Classified(logits_BC, attended, {"wide": logits_BC})
-        logits_BC = shares["attention"] * deep_BC + shares["wide"] * wide_BC
-        return Classified(logits_BC, attended, {"attention": deep_BC, "wide": wide_BC})
+        deep_BC = deep_BC + wide.attended_BC
+        logits_BC = shares["attention"] * deep_BC + shares["wide"] * wide.logits_BC
+        return Classified(logits_BC, attended, {"attention": deep_BC, "wide": wide.logits_BC})

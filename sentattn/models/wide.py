@@ -19,6 +19,8 @@ from sentattn.models.ngrams import frequent_keys, ngram_keys, require_orders, ta
 
 ROWS = 256
 """Training rows that are counted together."""
+MAX_PLACES = 2**32
+"""More than the n-grams of any text."""
 
 
 class TrainingTexts(NamedTuple):
@@ -27,6 +29,18 @@ class TrainingTexts(NamedTuple):
     tokens: NDArray[np.int64]
     offsets: NDArray[np.int64]
     labels_N: NDArray[np.int64]
+
+
+class WideLogits(NamedTuple):
+    """What a wide part makes of a batch.
+
+    Attributes:
+        logits_BC: Its logits.
+        attended_BC: Logits that are added to the attention's, and trained with them; 0 where it attends to nothing.
+    """
+
+    logits_BC: Tensor
+    attended_BC: Tensor
 
 
 class Wide(nn.Module, ABC):
@@ -43,9 +57,23 @@ class Wide(nn.Module, ABC):
     weight_decay: float = 0.0
     share: float = 0.0
 
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """The weights that are learned with `lr`; all others are learned as those of the attention are."""
+        return []
+
     @abstractmethod
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> Tensor | None:
-        """Returns logits_BC, or None for none. With labels the rows are training rows, and their own do not count."""
+    def forward(
+        self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None
+    ) -> WideLogits | None:
+        """Returns its logits, or None for none.
+
+        Args:
+            tokens_BL: Ids of the tokens, padded at the end.
+            mask_BL: True at real tokens.
+            states_BLD: The encoder's states, which say what to attend to.
+            labels_B: The labels of training rows; a row's own does not count for it.
+        """
 
     def count(self, read: Callable[[], TrainingTexts]) -> None:
         """Reads the training texts once, before training."""
@@ -55,19 +83,24 @@ class Wide(nn.Module, ABC):
 class NoWide(Wide):
     """No wide part: the attention's logits alone."""
 
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> None:
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None) -> None:
         return None
 
 
 class WideNGrams(Wide):
     """A linear model over the n-grams of a text, which starts as naive Bayes (Wang and Manning 2012).
 
-    logit_c = sum over the text's G distinct n-grams f of r_cf w_cf / sqrt(G), with the log-count ratio r_cf =
+    logit_c = sum over the text's G distinct n-grams f of a_f r_cf w_cf / sqrt(G), with the log-count ratio r_cf =
     log p(f|c) - mean over classes c' of log p(f|c') and p(f|c) = (n_cf + 1) / sum over f of (n_cf + 1), where n_cf of
     the training rows of class c have the n-gram. Each weight is w_cf = s v_cf: v starts at 1 and is learned, s is the
     scale at which the training rows are explained best, each by ratios from the other rows. A training row is always
     left out of its own ratios (n_cf - 1 in its own class): with itself it is explained so well that no part has
     anything to learn. The root keeps long texts, whose n-grams say the same again and again, from being too certain.
+
+    The attention a_f = n softmax_t(u_o h_t) says how much an n-gram of o words counts where it first ends, at token t
+    of n with the encoder's state h_t; u starts at 0, so that all count 1. It is trained with the attention's logits, to
+    which the sum with all weights s is added: the learned weights soon explain the training rows so well that there is
+    nothing to learn from the sum with them. Without it a_f = 1.
 
     The weights are learned by plain gradient descent. Steps of equal size, as Adam takes them, would give an n-gram of
     two rows as much weight as one of two thousand.
@@ -75,7 +108,9 @@ class WideNGrams(Wide):
     Args:
         num_embeddings: Number of ids of words, the specials included.
         classes: Number of classes C.
+        dim: Width of the encoder's states.
         orders: Lengths of the n-grams.
+        attend: Whether an attention over the encoder's states decides how much an n-gram counts.
         vocab_size: Most n-grams that have a weight for each class.
         min_count: How often an n-gram must occur in the training rows to have one (`counted`).
         table: Whether the most frequent n-grams of the training rows have weights (`counted`), or all n-grams share
@@ -102,7 +137,9 @@ class WideNGrams(Wide):
         *,
         num_embeddings: Count,
         classes: Count,
+        dim: int,
         orders: Sequence[Count] = (1, 2, 3),
+        attend: bool = False,
         vocab_size: Count = 1000000,
         min_count: Count = 2,
         table: Literal["counted", "hashed"] = "counted",
@@ -117,6 +154,9 @@ class WideNGrams(Wide):
         self.vocab_size, self.min_count = vocab_size, min_count
         self.dropout, self.share = dropout, share
         self.lr, self.weight_decay = lr, weight_decay
+        self.scores = nn.Linear(dim, len(self.orders), bias=False) if attend else None
+        if self.scores is not None:
+            nn.init.zeros_(self.scores.weight)
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64) if table == "counted" else None)
         self.register_buffer("counts_FC", torch.empty(0, classes, dtype=torch.int32))
         self.register_buffer("totals_C", torch.empty(classes, dtype=torch.int64))
@@ -124,6 +164,11 @@ class WideNGrams(Wide):
         self.weights_FC = nn.Parameter(torch.empty(0, classes))
         self.resize(1 if table == "counted" else vocab_size)
         self.register_load_state_dict_pre_hook(_resize_to)  # type: ignore[no-untyped-call]  # torch has no types for it
+
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """The weights of the n-grams."""
+        return [self.weights_FC]
 
     def resize(self, size: int) -> None:
         """Makes room for so many n-grams, which have no name, no row and weight 0."""
@@ -153,47 +198,72 @@ class WideNGrams(Wide):
             self.keys = torch.from_numpy(kept)
         cells = len(self.counts_FC) * self.classes
         counts = torch.zeros(cells, dtype=torch.int64)
-        for tokens_BL, _, labels_B in _batches(texts):
-            rows_BG = self._rows(tokens_BL)
+        for tokens_BL, labels_B in _batches(texts):
+            rows_BG, _ = self._rows(tokens_BL)
             counts += torch.bincount((rows_BG * self.classes + labels_B[:, None])[rows_BG >= 0], minlength=cells)
         self.counts_FC = counts.view(-1, self.classes).int()
         self.totals_C = self.counts_FC.sum(dim=0)
-        nn.init.ones_(self.weights_FC)
-        sums = [(self(*batch).double().numpy(), batch[2].numpy()) for batch in _batches(texts)]
+        batches = ((self._rows(tokens_BL)[0], labels_B) for tokens_BL, labels_B in _batches(texts))
+        sums = [(_sums(self._ratios(*batch), batch[0]).double().numpy(), batch[1].numpy()) for batch in batches]
         sums_NC, labels_N = (np.concatenate(parts) for parts in zip(*sums, strict=True))
         naive_bayes = float((self.totals_C.sum() / len(labels_N)).sqrt())  # at a text of average length
         self.scale.fill_(fit_scale(sums_NC, labels_N, most=naive_bayes))
         self.weights_FC.fill_(float(self.scale))
 
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> Tensor:
-        """Returns logits_BC."""
-        rows_BG = self._rows(tokens_BL)
+    def forward(
+        self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None
+    ) -> WideLogits:
+        """Returns its logits, and what it adds to the attention's."""
+        rows_BG, places_BG = self._rows(tokens_BL)
+        ratios_BGC = self._ratios(rows_BG, labels_B)
+        if self.training and self.dropout:
+            is_kept_BG = torch.rand(rows_BG.shape, device=rows_BG.device) >= self.dropout
+            ratios_BGC = ratios_BGC * (is_kept_BG / (1 - self.dropout))[..., None]
+        weights_BGC = functional.embedding(rows_BG.clamp_min(0), self.weights_FC)
+        if self.scores is None:
+            logits_BC = _sums(ratios_BGC * weights_BGC, rows_BG)
+            return WideLogits(logits_BC, torch.zeros_like(logits_BC))
+        scores_BLO = self.scores(states_BLD).masked_fill(~mask_BL[..., None], float("-inf"))
+        attention_BLO = mask_BL.sum(dim=1)[:, None, None] * scores_BLO.softmax(dim=1)
+        attention_BG1 = attention_BLO.transpose(1, 2).flatten(1).gather(1, places_BG)[..., None].to(ratios_BGC.dtype)
+        return WideLogits(
+            _sums(attention_BG1.detach() * ratios_BGC * weights_BGC, rows_BG),
+            self.scale * _sums(attention_BG1 * ratios_BGC, rows_BG),
+        )
+
+    def _ratios(self, rows_BG: Tensor, labels_B: Tensor | None) -> Tensor:
+        """Returns the log-count ratios ratios_BGC, 0 at row -1; with labels each row is left out of its own."""
         is_present_BG = rows_BG >= 0
-        numbers_B1 = is_present_BG.sum(dim=1, keepdim=True)
-        rows_BG = rows_BG.clamp_min(0)
-        counts_BGC, totals_BC = self.counts_FC[rows_BG], self.totals_C[None]
+        counts_BGC, totals_BC = self.counts_FC[rows_BG.clamp_min(0)], self.totals_C[None]
         if labels_B is not None:
             own_BC = functional.one_hot(labels_B, self.classes)
             counts_BGC = counts_BGC - own_BC[:, None] * is_present_BG[..., None]
-            totals_BC = totals_BC - own_BC * numbers_B1
+            totals_BC = totals_BC - own_BC * is_present_BG.sum(dim=1, keepdim=True)
         # One more of each n-gram in each class: p > 0.
         log_BGC = (counts_BGC + 1).to(self.weights_FC.dtype).log()
         log_BGC = log_BGC - (totals_BC + len(self.counts_FC)).to(log_BGC.dtype).log()[:, None]
         ratios_BGC = log_BGC - log_BGC.mean(dim=-1, keepdim=True)
-        if self.training and self.dropout:
-            is_present_BG = is_present_BG & (torch.rand(rows_BG.shape, device=rows_BG.device) >= self.dropout)
-            ratios_BGC = ratios_BGC / (1 - self.dropout)
-        products_BGC = ratios_BGC * functional.embedding(rows_BG, self.weights_FC)
-        sums_BC = products_BGC.masked_fill(~is_present_BG[..., None], 0.0).sum(dim=1)
-        logits_BC: Tensor = sums_BC / numbers_B1.clamp_min(1).to(sums_BC.dtype).sqrt()
-        return logits_BC
+        return ratios_BGC.masked_fill(~is_present_BG[..., None], 0.0)
 
-    def _rows(self, tokens_BL: Tensor) -> Tensor:
-        """Returns the rows of each text's n-grams in the tables, (B, orders x L), each once; else -1."""
+    def _rows(self, tokens_BL: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the rows of each text's n-grams in the tables, (B, orders x L), each once, else -1; and their places.
+
+        An n-gram's place is that of its first occurrence, where all orders' places lie one order after another.
+        """
         keys_BG = torch.cat([ngram_keys(tokens_BL, order, self.base) for order in self.orders], dim=1)
-        rows_BG = table_rows(keys_BG, self.keys, len(self.counts_FC)).sort(dim=1).values
+        rows_BG = table_rows(keys_BG, self.keys, len(self.counts_FC))
+        # Row and place as one number: sorted by row, then by place.
+        places_G = torch.arange(rows_BG.shape[1], device=rows_BG.device)
+        sorted_BG = (rows_BG * MAX_PLACES + places_G).sort(dim=1).values
+        rows_BG, places_BG = sorted_BG.div(MAX_PLACES, rounding_mode="floor"), sorted_BG.remainder(MAX_PLACES)
         is_repeated_BG = functional.pad(rows_BG[:, 1:] == rows_BG[:, :-1], (1, 0))
-        return rows_BG.masked_fill(is_repeated_BG, -1)
+        return rows_BG.masked_fill(is_repeated_BG, -1), places_BG
+
+
+def _sums(terms_BGC: Tensor, rows_BG: Tensor) -> Tensor:
+    """Returns the sum of a text's terms by the root of the number of its n-grams, (B, C)."""
+    numbers_B1 = (rows_BG >= 0).sum(dim=1, keepdim=True).clamp_min(1)
+    return terms_BGC.sum(dim=1) / numbers_B1.to(terms_BGC.dtype).sqrt()
 
 
 def _resize_to(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
@@ -204,15 +274,13 @@ def _resize_to(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -
         module.resize(saved.shape[0])
 
 
-def _batches(texts: TrainingTexts) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yields tokens_BL, mask_BL and labels_B of rows of similar length."""
+def _batches(texts: TrainingTexts) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yields tokens_BL and labels_B of rows of similar length."""
     lengths = np.diff(texts.offsets)
     order = np.argsort(lengths, kind="stable")
     for rows in np.split(order, range(ROWS, len(order), ROWS)):
         texts_B = [torch.from_numpy(texts.tokens[texts.offsets[row] : texts.offsets[row + 1]]) for row in rows]
-        tokens_BL = pad_sequence(texts_B, batch_first=True)
-        mask_BL = torch.arange(tokens_BL.shape[1]) < torch.from_numpy(lengths[rows])[:, None]
-        yield tokens_BL, mask_BL, torch.from_numpy(texts.labels_N[rows])
+        yield pad_sequence(texts_B, batch_first=True), torch.from_numpy(texts.labels_N[rows])
 
 
 def fit_scale(sums_NC: NDArray[np.float64], labels_N: NDArray[np.int64], *, most: float) -> float:

@@ -226,7 +226,7 @@ def _shapes(model: TextClassifier, train: Batches) -> Iterator[str]:
     summary = ModelSummary(_Slots(model, text))
     table = [("", "tokens_BL", f"{rows} x {longest}", "")]
     for slot, shape, count in zip(summary.layer_names, summary.out_sizes, summary.param_nums, strict=True):
-        values = shape[0] if slot == "attention" else shape
+        values = shape[0] if slot in ("attention", "wide") else shape
         table.append((slot, OUTPUTS[slot], " x ".join(map(str, (rows, *values[1:]))), f"{count:,}"))
         if slot == "attention":
             table.append(("", "weights_BRL", " x ".join(map(str, (rows, *shape[1][1:]))), ""))

@@ -97,12 +97,12 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
 def parameter_groups(
     model: TextClassifier, weight_decay_on: Literal["all", "attention_and_head"]
 ) -> list[dict[str, Any]]:
-    """Returns a model's trainable parameters, save those of its wide part, as PyTorch's optimizers take them.
+    """Returns a model's trainable parameters, save the weights of its wide part, as PyTorch's optimizers take them.
 
     Lin et al. (2017) add 1e-4 times the sum of squared weights of attention and head to the loss, in their released
     code: a weight decay of twice as much on these alone, without biases.
     """
-    wide = {id(parameter) for parameter in model.wide.parameters()}
+    wide = {id(parameter) for parameter in model.wide.weights}
     trainable = [one for one in model.parameters() if one.requires_grad and id(one) not in wide]
     if weight_decay_on == "all":
         return [{"params": trainable}]
@@ -114,7 +114,7 @@ def parameter_groups(
 
 
 def wide_group(model: TextClassifier, node: Settings) -> list[dict[str, Any]]:
-    """Returns the parameters of a model's wide part for the optimizer: with their own rate, and plain gradient descent.
+    """Returns the weights of a model's wide part for the optimizer: with their own rate, and plain gradient descent.
 
     Adam and its like divide by root mean squares of gradients plus `eps`. With eps=1, far above these, which
     stay below 0.1, nothing is divided.
@@ -122,7 +122,7 @@ def wide_group(model: TextClassifier, node: Settings) -> list[dict[str, Any]]:
     Raises:
         SettingError: If the optimizer cannot do so.
     """
-    if not (parameters := list(model.wide.parameters())):
+    if not (parameters := model.wide.weights):
         return []
     takes = known(node).parameters
     if "eps" in takes:

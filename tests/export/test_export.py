@@ -36,7 +36,7 @@ OTHERS = [  # with the variants: every part, and every quirk that changes a mode
     ("model=structured", "data.max_length=1"),
     ("model=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams", "model.embedding.ngram_table=hashed"),
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
-    ("model=additive", "model/wide=ngrams", "model.wide.table=hashed", "model.wide.vocab_size=50"),
+    ("model=additive", "model/wide=attended_ngrams", "model.wide.table=hashed", "model.wide.vocab_size=50"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
 ]
 # Neither torch nor sentattn can be imported.

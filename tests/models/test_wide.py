@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable
 from unittest.mock import Mock
 
 import numpy as np
@@ -25,12 +26,14 @@ from sentattn.models.wide import TrainingTexts, WideNGrams, fit_scale
 from sentattn.training.lit_module import LitClassifier
 
 WORDS = 9
+STATE = 4
+"""Width of the encoder's states."""
 ROWS = st.lists(st.lists(st.integers(UNKNOWN_ID, WORDS - 1), min_size=1, max_size=9), min_size=4, max_size=12)
 Labelled = tuple[list[list[int]], list[int]]
 
 
 def make(rows: list[list[int]], labels: list[int], *, classes: int = 3, **options: object) -> WideNGrams:
-    wide = WideNGrams(num_embeddings=WORDS, classes=classes, **({"min_count": 1} | options))
+    wide = WideNGrams(num_embeddings=WORDS, classes=classes, dim=STATE, **({"min_count": 1} | options))
     offsets = np.cumsum([0, *map(len, rows)])
     tokens = np.concatenate(rows).astype(np.int64)
     wide.count(lambda: TrainingTexts(tokens, offsets, np.array(labels)))
@@ -41,6 +44,15 @@ def batch(rows: list[list[int]], width: int = 0) -> tuple[torch.Tensor, torch.Te
     width = max(width, *map(len, rows))
     tokens_BL = torch.tensor([row + [0] * (width - len(row)) for row in rows])
     return tokens_BL, tokens_BL > 0
+
+
+def logits(wide: WideNGrams, rows: list[list[int]], labels: list[int] | None = None, width: int = 0) -> torch.Tensor:
+    """The logits of a wide part that attends to nothing, so that the states change nothing."""
+    tokens_BL, mask_BL = batch(rows, width)
+    states_BLD = torch.randn(*tokens_BL.shape, STATE, dtype=torch.float64)
+    labels_B = None if labels is None else torch.tensor(labels)
+    found_BC: torch.Tensor = wide(tokens_BL, mask_BL, states_BLD, labels_B).logits_BC
+    return found_BC
 
 
 def ngrams(row: list[int], orders: tuple[int, ...] = (1, 2, 3)) -> set[tuple[int, ...]]:
@@ -79,9 +91,9 @@ def test_logits_are_the_weighted_ratios_of_the_distinct_ngrams(labelled: Labelle
     by_hand = ratios([ngrams(row) for row in rows], labels, 3)
     assert len(by_hand) == len(wide.counts_FC)
     s = float(wide.scale)
-    for row, logits in zip(rows, wide(*batch(rows)).tolist(), strict=True):
+    for row, row_logits in zip(rows, logits(wide, rows).tolist(), strict=True):
         expected = s * sum((by_hand[f] for f in ngrams(row)), np.zeros(3)) / max(1, len(ngrams(row))) ** 0.5
-        np.testing.assert_allclose(logits, expected, atol=1e-6)
+        np.testing.assert_allclose(row_logits, expected, atol=1e-6)
 
 
 @settings(deadline=None)
@@ -91,20 +103,19 @@ def test_a_training_row_is_left_out_of_its_own_ratios(labelled: Labelled) -> Non
     wide = make(rows, labels)
     texts = [ngrams(row) for row in rows]
     known = set().union(*texts)
-    found = wide(*batch(rows), torch.tensor(labels)).tolist()
-    for i, logits in enumerate(found):
+    for i, row_logits in enumerate(logits(wide, rows, labels).tolist()):
         others = [(text, y) for j, (text, y) in enumerate(zip(texts, labels, strict=True)) if j != i]
         counts = {f: [sum(f in text for text, y in others if y == c) for c in range(3)] for f in known}
         r = of_counts(counts, 3)
         expected = float(wide.scale) * sum((r[f] for f in texts[i]), np.zeros(3)) / max(1, len(texts[i])) ** 0.5
-        np.testing.assert_allclose(logits, expected, atol=1e-6)
+        np.testing.assert_allclose(row_logits, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("table", ["counted", "hashed"])
 def test_gradients_are_finite_where_a_class_lacks_the_first_ngram_of_the_table(table: str) -> None:
     rows, labels = [[2, 3], [2, 4], [5, 6], [5, 7, 6]], [0, 0, 1, 1]
     wide = make(rows, labels, classes=2, table=table, vocab_size=64)
-    wide(*batch(rows), torch.tensor(labels)).square().sum().backward()
+    logits(wide, rows, labels).square().sum().backward()
     assert wide.weights_FC.grad is not None
     assert wide.weights_FC.grad.isfinite().all()
 
@@ -131,12 +142,12 @@ LABELS_OF_TWO = [0, 0, 1, 1, 0, 1]
 @pytest.mark.parametrize("table", ["counted", "hashed"])
 def test_padding_repetition_and_the_other_rows_change_nothing(table: str) -> None:
     wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, table=table, vocab_size=64)
-    together = wide(*batch(ROWS_OF_TWO, width=9))
+    together = logits(wide, ROWS_OF_TWO, width=9)
     for row, logits_C in zip(ROWS_OF_TWO, together, strict=True):
-        torch.testing.assert_close(wide(*batch([row]))[0], logits_C)
+        torch.testing.assert_close(logits(wide, [row])[0], logits_C)
     torch.testing.assert_close(
-        wide(*batch([[5, 5, 5, 5]])),
-        wide(*batch([[5, 5, 5]])) if table == "counted" else wide(*batch([[5, 5, 5, 5, 5]])),
+        logits(wide, [[5, 5, 5, 5]]),
+        logits(wide, [[5, 5, 5]]) if table == "counted" else logits(wide, [[5, 5, 5, 5, 5]]),
     )
 
 
@@ -155,14 +166,14 @@ def test_no_ngram_left_is_a_fault() -> None:
 @pytest.mark.parametrize("orders", [[], [0], [1, 1], [30]])
 def test_orders_that_are_no_lengths_are_refused(orders: list[int]) -> None:
     with pytest.raises(SettingError):
-        WideNGrams(num_embeddings=WORDS, classes=2, orders=orders)
+        WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, orders=orders)
 
 
 def test_a_saved_table_of_any_size_is_loaded() -> None:
     wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2).float()
-    other = WideNGrams(num_embeddings=WORDS, classes=2).eval()
+    other = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE).eval()
     other.load_state_dict(wide.state_dict())
-    assert torch.equal(other(*batch(ROWS_OF_TWO)), wide(*batch(ROWS_OF_TWO)))
+    assert torch.equal(logits(other.double(), ROWS_OF_TWO), logits(wide.double(), ROWS_OF_TWO))
     copied = copy.deepcopy(other)
     copied.load_state_dict(make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, vocab_size=3).state_dict())
     assert (len(copied.weights_FC), len(other.weights_FC)) == (3, len(wide.weights_FC))
@@ -202,12 +213,13 @@ def test_the_attention_gets_the_gradient_that_it_has_without_a_wide_part() -> No
     assert gradients["ngrams"]["wide.weights_FC"].grad.abs().max() > 0
 
 
-def test_parts_are_named_and_sum_to_the_logits() -> None:
+@pytest.mark.parametrize(("wide", "share"), [("ngrams", 0.75), ("attended_ngrams", 0.5)])
+def test_parts_are_named_and_sum_to_the_logits(wide: str, share: float) -> None:
     tokens_BL, mask_BL = batch(ROWS_OF_TWO)
-    classified = built("model=mean", "model/wide=ngrams").eval()(tokens_BL, mask_BL)
+    classified = built("model=mean", f"model/wide={wide}").eval()(tokens_BL, mask_BL)
     assert list(classified.parts) == ["attention", "wide"]
     torch.testing.assert_close(
-        0.25 * classified.parts["attention"] + 0.75 * classified.parts["wide"], classified.logits_BC
+        (1 - share) * classified.parts["attention"] + share * classified.parts["wide"], classified.logits_BC
     )
     assert classified.parts["wide"].abs().max() > 0
     alone = built("model=wide").eval()(tokens_BL, mask_BL)
@@ -218,7 +230,78 @@ def test_parts_are_named_and_sum_to_the_logits() -> None:
 def test_dropped_ngrams_are_made_up_for() -> None:
     wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, dropout=0.5).train()
     torch.manual_seed(0)
-    tokens_BL, mask_BL = batch([ROWS_OF_TWO[3]] * 4000)
-    torch.testing.assert_close(
-        wide(tokens_BL, mask_BL).mean(dim=0), wide.eval()(tokens_BL, mask_BL)[0], atol=0.05, rtol=0.05
-    )
+    rows = [ROWS_OF_TWO[3]] * 4000
+    dropped_BC = logits(wide.train(), rows)
+    torch.testing.assert_close(dropped_BC.mean(dim=0), logits(wide.eval(), rows[:1])[0], atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("with_labels", [False, True])
+def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with_labels: bool) -> None:
+    wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, attend=True)
+    assert wide.scores is not None
+    plain = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2)
+    labels = LABELS_OF_TWO if with_labels else None
+    tokens_BL, mask_BL = batch(ROWS_OF_TWO, width=6)
+    torch.manual_seed(0)
+    states_BLD = torch.randn(*tokens_BL.shape, STATE, dtype=torch.float64)
+    given = (tokens_BL, mask_BL, states_BLD, torch.tensor(labels) if labels else None)
+    # Scores start at 0: every n-gram counts 1, as without an attention.
+    start = wide(*given)
+    torch.testing.assert_close(start.logits_BC, logits(plain, ROWS_OF_TWO, labels))
+    torch.testing.assert_close(start.attended_BC, start.logits_BC)
+
+    with torch.no_grad():
+        wide.scores.weight.normal_()
+        wide.weights_FC.normal_()
+    found = wide(*given)
+    scores_OBL = np.einsum("od,bld->obl", wide.scores.weight.detach().numpy(), states_BLD.numpy())
+    counts = of_rows(ROWS_OF_TWO, LABELS_OF_TWO)
+    weights = {f: wide.weights_FC[i].detach().numpy() for i, f in enumerate(by_key(counts))}
+    for b, (row, y) in enumerate(zip(ROWS_OF_TWO, LABELS_OF_TWO, strict=True)):
+        grams = ngrams(row)
+        own = {f: [n - (with_labels and f in grams and c == y) for c, n in enumerate(counts[f])] for f in counts}
+        r = of_counts(own, 2)
+        learned, naive = np.zeros(2), np.zeros(2)
+        for f in grams:
+            end = min(t for t in range(len(row)) if tuple(row[t - len(f) + 1 : t + 1]) == f and t + 1 >= len(f))
+            powers = np.exp(scores_OBL[len(f) - 1, b, : len(row)])
+            attention = len(row) * powers[end] / powers.sum()
+            learned += attention * r[f] * weights[f] / len(grams) ** 0.5
+            naive += attention * r[f] * float(wide.scale) / len(grams) ** 0.5
+        np.testing.assert_allclose(found.logits_BC[b].tolist(), learned, atol=1e-5)
+        np.testing.assert_allclose(found.attended_BC[b].tolist(), naive, atol=1e-5)
+
+
+def of_rows(rows: list[list[int]], labels: list[int]) -> dict[tuple[int, ...], list[int]]:
+    """How many rows of each of two classes have each n-gram."""
+    texts = [ngrams(row) for row in rows]
+    known = set().union(*texts)
+    return {
+        f: [sum(f in text and y == c for text, y in zip(texts, labels, strict=True)) for c in (0, 1)] for f in known
+    }
+
+
+def by_key(grams: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """N-grams in the order of the table's rows: as numbers whose digits are the words."""
+    return sorted(grams, key=lambda gram: sum(word * WORDS**i for i, word in enumerate(reversed(gram))))
+
+
+def test_the_attention_learns_from_the_loss_of_its_part_alone() -> None:
+    texts = corpus()
+    tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
+    model = built("model=structured", "model/wide=attended_ngrams").train()
+    parts = model(tokens_BL, tokens_BL > 0, labels_B=labels_B).parts
+    gradients = {}
+    for name, logits_BC in parts.items():
+        model.zero_grad()
+        functional.cross_entropy(logits_BC, labels_B).backward(retain_graph=True)
+        gradients[name] = {key for key, one in model.named_parameters() if one.grad is not None and one.grad.any()}
+    assert gradients["wide"] == {"wide.weights_FC"}
+    assert "wide.scores.weight" in gradients["attention"]
+    assert "wide.weights_FC" not in gradients["attention"]
+
+
+def test_attending_without_words_is_refused() -> None:
+    with pytest.raises(SettingError) as raised:
+        built("model=wide", "model.wide.attend=true")
+    assert [(fault.key, fault.kind) for fault in raised.value.faults] == [("model.wide.attend", "no_effect")]
