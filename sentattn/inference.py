@@ -21,14 +21,17 @@ from sentattn.config.targets import admit
 from sentattn.data.batching import pad
 from sentattn.data.text import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
-from sentattn.insight.prediction import Prediction
+from sentattn.insight.prediction import NGram, Prediction
 from sentattn.models.classifier import TextClassifier
+from sentattn.models.wide import WideTerms
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
 TEXT_SETTINGS = ("tokenizer", "lowercase", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
 
 CHUNK_BATCHES = 16
+MOST_NGRAMS = 10
+"""Most n-grams of a prediction."""
 
 
 class Classifier:
@@ -121,6 +124,7 @@ class Classifier:
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
         shares = self.model.shares
         parts = [(part, (share * output.parts[part]).float().cpu()) for part, share in shares.items()]
+        ngrams = [[] for _ in texts] if output.wide is None else self._ngrams(output.wide, tokens_BL.shape[1])
         weights_BRL, pairs_BHLL = output.attended.weights_BRL.cpu(), output.attended.pairs_BHLL
         for row, (text, encoding, probabilities) in enumerate(zip(texts, encoded, probabilities_BC, strict=True)):
             length = len(encoding.ids)
@@ -134,4 +138,23 @@ class Classifier:
                 pairs=None if pairs_BHLL is None else pairs_BHLL[row, :, :length, :length].tolist(),
                 unknown=np.flatnonzero(encoding.ids == UNKNOWN_ID).tolist(),
                 parts={part: dict(zip(self.labels, logits_BC[row].tolist(), strict=True)) for part, logits_BC in parts},
+                ngrams=ngrams[row],
             )
+
+    def _ngrams(self, wide: WideTerms, length: int) -> list[list[NGram]]:
+        """Returns the n-grams of each text that add most to the logit of a class, relative to the mean of all."""
+        shares = self.model.shares or {"attention": 0.0, "wide": 1.0}
+        terms_BGC = (shares["wide"] * wide.terms_BGC + shares["attention"] * wide.attended_BGC).float()
+        terms_BGC = terms_BGC - terms_BGC.mean(dim=-1, keepdim=True)
+        effects_BK, order_BK = terms_BGC.abs().amax(dim=-1).topk(min(MOST_NGRAMS, terms_BGC.shape[1]))
+        places_BK = wide.places_BG.gather(1, order_BK)
+        orders = self.model.wide.orders
+        result = []
+        for effects_K, order_K, places_K, terms_GC in zip(effects_BK, order_BK, places_BK, terms_BGC, strict=True):
+            found = []
+            for g, place in zip(order_K[effects_K > 0].tolist(), places_K.tolist(), strict=False):
+                i, last = divmod(place, length)
+                logits = dict(zip(self.labels, terms_GC[g].tolist(), strict=True))
+                found.append(NGram((last + 1 - orders[i], last + 1), logits))
+            result.append(found)
+        return result

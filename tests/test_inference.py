@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
+from untrained_runs import classifier
 
 from sentattn.inference import Classifier
 from sentattn.models.attention.structured import Structured
@@ -76,3 +78,24 @@ def test_with_pairs_one_text_is_held_at_a_time(with_pairs: Classifier, monkeypat
 
 def test_a_model_without_pairs_gives_none(tiny_run: Run) -> None:
     assert [prediction.pairs for prediction in tiny_run.predict(TEXTS, pairs=True)] == [None] * 3
+
+
+@pytest.mark.parametrize("settings", [("model=wide",), ("model=additive", "model/wide=attended_ngrams")])
+def test_the_ngrams_of_a_text_explain_what_the_head_does_not(settings: tuple[str, ...]) -> None:
+    model = classifier(*settings)
+    for parameter in model.model.head.parameters():
+        torch.nn.init.zeros_(parameter)
+    for prediction in model.predict(["bad", "not bad", "the film", "a good film"]):
+        assert len(prediction.ngrams) <= 6  # all of them
+        effects = {name: sum(one.logits[name] for one in prediction.ngrams) for name in prediction.probabilities}
+        powers = {name: math.exp(effect) for name, effect in effects.items()}
+        expected = {name: power / sum(powers.values()) for name, power in powers.items()}
+        assert prediction.probabilities == pytest.approx(expected, abs=1e-5)
+        found = {prediction.words(one) for one in prediction.ngrams}
+        assert found <= {" ".join(prediction.tokens[i:j]) for j in range(5) for i in range(j)}
+        largest = [max(map(abs, one.logits.values())) for one in prediction.ngrams]
+        assert largest == sorted(largest, reverse=True)
+
+
+def test_without_a_wide_part_there_are_no_ngrams() -> None:
+    assert classifier("model=mean").predict(["a good film"])[0].ngrams == []

@@ -14,7 +14,7 @@ from sentattn.data.batching import pad
 from sentattn.insight.shape import Floats
 from sentattn.models.attention.base import Attended
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.wide import WideLogits
+from sentattn.models.wide import WideTerms
 
 Ids: TypeAlias = NDArray[np.integer]
 Ints: TypeAlias = NDArray[np.int64]
@@ -111,7 +111,7 @@ def _with_other_weights(
     states_BLD: Tensor,
     mask_BL: Tensor,
     attended: Attended,
-    wide: WideLogits | None,
+    wide: WideTerms | None,
     indices: Ints,
     seed: int,
 ) -> Floats | None:

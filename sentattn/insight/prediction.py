@@ -17,6 +17,8 @@ TIE = 1e-6
 QUANTILE = 0.98
 MAX_WORDS = 10
 """Most unknown words in a note."""
+MAX_NGRAMS = 6
+"""Most n-grams in a note."""
 Map: TypeAlias = Sequence[Sequence[float]]
 """L rows of L weights: row t has the weights that token t gives to each token."""
 
@@ -25,6 +27,18 @@ _WORD = re.compile(r"\w")
 # They change the writing direction of all text that follows, also of the rest of the terminal's line.
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _JSON = ("text", "label", "probabilities", "tokens", "spans", "unknown", "attention")
+
+
+class NGram(NamedTuple):
+    """An n-gram of a text, and what it adds to the logit of each class relative to the mean over the classes.
+
+    Attributes:
+        tokens: Its first token, and the one after its last.
+        logits: By class.
+    """
+
+    tokens: tuple[int, int]
+    logits: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,7 @@ class Prediction:
         unknown: Indices of the tokens that are not in the model's vocabulary, in ascending order.
         parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
             what the probabilities are the softmax of.
+        ngrams: Of a model with a wide part, the n-grams that add most, the largest effect on any class first.
     """
 
     text: str
@@ -54,6 +69,7 @@ class Prediction:
     pairs: list[list[list[float]]] | None = None
     unknown: list[int] = field(default_factory=list)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
+    ngrams: list[NGram] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         assert self.attention, "a prediction has at least one row of attention"
@@ -75,9 +91,14 @@ class Prediction:
         hops = self.attention if len(self.attention) > 1 else []
         return {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
 
+    def words(self, ngram: NGram) -> str:
+        """Returns the words of an n-gram of this text."""
+        return " ".join(self.tokens[slice(*ngram.tokens)])
+
     def to_json(self) -> dict[str, Any]:
-        """Returns an object for `json.dumps`, as `predict format=json` prints it; `parts` and `pairs` if it has any."""
-        optional = {"parts": self.parts or None, "pairs": self.pairs}
+        """Returns an object for `json.dumps`, as `predict format=json` prints it; without what it does not have."""
+        ngrams = [one._asdict() | {"text": self.words(one)} for one in self.ngrams]
+        optional = {"parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
         return record | {name: value for name, value in optional.items() if value is not None}
 
@@ -190,6 +211,14 @@ def parts_note(prediction: Prediction) -> str:
     }
     terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
     return f"logit of {visible(prediction.label)} above the mean of the classes: {terms}" if above else ""
+
+
+def ngrams_note(prediction: Prediction) -> str:
+    """Returns the n-grams that add most to the logit of the label or take most from it; empty where there are none."""
+    label = prediction.label
+    ranked = sorted(prediction.ngrams, key=lambda one: -abs(one.logits[label]))[:MAX_NGRAMS]
+    terms = ", ".join(f"{visible(prediction.words(one))} {one.logits[label]:+.2f}" for one in ranked)
+    return f"of it, by n-gram: {terms}" if terms else ""
 
 
 def unknown_note(prediction: Prediction) -> str:

@@ -15,7 +15,7 @@ from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
-from sentattn.models.wide import NoWide, Wide, WideLogits, WideNGrams
+from sentattn.models.wide import NoWide, Wide, WideNGrams, WideTerms
 
 
 class Classified(NamedTuple):
@@ -25,11 +25,13 @@ class Classified(NamedTuple):
         logits_BC: The logits.
         attended: The attention.
         parts: The logits of each part alone, `attention` and `wide`, where the model has a wide part.
+        wide: What each n-gram adds to them, where the model has a wide part.
     """
 
     logits_BC: Tensor
     attended: Attended
     parts: Mapping[str, Tensor] = MappingProxyType({})
+    wide: WideTerms | None = None
 
 
 class TextClassifier(nn.Module):
@@ -104,14 +106,15 @@ class TextClassifier(nn.Module):
             attended = attended._replace(pairs_BHLL=pairs_BHLL)
         return self.classify(attended, self.wide(tokens_BL, mask_BL, states_BLD, labels_B))
 
-    def classify(self, attended: Attended, wide: WideLogits | None) -> Classified:
+    def classify(self, attended: Attended, wide: WideTerms | None) -> Classified:
         """Classifies what an attention has read, and adds the logits of the wide part."""
         deep_BC: Tensor = self.head(self.pooling(attended.values_BRD))
         if wide is None:
             return Classified(deep_BC, attended)
+        wide_BC = wide.terms_BGC.sum(dim=1)
         if not (shares := self.shares):  # there is nothing to attend to: the head is the intercept
-            logits_BC = deep_BC + wide.logits_BC
-            return Classified(logits_BC, attended, {"wide": logits_BC})
-        deep_BC = deep_BC + wide.attended_BC
-        logits_BC = shares["attention"] * deep_BC + shares["wide"] * wide.logits_BC
-        return Classified(logits_BC, attended, {"attention": deep_BC, "wide": wide.logits_BC})
+            logits_BC = deep_BC + wide_BC
+            return Classified(logits_BC, attended, {"wide": logits_BC}, wide)
+        deep_BC = deep_BC + wide.attended_BGC.sum(dim=1)
+        logits_BC = shares["attention"] * deep_BC + shares["wide"] * wide_BC
+        return Classified(logits_BC, attended, {"attention": deep_BC, "wide": wide_BC}, wide)

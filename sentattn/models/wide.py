@@ -31,28 +31,32 @@ class TrainingTexts(NamedTuple):
     labels_N: NDArray[np.int64]
 
 
-class WideLogits(NamedTuple):
-    """What a wide part makes of a batch.
+class WideTerms(NamedTuple):
+    """What each n-gram of a text adds to the logits; G places for n-grams, 0 where there is none.
 
     Attributes:
-        logits_BC: Its logits.
-        attended_BC: Logits that are added to the attention's, and trained with them; 0 where it attends to nothing.
+        terms_BGC: To the logits of the wide part.
+        attended_BGC: To the logits of the attention, and trained with them; 0 where it attends to no n-gram.
+        places_BG: The n-gram of order `orders[i]` that ends at token t of L has the place i L + t.
     """
 
-    logits_BC: Tensor
-    attended_BC: Tensor
+    terms_BGC: Tensor
+    attended_BGC: Tensor
+    places_BG: Tensor
 
 
 class Wide(nn.Module, ABC):
     """Logits that are added to those of the attention.
 
     Attributes:
+        orders: Lengths of the n-grams that it reads.
         lr: Learning rate of its parameters.
         weight_decay: Their weight decay.
         share: Its share in the weighted sum of the logits; the attention has the rest.
     """
 
     idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
+    orders: tuple[int, ...] = ()
     lr: float = 0.0
     weight_decay: float = 0.0
     share: float = 0.0
@@ -65,8 +69,8 @@ class Wide(nn.Module, ABC):
     @abstractmethod
     def forward(
         self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None
-    ) -> WideLogits | None:
-        """Returns its logits, or None for none.
+    ) -> WideTerms | None:
+        """Returns what its n-grams add to the logits, or None for no wide part.
 
         Args:
             tokens_BL: Ids of the tokens, padded at the end.
@@ -204,7 +208,9 @@ class WideNGrams(Wide):
         self.counts_FC = counts.view(-1, self.classes).int()
         self.totals_C = self.counts_FC.sum(dim=0)
         batches = ((self._rows(tokens_BL)[0], labels_B) for tokens_BL, labels_B in _batches(texts))
-        sums = [(_sums(self._ratios(*batch), batch[0]).double().numpy(), batch[1].numpy()) for batch in batches]
+        sums = [
+            (_scaled(self._ratios(*batch), batch[0]).sum(dim=1).double().numpy(), batch[1].numpy()) for batch in batches
+        ]
         sums_NC, labels_N = (np.concatenate(parts) for parts in zip(*sums, strict=True))
         naive_bayes = float((self.totals_C.sum() / len(labels_N)).sqrt())  # at a text of average length
         self.scale.fill_(fit_scale(sums_NC, labels_N, most=naive_bayes))
@@ -212,24 +218,22 @@ class WideNGrams(Wide):
 
     def forward(
         self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None
-    ) -> WideLogits:
-        """Returns its logits, and what it adds to the attention's."""
+    ) -> WideTerms:
+        """Returns what its n-grams add to the logits."""
         rows_BG, places_BG = self._rows(tokens_BL)
         ratios_BGC = self._ratios(rows_BG, labels_B)
         if self.training and self.dropout:
             is_kept_BG = torch.rand(rows_BG.shape, device=rows_BG.device) >= self.dropout
             ratios_BGC = ratios_BGC * (is_kept_BG / (1 - self.dropout))[..., None]
+        ratios_BGC = _scaled(ratios_BGC, rows_BG)
         weights_BGC = functional.embedding(rows_BG.clamp_min(0), self.weights_FC)
         if self.scores is None:
-            logits_BC = _sums(ratios_BGC * weights_BGC, rows_BG)
-            return WideLogits(logits_BC, torch.zeros_like(logits_BC))
+            return WideTerms(ratios_BGC * weights_BGC, torch.zeros_like(ratios_BGC), places_BG)
         scores_BLO = self.scores(states_BLD).masked_fill(~mask_BL[..., None], float("-inf"))
         attention_BLO = mask_BL.sum(dim=1)[:, None, None] * scores_BLO.softmax(dim=1)
         attention_BG1 = attention_BLO.transpose(1, 2).flatten(1).gather(1, places_BG)[..., None].to(ratios_BGC.dtype)
-        return WideLogits(
-            _sums(attention_BG1.detach() * ratios_BGC * weights_BGC, rows_BG),
-            self.scale * _sums(attention_BG1 * ratios_BGC, rows_BG),
-        )
+        terms_BGC = attention_BG1.detach() * ratios_BGC * weights_BGC
+        return WideTerms(terms_BGC, self.scale * attention_BG1 * ratios_BGC, places_BG)
 
     def _ratios(self, rows_BG: Tensor, labels_B: Tensor | None) -> Tensor:
         """Returns the log-count ratios ratios_BGC, 0 at row -1; with labels each row is left out of its own."""
@@ -260,10 +264,10 @@ class WideNGrams(Wide):
         return rows_BG.masked_fill(is_repeated_BG, -1), places_BG
 
 
-def _sums(terms_BGC: Tensor, rows_BG: Tensor) -> Tensor:
-    """Returns the sum of a text's terms by the root of the number of its n-grams, (B, C)."""
+def _scaled(ratios_BGC: Tensor, rows_BG: Tensor) -> Tensor:
+    """Returns ratios divided by the root of the number of the text's n-grams."""
     numbers_B1 = (rows_BG >= 0).sum(dim=1, keepdim=True).clamp_min(1)
-    return terms_BGC.sum(dim=1) / numbers_B1.to(terms_BGC.dtype).sqrt()
+    return ratios_BGC / numbers_B1.to(ratios_BGC.dtype).sqrt()[..., None]
 
 
 def _resize_to(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:

@@ -37,7 +37,7 @@ OUTPUTS = {
     "attention": "values_BRD",
     "pooling": "vector_BP",
     "head": "logits_BC",
-    "wide": "logits_BC",
+    "wide": "terms_BGC",
 }
 """The parts of a model and what each returns."""
 ONCE = {"max_epochs": 1, "min_epochs": None, "profiler": None, "limit_train_batches": 1.0, "limit_val_batches": 1.0}

@@ -51,7 +51,7 @@ def logits(wide: WideNGrams, rows: list[list[int]], labels: list[int] | None = N
     tokens_BL, mask_BL = batch(rows, width)
     states_BLD = torch.randn(*tokens_BL.shape, STATE, dtype=torch.float64)
     labels_B = None if labels is None else torch.tensor(labels)
-    found_BC: torch.Tensor = wide(tokens_BL, mask_BL, states_BLD, labels_B).logits_BC
+    found_BC: torch.Tensor = wide(tokens_BL, mask_BL, states_BLD, labels_B).terms_BGC.sum(dim=1)
     return found_BC
 
 
@@ -247,8 +247,8 @@ def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with
     given = (tokens_BL, mask_BL, states_BLD, torch.tensor(labels) if labels else None)
     # Scores start at 0: every n-gram counts 1, as without an attention.
     start = wide(*given)
-    torch.testing.assert_close(start.logits_BC, logits(plain, ROWS_OF_TWO, labels))
-    torch.testing.assert_close(start.attended_BC, start.logits_BC)
+    torch.testing.assert_close(start.terms_BGC.sum(dim=1), logits(plain, ROWS_OF_TWO, labels))
+    torch.testing.assert_close(start.attended_BGC, start.terms_BGC)
 
     with torch.no_grad():
         wide.scores.weight.normal_()
@@ -268,8 +268,8 @@ def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with
             attention = len(row) * powers[end] / powers.sum()
             learned += attention * r[f] * weights[f] / len(grams) ** 0.5
             naive += attention * r[f] * float(wide.scale) / len(grams) ** 0.5
-        np.testing.assert_allclose(found.logits_BC[b].tolist(), learned, atol=1e-5)
-        np.testing.assert_allclose(found.attended_BC[b].tolist(), naive, atol=1e-5)
+        np.testing.assert_allclose(found.terms_BGC[b].sum(dim=0).tolist(), learned, atol=1e-5)
+        np.testing.assert_allclose(found.attended_BGC[b].sum(dim=0).tolist(), naive, atol=1e-5)
 
 
 def of_rows(rows: list[list[int]], labels: list[int]) -> dict[tuple[int, ...], list[int]]:
