@@ -4,7 +4,7 @@ usage: python -m sentattn.list [models] [data] [experiments] [sweeps] [runs] [ou
 
   models       variants, for model=NAME
   data         data sets, for data=NAME
-  experiments  a source's settings, for experiment=NAME
+  experiments  settings of a source or of the best recipe, for experiment=NAME
   sweeps       sweep files, for sweep=NAME
   runs         finished and failed runs with their accuracy
   output_dir   folder whose runs are listed; default outputs
