@@ -25,8 +25,10 @@ READING = (
     "model.wide.attend",
     "model.wide.share",
     "data.vectors",
+    "optimizer.lr",
+    "loss.label_smoothing",
 )
-"""Settings in which a model may differ from its wide part alone."""
+"""Settings in which a model may differ from its wide part alone: that part has a rate and a loss of its own."""
 HARDEST = "nbsvm"
 """The reference that the best setting is tested against."""
 

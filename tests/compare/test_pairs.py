@@ -109,13 +109,15 @@ def test_an_attention_is_tested_against_its_frozen_control(tmp_path: Path) -> No
     assert [one.settings["model"].get("freeze_attention", False) for one in (trained, control)] == [False, True]
 
 
-def test_a_model_with_a_wide_part_is_tested_against_that_part_alone(tmp_path: Path) -> None:
-    for overrides in (["model=structured", "model/wide=ngrams"], ["model=wide"], ["model=structured"]):
+@pytest.mark.parametrize("wide", [["ngrams"], ["attended_ngrams", "optimizer.lr=0.002", "loss.label_smoothing=0"]])
+def test_a_model_with_a_wide_part_is_tested_against_that_part_alone(wide: list[str], tmp_path: Path) -> None:
+    choice, *others = wide
+    for overrides in (["model=structured", f"model/wide={choice}", *others], ["model=wide"], ["model=structured"]):
         for seed in range(2):
             make_run(tmp_path, *overrides, seed=seed)
     [(both, alone)] = declared(compare(tmp_path))
     assert [one.settings["model"]["name"] for one in (both, alone)] == ["structured", "wide"]
-    assert both.settings["model"]["wide"] == alone.settings["model"]["wide"]
+    assert both.settings["model"]["wide"]["orders"] == alone.settings["model"]["wide"]["orders"]
 
 
 @pytest.mark.parametrize(("accuracy", "better"), [(0.95, 0), (0.6, 1)])
