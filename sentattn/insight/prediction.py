@@ -57,7 +57,7 @@ class Prediction:
         unknown: Indices of the tokens that are not in the model's vocabulary, in ascending order.
         parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
             what the probabilities are the softmax of.
-        ngrams: Of a model with a wide part, the n-grams that add most, the largest effect on any class first.
+        ngrams: Of a model with a wide part, the n-grams that change a logit most, the largest change first.
     """
 
     text: str
@@ -214,11 +214,11 @@ def parts_note(prediction: Prediction) -> str:
 
 
 def ngrams_note(prediction: Prediction) -> str:
-    """Returns the n-grams that add most to the logit of the label or take most from it; empty where there are none."""
+    """Returns the n-grams that change the logit of the label most, and by how much; empty where there are none."""
     label = prediction.label
     ranked = sorted(prediction.ngrams, key=lambda one: -abs(one.logits[label]))[:MAX_NGRAMS]
     terms = ", ".join(f"{visible(prediction.words(one))} {one.logits[label]:+.2f}" for one in ranked)
-    return f"of it, by n-gram: {terms}" if terms else ""
+    return f"n-grams that change the logit of {visible(label)} most: {terms}" if terms else ""
 
 
 def unknown_note(prediction: Prediction) -> str:

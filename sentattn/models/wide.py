@@ -50,7 +50,7 @@ class Wide(nn.Module, ABC):
 
     Attributes:
         orders: Lengths of the n-grams that it reads.
-        lr: Learning rate of its parameters.
+        lr: Learning rate of `weights`.
         weight_decay: Their weight decay.
         share: Its share in the weighted sum of the logits; the attention has the rest.
     """

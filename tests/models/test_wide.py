@@ -69,12 +69,16 @@ def labelled_rows(draw: st.DrawFn) -> Labelled:
 
 def ratios(texts: list[set[tuple[int, ...]]], labels: list[int], classes: int) -> dict[tuple[int, ...], np.ndarray]:
     """The log-count ratios of all n-grams of some texts, after the definition."""
+    return of_counts(counted(texts, labels, classes), classes)
+
+
+def counted(texts: list[set[tuple[int, ...]]], labels: list[int], classes: int) -> dict[tuple[int, ...], list[int]]:
+    """How many texts of each class have each n-gram."""
     known = set().union(*texts)
-    counts = {
+    return {
         f: [sum(f in text for text, y in zip(texts, labels, strict=True) if y == c) for c in range(classes)]
         for f in known
     }
-    return of_counts(counts, classes)
 
 
 def of_counts(counts: dict[tuple[int, ...], list[int]], classes: int) -> dict[tuple[int, ...], np.ndarray]:
@@ -255,7 +259,7 @@ def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with
         wide.weights_FC.normal_()
     found = wide(*given)
     scores_OBL = np.einsum("od,bld->obl", wide.scores.weight.detach().numpy(), states_BLD.numpy())
-    counts = of_rows(ROWS_OF_TWO, LABELS_OF_TWO)
+    counts = counted([ngrams(row) for row in ROWS_OF_TWO], LABELS_OF_TWO, 2)
     weights = {f: wide.weights_FC[i].detach().numpy() for i, f in enumerate(by_key(counts))}
     for b, (row, y) in enumerate(zip(ROWS_OF_TWO, LABELS_OF_TWO, strict=True)):
         grams = ngrams(row)
@@ -270,15 +274,6 @@ def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with
             naive += attention * r[f] * float(wide.scale) / len(grams) ** 0.5
         np.testing.assert_allclose(found.terms_BGC[b].sum(dim=0).tolist(), learned, atol=1e-5)
         np.testing.assert_allclose(found.attended_BGC[b].sum(dim=0).tolist(), naive, atol=1e-5)
-
-
-def of_rows(rows: list[list[int]], labels: list[int]) -> dict[tuple[int, ...], list[int]]:
-    """How many rows of each of two classes have each n-gram."""
-    texts = [ngrams(row) for row in rows]
-    known = set().union(*texts)
-    return {
-        f: [sum(f in text and y == c for text, y in zip(texts, labels, strict=True)) for c in (0, 1)] for f in known
-    }
 
 
 def by_key(grams: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
