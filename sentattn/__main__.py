@@ -16,6 +16,7 @@ COMMANDS = {
     "predict": "label, probabilities and attention of a text or a file",
     "export": "write a trained model as ONNX, to run without torch",
     "compare": "leaderboard of finished runs, with intervals and tests",
+    "explore": "attention of several models in the browser, on any text",
     "sync": "upload runs that were trained offline to Weights & Biases",
     "list": "models, data sets, experiments, sweeps and runs, a line each",
 }

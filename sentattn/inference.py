@@ -21,7 +21,7 @@ from sentattn.config.targets import admit
 from sentattn.data.batching import pad
 from sentattn.data.text import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
-from sentattn.insight.prediction import NGram, Prediction
+from sentattn.insight.prediction import NGram, Prediction, Predictions
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import WideTerms
 
@@ -83,9 +83,9 @@ class Classifier:
             raise RunError(Fault("run", "damaged", message)) from error
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
-    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> list[Prediction]:
+    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> Predictions:
         """Predicts texts; see `stream`."""
-        return list(self.stream(texts, batch_size=batch_size, pairs=pairs))
+        return Predictions(self.stream(texts, batch_size=batch_size, pairs=pairs))
 
     def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:
         """Predicts texts in their order, holding only a few batches in memory.

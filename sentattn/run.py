@@ -21,7 +21,7 @@ from sentattn.errors import Fault, RunError
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.inference import Classifier
-    from sentattn.insight.prediction import Prediction
+    from sentattn.insight.prediction import Prediction, Predictions
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
 MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
@@ -92,8 +92,10 @@ class Run:
 
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
-    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> list[Prediction]:
+    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> Predictions:
         """Predicts texts: labels, probabilities, tokens and attention; see `Classifier.stream`.
+
+        In a notebook, the result is shown as shaded texts.
 
         Raises:
             DataError: If a text holds no word.
@@ -102,6 +104,17 @@ class Run:
         if isinstance(texts, str):
             raise TypeError("predict takes a list of texts: predict([text])")
         return self.classifier.predict(texts, batch_size=batch_size, pairs=pairs)
+
+    def explain(self, text: str) -> Prediction:
+        """Predicts one text with all that the model says about it, token-to-token weights too where it has them.
+
+        In a notebook, the result is shown as the text shaded by each hop.
+
+        Raises:
+            DataError: If the text holds no word.
+            RunError: If the run has no model.
+        """
+        return self.classifier.predict([text], pairs=True)[0]
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Writes `result.json` atomically."""

@@ -12,7 +12,23 @@ from sentattn.errors import Fault, RunError
 from sentattn.run import RESULT
 
 if TYPE_CHECKING:
+    from sentattn.compare.metrics import Ints
+    from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
+
+
+def texts_and_stars(comparison: Comparison) -> tuple[Split, Ints | None]:
+    """Reads the texts of a comparison's rows again, and their stars where the data has them.
+
+    Raises:
+        UserError: If they cannot be read, or are others than those of the runs.
+    """
+    data = read_texts(comparison)
+    texts = data.split(comparison.split)
+    if tuple(texts.row_id) != comparison.rows.row_ids:
+        message = f"data={comparison.data} has other rows in split {comparison.split} than the runs."
+        raise RunError(Fault("data.path", "conflict", message))
+    return texts, data.stars(comparison.split)
 
 
 def read_texts(comparison: Comparison) -> TextData:

@@ -15,7 +15,9 @@ from sentattn.insight.prediction import (
     Prediction,
     color_limit,
     head_names,
+    ngrams_note,
     pair_summary,
+    parts_note,
     pieces,
     shades,
     summary,
@@ -33,7 +35,7 @@ def page(predictions: Sequence[Prediction]) -> str:
     Words that are not in the vocabulary are underlined. Token-to-token weights are a square map, a head at a time.
     """
     texts = "a text" if len(predictions) == 1 else f"{len(predictions):,} texts"
-    articles = list(map(_article, predictions))
+    articles = list(map(article, predictions))
     return render("sentattn.insight", "page.html", title=f"Attention on {texts}", articles=articles)
 
 
@@ -54,12 +56,13 @@ def render(package: str, name: str, **values: Any) -> str:
     return environment.get_template(name).render(values)
 
 
-def _article(prediction: Prediction) -> dict[str, Any]:
+def article(prediction: Prediction) -> dict[str, Any]:
+    """Returns what `article.html` shows of a prediction."""
     words = [visible(word) for word in prediction.tokens]
     return {
         "label": prediction.label,
         "classes": prediction.probabilities,
-        "note": unknown_note(prediction),
+        "notes": list(filter(None, [unknown_note(prediction), parts_note(prediction), ngrams_note(prediction)])),
         "pieces": shaded_pieces(prediction),
         "rows": [
             {

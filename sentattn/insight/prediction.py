@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,6 +20,8 @@ MAX_WORDS = 10
 """Most unknown words in a note."""
 MAX_NGRAMS = 6
 """Most n-grams in a note."""
+MAX_SHOWN = 20
+"""Most predictions that a notebook shows of a list."""
 Map: TypeAlias = Sequence[Sequence[float]]
 """L rows of L weights: row t has the weights that token t gives to each token."""
 
@@ -91,6 +94,19 @@ class Prediction:
         hops = self.attention if len(self.attention) > 1 else []
         return {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
 
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows: the label, and the text shaded by each row of attention, without scripts."""
+        words = [visible(word) for word in self.tokens]
+        pairs = "" if self.pairs is None else f"largest weights from token to token: {pair_summary(words, self.pairs)}"
+        notes = filter(None, [unknown_note(self), parts_note(self), ngrams_note(self), pairs])
+        title = f"<b>{escape(visible(self.label))}</b> {100 * self.probabilities[self.label]:.1f} %"
+        shaded = [
+            f"<details{'' if number else ' open'}><summary>{name}: {escape(summary(words, row))}</summary>"
+            f'<p dir="auto" style="line-height: 1.8; white-space: pre-wrap">{_shaded(self, row)}</p></details>'
+            for number, (name, row) in enumerate(self.rows.items())
+        ]
+        return "\n".join([f"<p>{title}</p>", *shaded, *(f"<p><small>{escape(note)}</small></p>" for note in notes)])
+
     def words(self, ngram: NGram) -> str:
         """Returns the words of an n-gram of this text."""
         return " ".join(self.tokens[slice(*ngram.tokens)])
@@ -101,6 +117,26 @@ class Prediction:
         optional = {"parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
         return record | {name: value for name, value in optional.items() if value is not None}
+
+
+class Predictions(list[Prediction]):
+    """Predictions of several texts, as a list."""
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows: the first texts, each shaded by its attention."""
+        more = [f"<p>and {len(self) - MAX_SHOWN:,} more</p>"] if len(self) > MAX_SHOWN else []
+        return "\n<hr>\n".join([*(one._repr_html_() for one in self[:MAX_SHOWN]), *more])
+
+
+def _shaded(prediction: Prediction, row: Sequence[float]) -> str:
+    """Returns the text as HTML, each token shaded by its weight in a row of attention."""
+    strength = shades(row)
+    return "".join(
+        escape(piece.text)
+        if piece.token is None
+        else f'<span style="background: rgb(255 135 0 / {strength[piece.token]:.2f})">{escape(piece.text)}</span>'
+        for piece in pieces(prediction.text, prediction.spans)
+    )
 
 
 class Piece(NamedTuple):

@@ -1,4 +1,5 @@
 import json
+import re
 import unicodedata
 
 import pytest
@@ -7,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.insight.prediction import (
+    MAX_SHOWN,
     UNREAD,
     Piece,
     Prediction,
+    Predictions,
     color_limit,
     pair_summary,
     pieces,
@@ -181,3 +184,26 @@ def test_unknown_tokens_are_counted_and_named_once() -> None:
     many = unknown_note(example(" ".join(f"w{i}" for i in range(30)), unknown=range(30)))
     assert many.endswith("w8, w9 and 20 more")
     assert "\x1b" not in unknown_note(clipped("a", [0])) + unknown_note(example("_\x1b_", unknown=[0]))
+
+
+def test_a_notebook_shows_label_text_and_each_hop() -> None:
+    shown = example("a b", [0.9, 0.1], [0.2, 0.8], label="good")._repr_html_()
+    assert "<b>good</b> 75.0 %" in shown
+    assert re.findall(r"<summary>(.*?):", shown) == ["mean", "hop 1", "hop 2"]
+    assert len(re.findall(r"<span style=", shown)) == 3 * 2
+    strengths = re.findall(r"/ ([\d.]+)\)", shown)
+    assert strengths[2:4] == ["0.90", "0.10"]  # hop 1, on a scale up to twice an even share, 1
+
+
+def test_a_notebook_shows_hostile_text_as_text() -> None:
+    shown = example("<img src=x onerror=run()> \x1b[31m \u202e", label="<b>")._repr_html_()
+    assert "<img" not in shown
+    assert "<b>&lt;b&gt;</b>" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
+
+
+def test_a_notebook_shows_pairs_and_the_first_of_many_texts() -> None:
+    assert "a \u2192 b 0.250" in paired("a b", [[0.75, 0.25], [0.1, 0.9]])._repr_html_()
+    shown = Predictions([example("a b")] * (MAX_SHOWN + 2))._repr_html_()
+    assert shown.count("<details") == MAX_SHOWN
+    assert "and 2 more" in shown

@@ -10,6 +10,7 @@ import numpy as np
 
 from sentattn.compare.leaderboard import Entry
 from sentattn.compare.metrics import Ints
+from sentattn.compare.statistics import Floats
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.insight.page import shaded_pieces
@@ -59,15 +60,19 @@ def disagreements(entries: Sequence[Entry], most: int = MOST) -> list[Choice]:
     trained = _trained(entries)
     if len(trained) < 2:
         return []
-    probabilities_ANC = np.stack([entries[rank].setting.runs[0].probabilities_NC for rank in trained])
-    predicted_AN, confidence_AN = probabilities_ANC.argmax(axis=2), probabilities_ANC.max(axis=2)
-    classes = range(probabilities_ANC.shape[2])
-    of_class_CAN = np.stack([np.where(predicted_AN == c, confidence_AN, 0) for c in classes])
-    surest_CN, best_CN = of_class_CAN.max(axis=1), of_class_CAN.argmax(axis=1)
+    surest_CN, best_CN = surest(np.stack([entries[rank].setting.runs[0].probabilities_NC for rank in trained]))
     order_CN = np.argsort(-surest_CN, axis=0, kind="stable")
     together_N = np.take_along_axis(surest_CN, order_CN[1:2], axis=0)[0]
     rows = [int(row) for row in np.argsort(-together_N, kind="stable")[:most] if together_N[row] > 0]
     return [Choice(row, tuple(sorted(trained[best_CN[c, row]] for c in order_CN[:2, row]))) for row in rows]
+
+
+def surest(probabilities_ANC: Floats) -> tuple[Floats, Ints]:
+    """Returns how sure the surest of A models is that predicts a class (0: none does), and which it is, (C, N) each."""
+    predicted_AN, confidence_AN = probabilities_ANC.argmax(axis=2), probabilities_ANC.max(axis=2)
+    classes = range(probabilities_ANC.shape[2])
+    of_class_CAN = np.stack([np.where(predicted_AN == c, confidence_AN, 0) for c in classes])
+    return of_class_CAN.max(axis=1), of_class_CAN.argmax(axis=1)
 
 
 def worst_errors(entries: Sequence[Entry], labels_N: Ints, most: int = MOST) -> list[Choice]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from sentattn.compare import insight_table, leaderboard
 from sentattn.compare.insight import Insight
 from sentattn.compare.leaderboard import Entry
-from sentattn.compare.metrics import Ints
 from sentattn.compare.pairs import messages
 from sentattn.compare.report import prediction_charts, setting_charts
 from sentattn.compare.report.examples import Example, disagreements, examples, worst_errors
@@ -18,8 +17,7 @@ from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, key
 from sentattn.compare.report.summaries import class_names
 from sentattn.compare.runs import Comparison
 from sentattn.compare.summary import Family
-from sentattn.compare.texts import read_texts
-from sentattn.data.corpus import Split
+from sentattn.compare.texts import texts_and_stars
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.charts import draw, plotly_script
 from sentattn.insight.page import render
@@ -136,7 +134,7 @@ def part(
     choices = disagreements(entries) if others else worst_errors(entries, rows.labels_N)
     result.examples_heading = "Disagreements" if others else "Worst errors"
     try:
-        texts, stars_N = _texts(comparison)
+        texts, stars_N = texts_and_stars(comparison)
         all_texts = [texts.texts(row) for row in range(len(texts))]
         slices += [("stars", by_stars(stars_N), True)] if stars_N is not None else []
         slices += [(title, by_words(all_texts, words), True) for title, words in WORDS.items()]
@@ -158,20 +156,6 @@ def part(
     add(Section(heading, matrices, values, note="Shares of the rows of each true class.", has_key=False))
     result.sections = [one for one in result.sections if one.charts or one.tables]
     return result
-
-
-def _texts(comparison: Comparison) -> tuple[Split, Ints | None]:
-    """Reads the texts of a comparison again, and their stars where the data has them.
-
-    Raises:
-        UserError: If they cannot be read, or are others than those of the runs.
-    """
-    data = read_texts(comparison)
-    texts = data.split(comparison.split)
-    if tuple(texts.row_id) != comparison.rows.row_ids:
-        message = f"data={comparison.data} has other rows in split {comparison.split} than the runs."
-        raise RunError(Fault("data.path", "conflict", message))
-    return texts, data.stars(comparison.split)
 
 
 def _leaderboard(entries: Sequence[Entry]) -> Section:

@@ -1,0 +1,1 @@
+"""The attention explorer: a local web page that shows what several models make of a text."""

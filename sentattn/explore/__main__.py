@@ -1,0 +1,106 @@
+"""Explore the attention of trained models in the browser: several models side by side, on any text.
+
+usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [split=test] [threads=N] [open=true]
+                                  [trust=false]
+
+  DIR      run directories, or folders that hold some at any depth; of runs that differ in their seed only the first is
+           shown, and of more than eight settings the first eight
+  port     port of the page; another free one is taken where nothing was typed and 8765 is in use
+  host     address to listen on; on any but a loopback address everyone who reaches it can use the models and read the
+           texts of the data set
+  split    the rows to browse, test or val
+  threads  threads of torch; default as many as torch takes, or OMP_NUM_THREADS
+  open     false does not open the browser
+  trust    trust=true loads runs with classes of your own: it can run any code that a run names
+
+Type a review or pick one: each model shows its label, its probabilities and its attention, hop by hop, and the weights
+from token to token where it has them. A click on a word removes it and predicts the shortened text. The errors of a
+model, and the texts on which models disagree, are listed below. Ctrl-C ends the server.
+
+Examples:
+  python -m sentattn.explore outputs
+  python -m sentattn.explore outputs/imdb/structured outputs/imdb/transformer port=9000
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sentattn.config import command_line
+from sentattn.errors import Fault, RunError, SettingError
+
+KEYS = {
+    "port": "Count",
+    "host": "str",
+    "split": 'Literal["test", "val"]',
+    "threads": "Count",
+    "open": "bool",
+    "trust": "bool",
+}
+DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "split": "test", "open": True, "trust": False}
+PORT = 8765
+LAST_PORT = 65535
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    return command_line.run(_command, argv)
+
+
+def _command(arguments: list[str]) -> None:
+    options = DEFAULTS | command_line.raw_arguments(arguments, KEYS, "runs")
+    if not options["runs"]:
+        message = "Give run directories or a folder that holds some, such as outputs."
+        raise SettingError(Fault("runs", "missing", message))
+    if options.get("port", PORT) > LAST_PORT:
+        raise SettingError(Fault("port", "range", f"port={options['port']} is no port: type one up to {LAST_PORT}."))
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
+        message = 'The explorer needs FastAPI and uvicorn: type pip install "sentattn[explore]".'
+        raise SettingError(Fault("explore", "package", message))
+    listening = _listening(options["host"], options.get("port"))
+
+    import torch
+
+    from sentattn.explore.models import load_models
+    from sentattn.explore.rows import read_rows
+    from sentattn.explore.server import serve
+
+    if "threads" in options:
+        torch.set_num_threads(options["threads"])
+    paths = [Path(text) for text in options["runs"]]
+    models, faults = load_models(paths, trust=options["trust"])
+    rows, more = read_rows(models, options["split"])
+    for fault in [*faults, *more]:
+        print(f"warning: {fault}", file=sys.stderr)
+    serve(models, rows, listening, opens=options["open"])
+
+
+def _listening(host: str, port: int | None) -> socket.socket:
+    """Returns a socket that is bound, so that a port in use is reported before anything is loaded.
+
+    Raises:
+        RunError: If the address cannot be used.
+    """
+    ports = [port] if port else [PORT, 0]
+    for number in ports:
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
+            found = socket.socket(family, socket.SOCK_STREAM)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+        except OSError as error:
+            reason = error.strerror or error
+        else:
+            return found
+    typed = f"host={host} port={ports[0]}"
+    message = f"{typed} cannot be used: {reason}. Type another port=, or leave it out."
+    raise RunError(Fault("port", "conflict", message))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The server of the explorer: one page, and what its script asks for. Answers no other page and no other host."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+import webbrowser
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.resources import files
+from ipaddress import ip_address
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from pydantic import BaseModel
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from sentattn.errors import Fault, RunError, UserError
+from sentattn.explore.models import Model
+from sentattn.explore.rows import PAGE, Filter, Order, Rows
+from sentattn.insight.page import article, render
+from sentattn.insight.prediction import visible
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+MOST_BYTES = 2_000_000
+"""Of a request; a text of 20,000 words has about 120,000."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+SCRIPTS = {"article.js": "sentattn.insight", "explore.js": "sentattn.explore"}
+
+
+class Wanted(BaseModel):
+    """What the page asks to be predicted: a text, or a text without one of the tokens that a model reads."""
+
+    text: str
+    pairs: bool = False
+    model: int = 0
+    token: int | None = None
+
+
+class Explorer:
+    """What the page can ask; one question at a time, since a prediction uses all threads.
+
+    Args:
+        models: The models.
+        rows: Rows to browse; None for none.
+    """
+
+    def __init__(self, models: Sequence[Model], rows: Rows | None) -> None:
+        self.models, self.rows = models, rows
+        self._one_at_a_time = threading.Lock()
+        self._ids = itertools.count()
+
+    def page(self) -> str:
+        """Returns the page."""
+        rows = self.rows
+        stars = [] if rows is None or rows.stars_N is None else sorted({int(star) for star in rows.stars_N})
+        return render("sentattn.explore", "page.html", models=self.models, rows=rows, stars=stars)
+
+    def predict(self, wanted: Wanted) -> dict[str, Any]:
+        """Returns the text that was predicted, what was removed from it, and an article for each model."""
+        with self._one_at_a_time:
+            started = time.perf_counter()
+            text, removed = wanted.text, None
+            if wanted.token is not None:
+                text, token = self._model(wanted.model).without(text, wanted.token)
+                removed = visible(token)
+            articles = [self._article(model, text, pairs=wanted.pairs) for model in self.models]
+            milliseconds = 1000 * (time.perf_counter() - started)
+        return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
+
+    def listed(self, wanted: Filter, start: int) -> dict[str, Any]:
+        """Returns a page of the rows of a filter, and how many there are."""
+        if self.rows is None:
+            return {"total": 0, "rows": []}
+        if not 0 <= wanted.model < len(self.rows.models):
+            raise RunError(Fault("model", "range", f"There is no model {wanted.model} with predictions."))
+        chosen_K = self.rows.chosen(wanted)
+        return {"total": len(chosen_K), "rows": [self.rows.summary(int(row)) for row in chosen_K[start : start + PAGE]]}
+
+    def text(self, row: int) -> dict[str, Any]:
+        """Returns a row with its whole text."""
+        if self.rows is None or not 0 <= row < len(self.rows.labels_N):
+            raise RunError(Fault("row", "range", f"There is no row {row}."))
+        return self.rows.summary(row) | {"text": self.rows.texts.texts(row)}
+
+    def _model(self, number: int) -> Model:
+        if not 0 <= number < len(self.models):
+            raise RunError(Fault("model", "range", f"There is no model {number}."))
+        return self.models[number]
+
+    def _article(self, model: Model, text: str, *, pairs: bool) -> str:
+        shown = article(model.predict(text, pairs=pairs))
+        return render("sentattn.explore", "answer.html", one=shown, id=f"{next(self._ids)}")
+
+
+def app(explorer: Explorer, hosts: Sequence[str]) -> FastAPI:
+    """Returns the web application.
+
+    Args:
+        explorer: What it answers with.
+        hosts: Legal names in a request's Host header, so that no foreign page reaches it through a name of its own
+            (DNS rebinding); `*` for any.
+    """
+    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @application.middleware("http")
+    async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+        """Refuses questions of other pages and large ones, and tells the browser what this page may do."""
+        origin = request.headers.get("origin")
+        length = request.headers.get("content-length", "0" if request.method == "GET" else "")
+        response: Response
+        if origin is not None and origin != f"http://{request.headers.get('host')}":
+            response = _error(403, f"Questions of {origin} are not answered.")
+        elif not length.isdigit():
+            response = _error(411, "A request says how long it is.")
+        elif int(length) > MOST_BYTES:
+            response = _error(413, f"The text is too long: {int(length):,} bytes of at most {MOST_BYTES:,}.")
+        else:
+            response = await answer(request)
+        response.headers.update(HEADERS)
+        return response
+
+    application.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+
+    @application.exception_handler(UserError)
+    async def refuse(_: Request, error: UserError) -> Response:
+        return _error(422, str(error))
+
+    @application.get("/")
+    def page() -> HTMLResponse:
+        return HTMLResponse(explorer.page())
+
+    @application.get("/{name}.js")
+    def script(name: str) -> Response:
+        if (package := SCRIPTS.get(f"{name}.js")) is None:
+            return _error(404, f"There is no {name}.js.")
+        return Response(files(package).joinpath(f"{name}.js").read_text(encoding="utf-8"), media_type="text/javascript")
+
+    @application.post("/api/predict")
+    def predict(wanted: Wanted) -> dict[str, Any]:
+        return explorer.predict(wanted)
+
+    @application.get("/api/rows")
+    def rows(
+        order: Order = "errors",
+        model: int = 0,
+        label: str | None = None,
+        stars: int | None = None,
+        negation: bool | None = None,
+        shortest: int = 0,
+        longest: int | None = None,
+        start: Annotated[int, Query(ge=0)] = 0,
+    ) -> dict[str, Any]:
+        return explorer.listed(Filter(order, model, label, stars, negation, shortest, longest), start)
+
+    @application.get("/api/rows/{row}")
+    def text(row: int) -> dict[str, Any]:
+        return explorer.text(row)
+
+    return application
+
+
+def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, *, opens: bool) -> None:
+    """Answers until it is interrupted.
+
+    Args:
+        models: The models.
+        rows: Rows to browse; None for none.
+        listening: A bound socket.
+        opens: Whether to open the page in the browser.
+    """
+    host, port = listening.getsockname()[:2]
+    is_local = ip_address(host).is_loopback
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}"
+    listening.listen()  # from here on a question waits for its answer
+    names = "; ".join(model.name for model in models)
+    print(f"{len(models)} models: {names}\n{address}  (Ctrl-C ends it)", flush=True)
+    if not is_local:
+        print(f"warning: everyone who reaches {host} can use these models and read the texts.", flush=True)
+    server = uvicorn.Server(
+        uvicorn.Config(app(Explorer(models, rows), LOOPBACK if is_local else ["*"]), log_level="warning")
+    )
+    if opens:
+        threading.Timer(0.5, webbrowser.open, [address]).start()
+    server.run(sockets=[listening])
+
+
+def _error(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status)

@@ -1,0 +1,33 @@
+"""Two trained runs and an explorer of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny import tiny
+
+from sentattn.explore.models import load_models
+from sentattn.explore.rows import read_rows
+from sentattn.explore.server import Explorer
+from sentattn.training.fit import fit
+
+
+@pytest.fixture(scope="session")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of `structured` and one of `transformer`, both tested on the demo corpus."""
+    folder = tmp_path_factory.mktemp("outputs")
+    fit(tiny(f"output_dir={folder}"))
+    unused = {"model.attention.hidden"}
+    settings = [one for one in tiny("model=transformer", f"output_dir={folder}") if one.partition("=")[0] not in unused]
+    fit(settings)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def explorer(outputs: Path) -> Explorer:
+    """An explorer of both."""
+    models, faults = load_models([outputs])
+    rows, more = read_rows(models, "test")
+    assert not [*faults, *more]
+    return Explorer(models, rows)

@@ -1,0 +1,245 @@
+"""The explorer in a real browser: by mouse, by keyboard, on a phone, after an error."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import uvicorn
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from sentattn.explore.server import LOOPBACK, Explorer, app
+
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(DRIVER is None, reason="needs Debian's chromium-driver")
+TEXT = "The film was not good, but the music was great."
+HOSTILE = "<script>document.title = 'run'</script> <img src=x onerror=\"document.title = 'run'\"> \u202e good \x07"
+
+
+class Server:
+    """An explorer that can be ended and started again at the same address."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer, self.port = explorer, 0
+        self.start()
+
+    def start(self) -> None:
+        listening = socket.create_server(("127.0.0.1", self.port))
+        self.port = listening.getsockname()[1]
+        self._server = uvicorn.Server(uvicorn.Config(app(self._explorer, LOOPBACK), log_level="error"))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(timeout=30)
+
+
+class Page:
+    """A tab with the explorer."""
+
+    def __init__(self, driver: Chrome, address: str) -> None:
+        self.driver, self.address = driver, address
+        driver.get(address)
+
+    def all(self, selector: str) -> list[Any]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        return WebDriverWait(self.driver, 30).until(lambda _: condition())
+
+    def status(self) -> str:
+        return str(self.driver.find_element(By.ID, "status").text)
+
+    def total(self) -> str:
+        return str(self.driver.find_element(By.ID, "total").text)
+
+    def type(self, text: str) -> None:
+        area = self.driver.find_element(By.ID, "text")
+        area.clear()
+        area.send_keys(text + Keys.CONTROL + Keys.ENTER)
+        self.until(lambda: self.status().startswith("Predicted"))
+
+    def words(self, side: str = "now", model: int = 0) -> list[str]:
+        selector = f".model:nth-of-type({model + 1}) .{side} .text span"
+        script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)"
+        found: list[str] = self.driver.execute_script(script, selector)
+        return found
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def violations(self) -> list[str]:
+        """What axe finds wrong with the page."""
+        self.driver.execute_script(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+        found = self.driver.execute_async_script("axe.run().then((result) => arguments[0](result.violations))")
+        return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
+
+
+@pytest.fixture(scope="module")
+def server(explorer: Explorer) -> Iterator[Server]:
+    started = Server(explorer)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    options = ChromeOptions()
+    profile = tmp_path_factory.mktemp("profile")
+    flags = ["headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "no-first-run", "disable-sync"]
+    flags += ["disable-background-networking", "disable-component-update", f"user-data-dir={profile}"]
+    for flag in flags:
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    with Chrome(options, ChromeService(DRIVER)) as started:
+        yield started
+
+
+@pytest.fixture(params=[(1280, "light"), (360, "dark")], ids=["wide", "phone"])
+def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page:
+    width, scheme = request.param
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    scheme = {"name": "prefers-color-scheme", "value": scheme}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    address = f"http://127.0.0.1:{server.port}/"
+    driver.get(address)
+    driver.execute_script("sessionStorage.clear()")
+    return Page(driver, address)
+
+
+def test_a_word_is_removed_by_a_click_and_the_old_result_stays(page: Page) -> None:
+    page.type(TEXT)
+    assert not page.all(".before:not([hidden])")
+    words = page.words()
+    page.all(".model:nth-of-type(2) .now .text span")[3].click()
+    page.until(lambda: len(page.words()) < len(words))
+    assert words[3] == "not"
+    for model in (0, 1):
+        assert page.words("before", model) == words
+        assert page.words("now", model) == words[:3] + words[4:]
+    page.driver.find_element(By.ID, "undo").click()
+    page.until(lambda: page.words() == words)
+    assert not page.all(".before:not([hidden])")
+
+
+def test_hops_switch(page: Page) -> None:
+    page.type(TEXT)
+    shades = page.all(".model:nth-of-type(1) .now .text span")
+    mean = [one.get_attribute("style") for one in shades]
+    page.all(".model:nth-of-type(1) .now fieldset label")[2].click()
+    assert [one.get_attribute("style") for one in shades] != mean
+
+
+def test_everything_is_reached_by_keyboard(page: Page) -> None:
+    page.driver.find_element(By.ID, "text").send_keys(TEXT)
+    page.press(Keys.TAB, Keys.ENTER)  # the button that predicts
+    page.until(lambda: page.status().startswith("Predicted"))
+    words = page.words()
+    focused = "return document.activeElement.textContent"
+    for _ in range(30):
+        page.press(Keys.TAB)
+        if page.driver.execute_script("return document.activeElement.matches('.now .text span')"):
+            break
+    page.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.END, Keys.HOME, Keys.ARROW_RIGHT)
+    assert page.driver.execute_script(focused) == words[1]
+    assert "weight" in page.driver.execute_script("return document.activeElement.getAttribute('aria-label')")
+    page.press(Keys.DELETE)
+    page.until(lambda: page.words() == [words[0], *words[2:]])
+    assert page.driver.execute_script(focused) == words[2]  # the next word can be removed at once
+
+
+def test_rows_are_filtered_and_picked(page: Page) -> None:
+    page.all("[name=order] option[value=rows]")[0].click()
+    page.until(lambda: page.total().endswith("of 200"))
+    page.all("[name=label] option")[1].click()
+    page.until(lambda: not page.total().endswith("of 200"))
+    page.driver.find_element(By.ID, "next").click()
+    page.until(lambda: page.total().startswith("21 to 40"))
+    page.all("#rows button")[0].click()
+    page.until(lambda: page.words())
+    picked = page.driver.find_element(By.ID, "picked").text
+    assert picked.startswith("Row ")
+    assert "negative" in picked
+    assert page.driver.find_element(By.ID, "text").get_attribute("value")
+
+
+def test_pairs_are_drawn(page: Page) -> None:
+    page.type(TEXT)
+    page.driver.find_element(By.ID, "pairs").click()
+    page.until(lambda: page.all(".model:nth-of-type(2) canvas"))
+    assert not page.all(".model:nth-of-type(1) canvas")
+
+
+def test_nothing_is_wrong_for_axe_or_too_wide(page: Page) -> None:
+    page.type(TEXT)
+    page.all(".now .text span")[2].click()
+    page.until(lambda: page.all(".before:not([hidden])"))
+    page.driver.find_element(By.ID, "pairs").click()
+    page.until(lambda: page.all("canvas"))
+    assert page.violations() == []
+    assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_hostile_and_long_texts_do_no_harm(page: Page) -> None:
+    area = page.driver.find_element(By.ID, "text")
+    set_value = "arguments[0].value = arguments[1]; arguments[0].form.requestSubmit()"
+    page.driver.execute_script(set_value, area, HOSTILE)
+    page.until(page.words)
+    assert page.driver.title == "Attention explorer"
+    assert not page.all("#models img")
+    page.driver.execute_script(set_value, area, "good film " * 10_000)
+    page.until(lambda: len(page.words()) > 100)
+    assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_server_that_dies_and_comes_back_loses_nothing(page: Page, server: Server) -> None:
+    page.type(TEXT)
+    words = page.words()
+    server.stop()
+    page.all(".now .text span")[3].click()
+    page.until(lambda: "does not answer" in page.status())
+    assert page.words() == words
+    server.start()
+    page.all(".now .text span")[3].click()
+    page.until(lambda: len(page.words()) < len(words))
+    page.driver.refresh()  # and so does a reload
+    page.until(lambda: page.words() == words[:3] + words[4:])
+    assert page.words("before") == words
+
+
+def test_a_second_tab_is_its_own(page: Page) -> None:
+    page.type(TEXT)
+    words, first = page.words(), page.driver.current_window_handle
+    page.driver.switch_to.new_window("tab")
+    page.driver.get(page.address)
+    assert not page.words()
+    page.type("a good film")
+    page.driver.close()
+    page.driver.switch_to.window(first)
+    assert page.words() == words
+    page.driver.refresh()
+    page.until(lambda: page.words() == words)
+
+
+def test_no_request_leaves_the_machine_and_no_script_fails(page: Page) -> None:
+    page.driver.get_log("performance")
+    page.driver.get_log("browser")
+    page.driver.refresh()
+    page.type(TEXT)
+    messages = [json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")]
+    sent = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
+    assert sent
+    assert [url for url in sent if not url.startswith((page.address, "data:"))] == []
+    assert page.driver.get_log("browser") == []

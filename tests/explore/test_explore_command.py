@@ -1,0 +1,67 @@
+"""`python -m sentattn.explore`: arguments, addresses, and a server that starts and ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from sentattn.explore.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "error: Give run directories"),
+        (["outputs", "prot=1"], "prot=1 is no setting"),
+        (["outputs", "port=70000"], "port=70000 is no port"),
+        (["outputs", "split=train"], "split"),
+        (["none"], "none is no folder"),
+        (["outputs", "host=192.0.2.1"], "host=192.0.2.1"),
+    ],
+)
+def test_bad_arguments_end_with_a_message(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_reported_before_anything_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["none", f"port={port}"]) == 2
+    assert f"port={port} cannot be used" in capsys.readouterr().err
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["outputs"]) == 2
+    assert 'pip install "sentattn[explore]"' in capsys.readouterr().err
+
+
+def test_it_starts_answers_and_ends(outputs: Path) -> None:
+    command = [sys.executable, "-m", "sentattn.explore", str(outputs), "open=false", "threads=1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "2 models: structured; transformer\n"
+        [address] = re.findall(r"^http://127\.0\.0\.1:\d+", process.stdout.readline())
+        body = json.dumps({"text": "a good film"}).encode()
+        request = urllib.request.Request(f"{address}/api/predict", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert len(json.load(answer)["articles"]) == 2
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert "Traceback" not in errors
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,100 @@
+"""Models of an explorer: which are loaded, and what a text is without one of its tokens."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from untrained_runs import classifier
+
+from sentattn.errors import RunError
+from sentattn.explore import models
+from sentattn.explore.models import Model, load_models
+from sentattn.run import Run
+
+MODEL = Model("mine", Run(Path("none")), classifier("model=mean", "data.max_length=null"))
+
+
+def words(text: str) -> list[str]:
+    return [text[start:end] for start, end in MODEL.encoded_spans(text)]
+
+
+@given(st.data(), st.text("ab1'.,<>/- \n\u00e9\U0001f600", max_size=20))
+def test_a_text_without_a_token_has_all_the_others(data: st.DataObject, text: str) -> None:
+    tokens = words(text)
+    if not tokens:
+        return
+    place = data.draw(st.integers(0, len(tokens) - 1))
+    shortened, removed = MODEL.without(text, place)
+    assert removed == tokens[place]
+    assert words(shortened) == tokens[:place] + tokens[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("text", "token", "expected"),
+    [
+        ("a good film", 1, "a film"),
+        ("good film", 0, "film"),
+        ("a film", 1, "a"),
+        ("good,bad", 1, "good bad"),
+        ("not good.", 1, "not ."),
+        ("(good)", 1, "( )"),
+    ],
+)
+def test_one_space_is_left_between_words(text: str, token: int, expected: str) -> None:
+    assert MODEL.without(text, token)[0] == expected
+
+
+@pytest.mark.parametrize("token", [-1, 2])
+def test_a_token_that_is_not_there_is_refused(token: int) -> None:
+    with pytest.raises(RunError) as caught:
+        MODEL.without("a film", token)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("token", "range")]
+
+
+def test_a_run_of_each_setting_is_loaded(outputs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs"
+    shutil.copytree(outputs, folder)
+    [run] = (folder / "demo" / "structured").iterdir()
+    shutil.copytree(run, run.with_name("again"))  # another seed of the same setting
+    found, faults = load_models([folder, folder])
+    assert [model.name for model in found] == ["structured", "transformer"]
+    assert not faults
+
+
+def test_runs_that_cannot_be_read_are_named(outputs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs"
+    shutil.copytree(outputs, folder)
+    [structured] = (folder / "demo" / "structured").iterdir()
+    (structured / "model" / "model.safetensors").write_bytes(b"no weights")
+    found, faults = load_models([folder])
+    assert [model.name for model in found] == ["transformer"]
+    assert [fault.kind for fault in faults] == ["damaged"]
+
+
+def test_models_beyond_the_most_are_left_out(outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "MOST_MODELS", 1)
+    found, faults = load_models([outputs])
+    assert len(found) == 1
+    assert [(fault.key, fault.kind) for fault in faults] == [("runs", "range")]
+
+
+def test_no_model_at_all_is_an_error(outputs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text("{}")
+    (run / "result.json").write_text(json.dumps({"status": "finished"}))
+    with pytest.raises(RunError) as caught:
+        load_models([run, tmp_path / "none"])
+    assert {fault.kind for fault in caught.value.faults} == {"not_found"}
+
+
+def test_pairs_of_a_long_text_are_left_out(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "MOST_TOKENS_OF_PAIRS", 3)
+    transformer = load_models([outputs])[0][1]
+    assert transformer.predict("a good film", pairs=True).pairs is not None
+    assert transformer.predict("a very good film", pairs=True).pairs is None

@@ -1,0 +1,133 @@
+"""What the explorer answers, and to whom."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from sentattn.explore.server import LOOPBACK, MOST_BYTES, Explorer, app
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)"> \u202e\x1b[31m'
+ADDRESS = "http://127.0.0.1:8765"
+
+
+@pytest.fixture
+def client(explorer: Explorer) -> TestClient:
+    return TestClient(app(explorer, LOOPBACK), base_url=ADDRESS)
+
+
+def articles(client: TestClient, **wanted: object) -> list[str]:
+    answer = client.post("/api/predict", json=wanted)
+    assert answer.status_code == 200
+    found: list[str] = answer.json()["articles"]
+    return found
+
+
+def test_the_page_names_models_and_classes_and_loads_nothing_from_elsewhere(
+    client: TestClient, explorer: Explorer
+) -> None:
+    page = client.get("/").text
+    for name in [*(model.name for model in explorer.models), "negative", "positive"]:
+        assert name in page
+    assert not re.findall(r"(?:https?:)?//[\w.]+", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))
+    for script in re.findall(r'src="(/[^"]+)"', page):
+        assert client.get(script).headers["content-type"].startswith("text/javascript")
+    assert client.get("/none.js").status_code == 404
+
+
+def test_each_model_predicts_a_text(client: TestClient, explorer: Explorer) -> None:
+    text = "The film was not good."
+    for shown, model in zip(articles(client, text=text), explorer.models, strict=True):
+        [expected] = model.run.predict([text])
+        assert f"{100 * expected.probabilities[expected.label]:.1f} %" in shown
+        assert f"<h2>{expected.label}<small>" in shown
+
+
+def test_a_removed_word_is_predicted_as_the_shorter_text(client: TestClient) -> None:
+    answer = client.post("/api/predict", json={"text": "a very good film", "model": 1, "token": 1}).json()
+    assert (answer["text"], answer["removed"]) == ("a good film", "very")
+    ids = r'name="(row|head)-\d+"'
+    again = [re.sub(ids, "", one) for one in articles(client, text="a good film")]
+    assert [re.sub(ids, "", one) for one in answer["articles"]] == again
+
+
+def test_pairs_are_sent_where_they_are_wanted_and_exist(client: TestClient) -> None:
+    structured, transformer = articles(client, text="a good film", pairs=True)
+    assert "<figure>" in transformer
+    assert "<figure>" not in structured
+    assert not any("<figure>" in one for one in articles(client, text="a good film"))
+
+
+def test_hostile_text_is_text(client: TestClient) -> None:
+    for shown in articles(client, text=HOSTILE):
+        assert "<img" not in shown
+        assert "<script>" not in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+
+
+def test_a_very_long_text_is_answered(client: TestClient) -> None:
+    assert len(articles(client, text="good film " * 10_000)) == 2
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\ud800 lone"])
+def test_a_text_that_cannot_be_read_gets_a_message(client: TestClient, text: str) -> None:
+    body = '{"text": "\\ud800 lone"}' if "lone" in text else f'{{"text": "{text}"}}'
+    answer = client.post("/api/predict", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+def test_rows_are_listed_and_read(client: TestClient, explorer: Explorer) -> None:
+    answer = client.get("/api/rows", params={"order": "rows", "start": 20}).json()
+    assert explorer.rows is not None
+    assert answer["total"] == len(explorer.rows.labels_N)
+    assert [one["row"] for one in answer["rows"]] == [*range(20, 40)]
+    assert client.get("/api/rows/3").json()["text"] == explorer.rows.texts.texts(3)
+    errors = client.get("/api/rows", params={"model": 1}).json()["rows"]
+    assert all(one["predicted"][1]["label"] != one["label"] for one in errors)
+
+
+@pytest.mark.parametrize("path", ["/api/rows/100000000000000000000", "/api/rows/-1", "/api/rows?model=2"])
+def test_a_row_or_model_that_is_not_there_gets_a_message(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+def test_an_explorer_without_rows_predicts(explorer: Explorer) -> None:
+    client = TestClient(app(Explorer(explorer.models, None), LOOPBACK), base_url=ADDRESS)
+    assert 'id="rows"' not in client.get("/").text
+    assert len(articles(client, text="a good film")) == 2
+    assert client.get("/api/rows").json() == {"total": 0, "rows": []}
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8765"])
+def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 400
+
+
+@pytest.mark.parametrize("host", ["localhost:8765", "127.0.0.1:9", "[::1]:8765"])
+def test_loopback_names_are_answered(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "https://127.0.0.1:8765", "http://127.0.0.1:1", "null"])
+def test_other_origins_are_refused(client: TestClient, origin: str) -> None:
+    answer = client.post("/api/predict", json={"text": "good"}, headers={"origin": origin})
+    assert answer.status_code == 403
+    assert client.post("/api/predict", json={"text": "good"}, headers={"origin": ADDRESS}).status_code == 200
+
+
+def test_a_huge_request_is_refused(client: TestClient) -> None:
+    assert client.post("/api/predict", json={"text": "x" * MOST_BYTES}).status_code == 413
+    assert client.post("/api/predict", content=iter([b"{}"])).status_code == 411
+
+
+def test_the_browser_is_told_what_the_page_may_do(client: TestClient) -> None:
+    policy = client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
