@@ -43,7 +43,7 @@ def _command(arguments: list[str]) -> None:
     if missing:
         raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder; {advice}.") for path in missing))
 
-    from sentattn.loggers.upload import find_runs, send, upload
+    from sentattn.loggers.upload import MINUTES, find_runs, send, upload
 
     runs = find_runs(folders)
     if not runs:
@@ -53,7 +53,8 @@ def _command(arguments: list[str]) -> None:
     for run in runs:
         what = ""
         try:
-            print(f"{run.directory}: {upload(run, minutes=values.get('minutes', 10.0))}", flush=True)
+            outcome = upload(run, minutes=values.get("minutes", MINUTES)) or "uploaded before"
+            print(f"{run.directory}: {outcome}", flush=True)
             what = "the insight of "
             if (figures := _insight(run.directory)) and send(run, figures):
                 print(f"{run.directory}: insight added to its summary", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ class Server(ThreadingHTTPServer):
         mood_after_opening: How they are answered once a run was opened.
         runs: What was uploaded, by run id.
         artifacts: Names of the artifacts, as which tables are uploaded.
+        views: Workspaces and reports, by id.
         asked: How many requests came so far.
         end: Releases the requests that got no answer.
     """
@@ -60,6 +62,7 @@ class Server(ThreadingHTTPServer):
         self.mood_after_opening = mood_after_opening
         self.runs: dict[str, Uploaded] = {}
         self.artifacts: set[str] = set()
+        self.views: dict[str, dict[str, Any]] = {}
         self.asked = 0
         self.end = Event()
 
@@ -99,6 +102,21 @@ class Server(ThreadingHTTPServer):
         """Replaces the summary of a run."""
         self.runs[variables["id"]].summary = json.loads(variables["summaryMetrics"])
         return {"upsertBucket": {"bucket": {"id": variables["id"]}}}
+
+    def save_view(self, variables: dict[str, Any]) -> dict[str, Any]:
+        """Makes a workspace or a report, or replaces the one with the same id."""
+        found = variables.get("id")
+        view_id = found or b64encode(f"View:v1:{len(self.views)}".encode()).decode()
+        view = {name: variables.get(name) for name in ("name", "displayName", "description", "spec", "type")}
+        project = {"id": "project", "name": variables["projectName"], "entityName": variables["entityName"]}
+        times = {"createdAt": "2026-01-01T00:00:00", "updatedAt": "2026-01-01T00:00:00"}
+        self.views[view_id] = {**view, "id": view_id, "project": project, **times}
+        return {"upsertView": {"view": self.views[view_id], "inserted": found is None}}
+
+    def views_named(self, name: str) -> dict[str, Any]:
+        """Returns the workspaces of a name."""
+        nodes = [{"node": view} for view in self.views.values() if view["name"] == name]
+        return {"project": {"allViews": {"edges": nodes}}}
 
     def status(self, name: str) -> dict[str, Any]:
         """Returns how far a run is that W&B wants to resume."""
@@ -152,6 +170,18 @@ class _Handler(BaseHTTPRequestHandler):
             return self.server.update(variables)
         if "fragment RunFragment" in query:
             return self.server.show(variables["name"])
+        if "upsertView(" in query:
+            return self.server.save_view(variables)
+        if "allViews(" in query:
+            return self.server.views_named(variables["viewName"])
+        if "SpecificReport" in query:
+            return {"view": self.server.views.get(variables["reportId"])}
+        if "query GetProjects" in query:
+            project = {**PROJECT, "entityName": "someone", "createdAt": "", "isBenchmark": False, "user": None}
+            page = {"endCursor": None, "hasNextPage": False}
+            return {"models": {"pageInfo": page, "edges": [{"node": project}]}}
+        if "ProjectInternalId" in query:
+            return {"project": {"id": "project", "internalId": "1"}}
         if "upsertBucket(" in query:
             return self.server.open(variables)
         if "createArtifact(" in query:

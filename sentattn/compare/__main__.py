@@ -2,7 +2,7 @@
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
                                   [pairs=declared] [reference=tfidf,nbsvm,fasttext] [insight=true] [format=table]
-                                  [output=FILE] [report=FILE]
+                                  [output=FILE] [report=FILE] [to=wandb]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out unless their own directories are given
@@ -31,6 +31,7 @@ Examples:
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
   python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md
   python -m sentattn.compare outputs/imdb report=report.html
+  python -m sentattn.compare outputs/imdb to=wandb
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ KEYS = {
     "format": 'Literal["table", "markdown", "csv", "latex"]',
     "output": "str",
     "report": "str",
+    "to": 'Literal["wandb"]',
 }
 DEFAULTS: dict[str, Any] = {
     "where": "",
@@ -87,12 +89,20 @@ def _command(arguments: list[str]) -> None:
     if wrong := [text for text in where if "=" not in text]:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
 
+    if "to" in options:
+        from sentattn.loggers.dashboard import require_package
+
+        require_package()
+
     from sentattn.compare.insight_table import lines as insight_lines
     from sentattn.compare.leaderboard import leaderboard
     from sentattn.compare.runs import comparisons
     from sentattn.compare.summary import comparison_lines
 
     paths = [Path(text) for text in options["runs"]]
+    if "to" in options and _studies(paths) == paths:
+        _publish(paths, [], options)
+        return
     found, faults = comparisons(paths, split=options.get("split") or _default_split(paths), where=where)
     if references:
         from sentattn.compare.references import add_references
@@ -120,6 +130,9 @@ def _command(arguments: list[str]) -> None:
         for warning in write_report(Path(report), parts, insights, margin=margin, family=family):
             print(f"warning: {warning}", file=sys.stderr)
         print(f"\nreport: {report}")
+    if "to" in options:
+        print()
+        _publish(paths, parts, options)
 
 
 def _default_split(paths: Sequence[Path]) -> str:
@@ -151,6 +164,23 @@ def _insights(comparison: Any, wanted: Any) -> Any:
     for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
     return found
+
+
+def _studies(paths: Sequence[Path]) -> list[Path]:
+    """Returns the folders of studies among those that were typed."""
+    from sentattn.run import TRIALS
+
+    return [path for path in paths if (path / TRIALS).is_file()]
+
+
+def _publish(paths: Sequence[Path], parts: Any, options: Any) -> None:
+    """Publishes the dashboard of comparisons and studies, and prints what was done."""
+    from sentattn.compare.dashboard import publish
+    from sentattn.loggers.dashboard import FILE
+
+    margin, family = options["margin"], options["pairs"]
+    for line in publish(paths[0] / FILE, parts, _studies(paths), margin=margin, family=family):
+        print(line, flush=True)
 
 
 def _write(path: Path, boards: Sequence[str]) -> None:

@@ -93,8 +93,8 @@ def wandb_logger(
     if host is not None and urlsplit(host).scheme not in ("http", "https"):
         message = f"logger.host must be an address such as https://HOST, got {host}."
         raise SettingError(Fault("logger.host", "type", message))
-    model, data = settings["model"]["name"], settings["data"]["name"]
-    name, run_id = f"{label(settings)}-{data}-{directory.name}", directory.name
+    data, parts = settings["data"]["name"], label(settings)
+    name, run_id = f"{parts}-{data}-{directory.name}", directory.name
     if study is not None:  # the directory's name is the trial's number, which is not unique in a project
         trial = directory.name if directory.name.isdigit() else f"{directory.parent.name}-{directory.name}"
         name, job_type = f"{study}-{trial}", "trial"
@@ -112,8 +112,8 @@ def wandb_logger(
         id=run_id,
         resumed=resumed,
         name=name,
-        group=settings["group"] or f"{data}-{model}-{setting}",
-        tags=list(dict.fromkeys([*label(settings).split(", "), data, *settings["tags"]])),
+        group=settings["group"] or f"{data}-{parts}-{setting}",
+        tags=list(dict.fromkeys([*parts.split(", "), data, *settings["tags"]])),
         job_type=job_type,
         config={**settings, **slots(settings), "setting": setting},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +98,7 @@ def log_evaluation(
 
         media: dict[str, Any] = {}
         for name, values in probabilities.items():
-            labels, predicted = data.split(name).labels.tolist(), values.argmax(axis=1).tolist()
-            matrix = wandb.plot.confusion_matrix(y_true=labels, preds=predicted, class_names=names)
-            media[f"{name}/confusion_matrix"] = matrix
+            media[f"{name}/confusion_matrix"] = confusion_matrix(data.split(name).labels, values.argmax(axis=1), names)
         if rows:
             split = data.split("val")
             media["val/predictions"] = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
@@ -114,6 +112,13 @@ def log_evaluation(
         return media
 
     logger.log_media(make, epoch=epoch)
+
+
+def confusion_matrix(labels_N: NDArray[Any], predicted_N: NDArray[Any], names: Sequence[str]) -> Any:
+    """Returns W&B's chart of the numbers of true and predicted classes, (N,) each."""
+    import wandb
+
+    return wandb.plot.confusion_matrix(y_true=labels_N.tolist(), preds=predicted_N.tolist(), class_names=list(names))
 
 
 def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: int) -> list[int]:

@@ -21,6 +21,8 @@ from sentattn import run as record
 from sentattn.errors import Fault, RunError
 
 ANSWER_SECONDS = 10.0
+MINUTES = 10.0
+"""Longest time for one run."""
 STUDY = "study.db"
 """The folder of a study has this file instead of a run's settings."""
 SENT = "sent.json"
@@ -37,6 +39,11 @@ class LocalRun(NamedTuple):
     directory: Path
     folder: Path
     host: str | None
+
+    @property
+    def run_id(self) -> str:
+        """W&B's name of the run."""
+        return next(self.folder.glob("run-*.wandb")).stem.removeprefix("run-")
 
 
 def marker(folder: Path) -> Path:
@@ -74,8 +81,22 @@ def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
     return runs
 
 
-def upload(run: LocalRun, *, minutes: float) -> str:
-    """Uploads what the server does not have of a run; returns the outcome in words, such as the run's address.
+def offline_reason(host: str | None) -> str:
+    """Returns why nothing is to be sent to a server, or an empty string."""
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
+        return f"WANDB_MODE is {os.environ['WANDB_MODE']}"
+    try:
+        reachable(host)
+    except RunError as error:
+        return error.faults[0].message
+    return ""
+
+
+def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
+    """Uploads what the server does not have of a run.
+
+    Returns:
+        The outcome in words, such as the run's address; None for a run that was uploaded before.
 
     Raises:
         RunError: With the reason as the message of a fault.
@@ -83,8 +104,8 @@ def upload(run: LocalRun, *, minutes: float) -> str:
     if not any(run.folder.glob("run-*.wandb")):
         raise _error("not_found", f"{run.folder} has no file of W&B's")
     if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
-        return "uploaded before"
-    address = _reachable(run.host)
+        return None
+    address = reachable(run.host)
     environment = {name: value for name, value in os.environ.items() if name not in JOINED}
     environment |= {"WANDB_BASE_URL": address, "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
     environment["WANDB_DIR"] = str(run.directory)  # for W&B's log, which otherwise goes to the working folder
@@ -118,9 +139,8 @@ def send(run: LocalRun, values: Mapping[str, float]) -> bool:
         if json.loads(sent.read_text(encoding="utf-8")) == values:
             return False
     logger = record.Run(run.directory).settings["logger"]
-    run_id = next(run.folder.glob("run-*.wandb")).stem.removeprefix("run-")
-    names = [logger.get("entity"), logger.get("project"), run_id]
-    address = _reachable(run.host)
+    names = [logger.get("entity"), logger.get("project"), run.run_id]
+    address = reachable(run.host)
     try:
         api = wandb.Api(overrides={"base_url": address})
         summary: Any = api.run("/".join(name for name in names if name)).summary
@@ -131,7 +151,7 @@ def send(run: LocalRun, values: Mapping[str, float]) -> bool:
     return True
 
 
-def _reachable(host: str | None) -> str:
+def reachable(host: str | None) -> str:
     """Returns the address of a server that answers and for which a key is configured.
 
     Raises:

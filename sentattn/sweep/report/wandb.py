@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from sentattn.errors import UserError
+from sentattn.loggers.panels import place_of, study_specification
+from sentattn.loggers.upload import find_runs, offline_reason
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
 from sentattn.sweep.report.analysis import Findings
@@ -39,6 +43,7 @@ class StudyLogger(SweepCallback):
         self._report = report
         self._opened = False
         self._guard: WandbGuard | None = None
+        self._place: dict[str, Any] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="wandb")
         self._rows = Rows(study.plan)
         self._logged: Findings | None = None
@@ -56,6 +61,7 @@ class StudyLogger(SweepCallback):
             for best in self._study.best()[:1]:
                 summary |= {f"best/{key}": value for key, value in best.values.items()} | {"best_trial": best.number}
             self._thread.submit(self._guard.finish, summary)
+            self._thread.submit(self._publish)
         self._thread.shutdown()
 
     def started(self, trial: RunningTrial) -> None:
@@ -69,6 +75,7 @@ class StudyLogger(SweepCallback):
         if settings["logger"]["_target_"] == WANDB:
             records = self._study.records()
             past = [record for record in records if record.state != "running" and record.number != trial.number]
+            self._place = place_of([settings])
             self._guard = study_guard(self._study, settings, records, resumed=bool(past))
             self._thread.submit(self._guard.start)
             self._submit(lambda run: self._rows.log_past(run, past))
@@ -86,6 +93,28 @@ class StudyLogger(SweepCallback):
             self._logged = findings
             self._submit(lambda run: run.log({TRIALS: self._rows.count, **media(findings)}))
         return None
+
+    def _publish(self) -> None:
+        """Makes the study's workspace and report where its trials are online; a line says where, or why not."""
+        if find_spec("wandb_workspaces") is None:
+            return
+        from sentattn.loggers import dashboard
+
+        folder = self._study.folder
+        local = [run for run in find_runs([folder]) if run.directory.resolve() != folder.resolve()]
+        if any(run.folder.name.startswith("offline-") for run in local) or offline_reason(self._place["host"]):
+            return  # compare ... to=wandb does it later
+        path = folder / dashboard.FILE
+        [published] = [one["published"] for one in dashboard.read(path)] or [{}]
+        try:
+            ids = {run.directory: run.run_id for run in local}
+            one = study_specification(folder, ids, self._place) | {"published": published}
+            dashboard.publish(one, one["published"])
+            dashboard.write(path, [one])
+        except (UserError, OSError) as error:
+            print(f"W&B: {error} Later: python -m sentattn.compare {folder} to=wandb")
+        else:
+            print(f"W&B: workspace {one['published'][dashboard.WORKSPACE]}")
 
     def _submit(self, action: Callable[[wandb.Run], None]) -> None:
         """Calls W&B in the thread; an error there switches the logger off and costs one line."""

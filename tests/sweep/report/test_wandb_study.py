@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +15,7 @@ import wandb_reader
 from fake_records import record
 from test_callback import ended
 from tiny import tiny
+from wandb_server import serving
 
 from sentattn.config.compose import compose
 from sentattn.sweep.plan import Objective
@@ -187,3 +190,19 @@ def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
         assert logged["config"]["seed"] == number
         assert word in run.tags
         assert logged["exit_code"] == code
+
+
+@pytest.mark.slow
+def test_a_sweep_online_makes_the_workspace_of_its_study_and_compare_replaces_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    small = ["data.limit=200", "trainer.max_epochs=1", "study=mine", "trials=3", "slots=1", "threads=1"]
+    with serving() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.address)
+        for command in (["sentattn.sweep", *small], ["sentattn.compare", "outputs/sweeps/mine", "to=wandb"]):
+            done = subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            assert "workspace" in done.stdout
+            assert [view["displayName"] for view in server.views.values()] == ["study mine"] * 2
+    assert len([name for name in server.runs if name.startswith("mine-")]) == 4  # the study and its trials

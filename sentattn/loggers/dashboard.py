@@ -1,0 +1,177 @@
+"""Workspaces and reports on W&B, made from the plain data of a dashboard through `wandb-workspaces`."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from typing import Any
+
+from sentattn.errors import Fault, RunError, SettingError
+from sentattn.loggers.guard import first_line
+from sentattn.loggers.upload import reachable
+from sentattn.run import write_atomically
+
+FILE = "dashboard.json"
+WORKSPACE, REPORT = "workspace", "report"
+
+
+def require_package() -> None:
+    """Refuses a dashboard where `wandb-workspaces` is not installed; raises a `SettingError`."""
+    from importlib.util import find_spec
+
+    if find_spec("wandb_workspaces") is None:
+        message = 'to=wandb needs wandb-workspaces: type pip install "sentattn[dashboard]".'
+        raise SettingError(Fault("to", "package", message))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Returns the dashboards of a file, none where there is no file that can be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+
+
+def write(path: Path, specifications: list[dict[str, Any]]) -> None:
+    """Writes dashboards, with the addresses of those that are published.
+
+    Raises:
+        RunError: If the file cannot be written.
+    """
+    try:
+        write_atomically(path, json.dumps(specifications, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror or error}."
+        raise RunError(Fault("to", "unwritable", message)) from error
+
+
+def publish(specification: Mapping[str, Any], published: MutableMapping[str, str]) -> None:
+    """Makes the workspace and the report of a dashboard, or replaces them.
+
+    Args:
+        specification: What `sentattn.compare.dashboard.specification` returns.
+        published: Addresses of the workspace and the report that were published before; those of now are put there.
+
+    Raises:
+        RunError: If the server cannot be reached or refuses them.
+    """
+    with _server(reachable(specification["host"])):
+        try:
+            for name, make in ((WORKSPACE, _publish_workspace), (REPORT, _publish_report)):
+                published[name] = make(specification, published.get(name))
+        except Exception as error:  # W&B raises errors of many kinds
+            reason = first_line(error)
+            raise RunError(Fault("to", "failed", f"the dashboard was not published: {reason}.")) from error
+
+
+def _publish_workspace(specification: Mapping[str, Any], address: str | None) -> str:
+    import wandb_workspaces.workspaces as ws
+
+    content = specification[WORKSPACE]
+    workspace = _existing(ws.Workspace, address) or ws.Workspace(
+        entity=_entity(specification), project=specification["project"]
+    )
+    workspace.name = content["name"]
+    workspace.sections = [
+        ws.Section(name=one["name"], panels=[_panel(panel) for panel in one["panels"]], is_open=True)
+        for one in content["sections"]
+    ]
+    workspace.runset_settings = ws.RunsetSettings(filters=_filters(specification), pinned_columns=_columns())
+    workspace.save()
+    return str(workspace.url)
+
+
+def _publish_report(specification: Mapping[str, Any], address: str | None) -> str:
+    import wandb_workspaces.reports.v2 as wr
+
+    content, entity = specification[REPORT], _entity(specification)
+    report = _existing(wr.Report, address) or wr.Report(project=specification["project"], entity=entity)
+    report.title, report.description = content["title"], content["description"]
+    runs = wr.Runset(
+        entity=entity, project=specification["project"], name=content["title"], filters=_filters(specification)
+    )
+    report.blocks = [_block(block, runs) for block in content["blocks"]]
+    report.save()
+    return str(report.url)
+
+
+def _existing(kind: Any, address: str | None) -> Any:
+    """Returns what stands at an address; None for no address, and where it was deleted."""
+    if address is None:
+        return None
+    try:
+        return kind.from_url(address)
+    except (ValueError, TypeError, KeyError, AttributeError):  # what is not there is a null in the answer
+        return None
+
+
+def _filters(specification: Mapping[str, Any]) -> Any:
+    from wandb_workspaces import expr
+
+    return expr.And(expr.Metric("ID").isin(specification["runs"]))
+
+
+def _columns() -> list[str]:
+    return ["run:displayName", "summary:test/accuracy", "summary:val/accuracy", "summary:seconds/train", "config:seed"]
+
+
+def _panel(panel: Mapping[str, Any]) -> Any:
+    """Returns W&B's object of a panel."""
+    import wandb_workspaces.reports.v2 as wr
+
+    values = {key: _value(value) for key, value in panel.items() if key != "kind"}
+    if panel["kind"] == "ParallelCoordinatesPlot":
+        values["columns"] = [wr.ParallelCoordinatesPlotColumn(metric=metric) for metric in values["columns"]]
+    return getattr(wr, panel["kind"])(**values)
+
+
+def _value(value: Any) -> Any:
+    """Returns W&B's object for a setting or a final value of a run, and any other value as it is."""
+    import wandb_workspaces.reports.v2 as wr
+
+    if isinstance(value, list):
+        return [_value(one) for one in value]
+    match value:
+        case {"config": str(key), **rest} if not rest:
+            return wr.Config(key)
+        case {"summary": str(key), **rest} if not rest:
+            return wr.SummaryMetric(key)
+    return value
+
+
+def _block(block: Mapping[str, Any], runs: Any) -> Any:
+    """Returns W&B's object of a block; a grid of panels is about `runs`."""
+    import wandb_workspaces.reports.v2 as wr
+
+    if block["kind"] == "PanelGrid":
+        return wr.PanelGrid(runsets=[runs], panels=[_panel(panel) for panel in block["panels"]])
+    if block["kind"] == "UnorderedList":
+        return wr.UnorderedList(items=list(block["items"]))
+    return getattr(wr, block["kind"])(text=block["text"])
+
+
+def _entity(specification: Mapping[str, Any]) -> str:
+    import wandb
+
+    return str(specification["entity"] or wandb.Api().default_entity)
+
+
+@contextmanager
+def _server(address: str) -> Iterator[None]:
+    """Lets W&B's packages, which take no address, use a server, and print nothing."""
+    wanted = {"WANDB_BASE_URL": address, "WANDB_ERROR_REPORTING": "false"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

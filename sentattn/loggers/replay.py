@@ -1,0 +1,73 @@
+"""A finished run that W&B does not know, logged from its directory."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import numpy as np
+
+from sentattn.errors import Fault, RunError
+from sentattn.loggers import wandb_logger
+from sentattn.loggers.guard import summarize
+from sentattn.loggers.media import confusion_matrix
+from sentattn.loggers.upload import LocalRun, find_runs
+from sentattn.run import MODEL, PREDICTIONS, Run
+
+LABELS = "labels.json"
+PLACE = ("project", "entity", "host")
+"""What says where a run is logged."""
+
+
+def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
+    """Returns W&B's folder of a run, written from the run directory where there is none: metrics, summary, confusions.
+
+    Nothing is uploaded.
+
+    Args:
+        run: A finished run.
+        place: Where it is to be uploaded if it was trained without W&B: `project`, `entity`, `host`.
+
+    Raises:
+        RunError: If W&B's files cannot be written.
+    """
+    if found := find_runs([run.path]):
+        return found[0]._replace(host=found[0].host or place["host"])
+    result = run.result
+    guard = wandb_logger(
+        **place,
+        mode="offline",
+        directory=run.path,
+        settings={"group": None, "tags": [], **run.settings},
+        setting=str(result["setting"]),
+        resumed=True,  # the guard logs the epochs of the run directory
+        study=None,
+    )
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(io.StringIO()):
+        guard.start()
+        guard.log_media(lambda: _confusions(run), epoch=int(result.get("best_epoch") or 1))
+        guard.finish(summarize(result))
+    if not (found := find_runs([run.path])):
+        reason = said.getvalue().strip() or "W&B wrote no file"
+        raise RunError(Fault(str(run.path), "failed", f"{run.path} cannot be logged for W&B: {reason}"))
+    return found[0]._replace(host=place["host"])
+
+
+def _confusions(run: Run) -> dict[str, Any]:
+    """Returns the confusion matrix of each split of which the run has predictions."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(run.path / PREDICTIONS, columns=["split", "label", "predicted"])
+    split_N = np.array(table["split"].to_pylist())
+    labels_N, predicted_N = table["label"].to_numpy(), table["predicted"].to_numpy()
+    file = run.path / MODEL / LABELS  # a reference has no model
+    numbers = range(int(max(labels_N.max(), predicted_N.max())) + 1)
+    names = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else [*map(str, numbers)]
+    return {
+        f"{split}/confusion_matrix": confusion_matrix(labels_N[split_N == split], predicted_N[split_N == split], names)
+        for split in np.unique(split_N).tolist()
+    }
