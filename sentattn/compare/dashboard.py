@@ -99,7 +99,7 @@ def publish(
     """
     from sentattn.loggers import dashboard
 
-    published = {one["about"]: one.get("published", {}) for one in dashboard.read(path)}
+    published = {one.get("about"): one.get("published", {}) for one in dashboard.read(path)}
     faults: list[Fault] = []
     specifications: list[Specification] = []
 
@@ -120,14 +120,14 @@ def publish(
 
     for comparison, entries in parts:
         place = place_of(run.settings for run in _runs(entries))
-        ids, reason, lines = _uploaded(_runs(entries), place, faults)
-        yield from lines
+        ids, reason, done = _uploaded(_runs(entries), place, faults)
+        yield from done
         yield from add(specification(comparison, entries, ids, place, margin=margin, family=family), reason)
     for study in studies:
         trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT}"))]
         place = place_of(trial.settings for trial in trials)
-        ids, reason, lines = _uploaded(trials, place, faults)
-        yield from lines
+        ids, reason, done = _uploaded(trials, place, faults)
+        yield from done
         yield from add(study_specification(study, ids, place), reason)
     if faults:
         raise RunError(*dict.fromkeys(faults))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentattn.run import TRIALS
+from sentattn.run import TRIALS, Run
 
 MAX_BARS = 50
 MAX_ROWS = 10
@@ -112,13 +112,16 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str
     """
     import pyarrow.parquet as pq
 
+    from sentattn.loggers.guard import summarize  # imports Lightning
+
     table = pq.read_table(study / TRIALS)
     columns = table.column_names
-    metrics = [name for name in columns if name.startswith(("val/", "test/"))]
-    keys = columns[columns.index("state") + 1 : columns.index(metrics[0])]
     complete = [row for row in table.to_pylist() if row["state"] == "complete"]
     trials = {Path(row["directory"]).resolve() for row in complete}
-    runs = [name for path, name in ids.items() if {path.resolve(), path.resolve().parent} & trials]  # or its seeds
+    runs = {path: name for path, name in ids.items() if {path.resolve(), path.resolve().parent} & trials}  # or seeds
+    values = summarize(Run(next(iter(runs))).result) if runs else {}
+    searched = columns[columns.index("state") + 1 : columns.index("best_epoch")]
+    keys, metrics = ([name for name in searched if (name in values) is known] for known in (False, True))
     panels = [panel for metric in metrics for panel in sweep_panels(keys, metric)]
     heading = ["trial", *keys, *metrics, "seconds"]
     rows = [["number", *heading[1:]], ["---"] * len(heading)]
@@ -128,7 +131,7 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str
     return {
         **place,
         "about": name,
-        "runs": runs,
+        "runs": [*runs.values()],
         "workspace": {
             "name": name,
             "sections": [section("Sweep", panels), section("Learning curves", curve_panels(grouped=False))],

@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 
 from sentattn.errors import Fault, RunError
+from sentattn.inference import LABELS
 from sentattn.loggers import wandb_logger
 from sentattn.loggers.guard import summarize
 from sentattn.loggers.media import confusion_matrix
 from sentattn.loggers.upload import LocalRun, find_runs
 from sentattn.run import MODEL, PREDICTIONS, Run
-
-LABELS = "labels.json"
-PLACE = ("project", "entity", "host")
-"""What says where a run is logged."""
 
 
 def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
@@ -32,11 +29,11 @@ def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
         place: Where it is to be uploaded if it was trained without W&B: `project`, `entity`, `host`.
 
     Raises:
-        RunError: If W&B's files cannot be written.
+        RunError: If the run is damaged or W&B's files cannot be written.
     """
     if found := find_runs([run.path]):
         return found[0]._replace(host=found[0].host or place["host"])
-    result = run.result
+    result, matrices = run.result, _confusions(run)
     guard = wandb_logger(
         **place,
         mode="offline",
@@ -49,7 +46,7 @@ def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(io.StringIO()):
         guard.start()
-        guard.log_media(lambda: _confusions(run), epoch=int(result.get("best_epoch") or 1))
+        guard.log_media(lambda: matrices, epoch=int(result.get("best_epoch") or 1))
         guard.finish(summarize(result))
     if not (found := find_runs([run.path])):
         reason = said.getvalue().strip() or "W&B wrote no file"
@@ -58,10 +55,14 @@ def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
 
 
 def _confusions(run: Run) -> dict[str, Any]:
-    """Returns the confusion matrix of each split of which the run has predictions."""
+    """Returns the confusion matrix of each split of which the run has predictions; a `RunError` without predictions."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(run.path / PREDICTIONS, columns=["split", "label", "predicted"])
+    try:
+        table = pq.read_table(run.path / PREDICTIONS, columns=["split", "label", "predicted"])
+    except (OSError, ValueError, KeyError) as error:
+        message = f"{run.path / PREDICTIONS} cannot be read: {error}."
+        raise RunError(Fault(str(run.path), "damaged", message)) from error
     split_N = np.array(table["split"].to_pylist())
     labels_N, predicted_N = table["label"].to_numpy(), table["predicted"].to_numpy()
     file = run.path / MODEL / LABELS  # a reference has no model

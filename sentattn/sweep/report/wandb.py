@@ -105,7 +105,7 @@ class StudyLogger(SweepCallback):
         if any(run.folder.name.startswith("offline-") for run in local) or offline_reason(self._place["host"]):
             return  # compare ... to=wandb does it later
         path = folder / dashboard.FILE
-        [published] = [one["published"] for one in dashboard.read(path)] or [{}]
+        published: dict[str, str] = next((one.get("published", {}) for one in dashboard.read(path)), {})
         try:
             ids = {run.directory: run.run_id for run in local}
             one = study_specification(folder, ids, self._place) | {"published": published}
