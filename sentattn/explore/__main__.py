@@ -9,7 +9,7 @@ usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [sp
   host     address to listen on; on any but a loopback address everyone who reaches it can use the models and read the
            texts of the data set
   split    the rows to browse, test or val
-  threads  threads of torch; default as many as torch takes, or OMP_NUM_THREADS
+  threads  threads of torch; default 1, which is fastest for single texts
   open     false does not open the browser
   trust    trust=true loads runs with classes of your own: it can run any code that a run names
 
@@ -42,7 +42,7 @@ KEYS = {
     "open": "bool",
     "trust": "bool",
 }
-DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "split": "test", "open": True, "trust": False}
+DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "split": "test", "threads": 1, "open": True, "trust": False}
 PORT = 8765
 LAST_PORT = 65535
 
@@ -70,8 +70,7 @@ def _command(arguments: list[str]) -> None:
     from sentattn.explore.rows import read_rows
     from sentattn.explore.server import serve
 
-    if "threads" in options:
-        torch.set_num_threads(options["threads"])
+    torch.set_num_threads(options["threads"])
     paths = [Path(text) for text in options["runs"]]
     models, faults = load_models(paths, trust=options["trust"])
     rows, more = read_rows(models, options["split"])

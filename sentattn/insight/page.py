@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from sentattn.insight.prediction import (
     visible,
 )
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 STEPS = 2**16 - 1
 """Steps of a packed weight: two bytes, as the page's script expects."""
 
@@ -44,6 +48,12 @@ def render(package: str, name: str, **values: Any) -> str:
 
     A template may extend or include those of this package.
     """
+    return str(_environment(package).get_template(name).render(values))
+
+
+@functools.cache
+def _environment(package: str) -> Environment:
+    """Returns the templates of a package, which are compiled once."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader
     from markupsafe import Markup
 
@@ -53,7 +63,7 @@ def render(package: str, name: str, **values: Any) -> str:
     loader = ChoiceLoader([PackageLoader(one, "") for one in (package, "sentattn.insight")])
     environment = Environment(loader=loader, autoescape=True, finalize=show, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
-    return environment.get_template(name).render(values)
+    return environment
 
 
 def article(prediction: Prediction) -> dict[str, Any]:

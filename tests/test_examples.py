@@ -1,0 +1,34 @@
+"""The notebooks in `examples/`: they run from start to end, and what they show is kept with them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
+SECONDS = 600
+LARGEST = 300_000
+
+
+def test_there_are_three() -> None:
+    assert len(NOTEBOOKS) == 3
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_its_outputs_are_kept_and_small(file: Path) -> None:
+    cells = [cell for cell in nbformat.read(file, as_version=4).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
+    assert not [output for cell in cells for output in cell.outputs if output.output_type == "error"]
+    assert file.stat().st_size < LARGEST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_it_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{Path('/usr/bin')}:{Path('/bin')}")
+    notebook = nbformat.read(file, as_version=4)
+    NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(tmp_path)}}).execute()
