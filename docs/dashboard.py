@@ -15,6 +15,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from sentattn.config.targets import label
 from sentattn.loggers.guard import summarize
@@ -60,6 +61,7 @@ def bars(axis: Any, panel: dict[str, Any], groups: dict[str, list[Run]]) -> None
 def scatter(axis: Any, panel: dict[str, Any], groups: dict[str, list[Run]]) -> None:
     """Draws a point for each run."""
     axis.set_xscale("log")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     for number, (name, runs) in enumerate(groups.items()):
         values = [summarize(run.result) for run in runs]
         x, y = ([value.get(panel[side]["summary"], np.nan) for value in values] for side in "xy")

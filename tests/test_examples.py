@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -12,6 +13,11 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
 SECONDS = 600
 LARGEST = 300_000
+
+
+def kinds(cell: Any) -> set[str]:
+    """What kinds of output a cell has, such as pictures and HTML."""
+    return {kind for output in cell.get("outputs", []) for kind in output.get("data", {output.output_type: ""})}
 
 
 def test_there_are_three() -> None:
@@ -31,4 +37,6 @@ def test_its_outputs_are_kept_and_small(file: Path) -> None:
 def test_it_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{Path('/usr/bin')}:{Path('/bin')}")
     notebook = nbformat.read(file, as_version=4)
+    kept = [kinds(cell) for cell in notebook.cells]
     NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert [kinds(cell) for cell in notebook.cells] == kept

@@ -12,13 +12,12 @@ from sentattn.errors import Fault, RunError
 from sentattn.run import RESULT
 
 if TYPE_CHECKING:
-    from sentattn.compare.metrics import Ints
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
 
 
-def texts_and_stars(comparison: Comparison) -> tuple[Split, Ints | None]:
-    """Reads the texts of a comparison's rows again, and their stars where the data has them.
+def evaluated_texts(comparison: Comparison) -> tuple[TextData, Split]:
+    """Reads the data set of a comparison again; returns it and the texts of the comparison's rows.
 
     Raises:
         UserError: If they cannot be read, or are others than those of the runs.
@@ -28,7 +27,7 @@ def texts_and_stars(comparison: Comparison) -> tuple[Split, Ints | None]:
     if tuple(texts.row_id) != comparison.rows.row_ids:
         message = f"data={comparison.data} has other rows in split {comparison.split} than the runs."
         raise RunError(Fault("data.path", "conflict", message))
-    return texts, data.stars(comparison.split)
+    return data, texts
 
 
 def read_texts(comparison: Comparison) -> TextData:
@@ -44,7 +43,8 @@ def read_texts(comparison: Comparison) -> TextData:
     if not (fingerprint := first.result.get("data_fingerprint")):
         message = f"{first.run.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
         raise RunError(Fault("runs", "damaged", message))
-    settings = {"data": first.settings["data"], "seed": first.seed}
+    texts_alone = {**first.settings["data"], "vectors": None}  # vectors may take minutes to train
+    settings = {"data": texts_alone, "seed": first.seed}
     data = build.build_data(admit(settings, Choices.of(), trust=first.run.trust))
     with Progress() as progress:
         data.prepare(progress)

@@ -80,7 +80,7 @@ def _command(arguments: list[str]) -> None:
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
-    """Returns a socket that is bound, so that a port in use is reported before anything is loaded.
+    """Returns a listening socket, so that a port in use is reported before anything is loaded.
 
     Raises:
         RunError: If the address cannot be used.
@@ -88,14 +88,9 @@ def _listening(host: str, port: int | None) -> socket.socket:
     ports = [port] if port else [PORT, 0]
     for number in ports:
         try:
-            family, _, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
-            found = socket.socket(family, socket.SOCK_STREAM)
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind(address)
+            return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             reason = error.strerror or error
-        else:
-            return found
     typed = f"host={host} port={ports[0]}"
     message = f"{typed} cannot be used: {reason}. Type another port=, or leave it out."
     raise RunError(Fault("port", "conflict", message))

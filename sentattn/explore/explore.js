@@ -1,7 +1,7 @@
 // The page keeps a list of steps: the text as typed and, for each word removed, the shortened one. The first step stays
 // beside the last. The steps outlive a reload of the tab, and errors of the server.
 const byId = (id) => document.getElementById(id);
-const KEY = "sentattn.explore", PAGE = 20;
+const KEY = "sentattn.explore";
 const models = [...document.querySelectorAll(".model")], area = byId("text"), filters = byId("filters");
 let steps = [], asked = 0, listed = 0, first = 0;
 
@@ -93,15 +93,19 @@ async function restore() {
   if (!kept) return;
   area.value = kept.typed;
   about(kept.about);
-  if (!kept.steps.length) return;
+  await repeat(kept.steps);
+}
+
+// Predicts steps again; those between the first and the last are predicted when they are shown.
+async function repeat(kept) {
   const answers = [];
-  for (const [i, step] of kept.steps.entries()) {
-    const isShown = i === 0 || i === kept.steps.length - 1;
+  for (const [i, step] of kept.entries()) {
+    const isShown = i === 0 || i === kept.length - 1;
     const answer = isShown ? await predict(step.text) : { text: step.text };
     if (!answer) return;
     answers.push({ ...answer, removed: step.removed });
   }
-  show(answers);
+  if (answers.length) show(answers);
 }
 
 async function undo() {
@@ -148,7 +152,7 @@ area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (even
 area.addEventListener("input", () => { about(""); save(); });
 byId("undo").addEventListener("click", undo);
 byId("restore").addEventListener("click", () => show(steps.slice(0, 1)));
-byId("pairs").addEventListener("change", () => { if (steps.length) start(steps[0].text); });
+byId("pairs").addEventListener("change", () => repeat(steps));
 
 // What is known of the text in the field, where it is a row.
 function about(text) {
@@ -185,6 +189,12 @@ async function pick(row) {
   await start(area.value);
 }
 
+function offerStars(stars) {
+  const choice = filters.elements.stars;
+  if (choice.options.length === 1) choice.append(...stars.map((star) => new Option(star)));
+  choice.parentNode.hidden = !stars.length;
+}
+
 async function list(from) {
   const turn = ++listed;
   const values = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
@@ -192,6 +202,7 @@ async function list(from) {
     const answer = await ask("/api/rows?" + values + "&start=" + from);
     if (turn !== listed) return;
     first = from;
+    offerStars(answer.stars);
     byId("rows").replaceChildren(...answer.rows.map(item));
     const last = from + answer.rows.length;
     byId("total").textContent = answer.total ? (from + 1) + " to " + last + " of " + answer.total.toLocaleString("en") : "no rows";
@@ -203,10 +214,12 @@ async function list(from) {
 }
 
 if (filters) {
+  const page = Number(byId("rows").dataset.page);
+  byId("total").textContent = "Reading";
   filters.addEventListener("change", () => list(0));
   filters.addEventListener("submit", (event) => event.preventDefault());
-  byId("previous").addEventListener("click", () => list(Math.max(0, first - PAGE)));
-  byId("next").addEventListener("click", () => list(first + PAGE));
+  byId("previous").addEventListener("click", () => list(Math.max(0, first - page)));
+  byId("next").addEventListener("click", () => list(first + page));
   list(0);
 }
 restore();

@@ -65,7 +65,7 @@ class Model:
 
 
 def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Model], list[Fault]]:
-    """Loads the first run of each setting below some folders.
+    """Loads the first run of each setting below some folders; trials of sweeps only where their directory is given.
 
     Returns:
         The models, at most `MOST_MODELS`, and a fault for each run that is left out.
@@ -81,6 +81,8 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
         run = Run(path, trust=trust)
         try:
             setting = str(run.result.get("setting", path))
+            if run.is_trial and path not in paths:
+                continue
             if setting in found or not (path / MODEL).is_dir():  # a reference has no model to show
                 continue
             if len(found) == MOST_MODELS:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from sentattn.compare.report.examples import surest
 from sentattn.compare.report.slices import NEGATION
 from sentattn.compare.runs import comparisons
 from sentattn.compare.statistics import Floats
-from sentattn.compare.texts import texts_and_stars
+from sentattn.compare.texts import evaluated_texts
 from sentattn.data.corpus import Split
 from sentattn.errors import Fault, UserError
 from sentattn.explore.models import Model
@@ -61,7 +61,7 @@ class Rows:
         texts: The texts.
         labels_N: Numbers of the true classes.
         lengths_N: Numbers of tokens.
-        stars_N: Stars, where the data has them.
+        read_stars: Reads the number of stars of each row, None where the data has none; it takes seconds.
         models: Numbers of the models among those of the explorer.
         probabilities_ANC: Their probabilities.
     """
@@ -71,9 +71,14 @@ class Rows:
     texts: Split
     labels_N: Ints
     lengths_N: Ints
-    stars_N: Ints | None
+    read_stars: Callable[[], Ints | None]
     models: Sequence[int]
     probabilities_ANC: Floats
+
+    @cached_property
+    def stars_N(self) -> Ints | None:  # noqa: N802
+        """Stars, where the data has them."""
+        return self.read_stars()
 
     @cached_property
     def negated(self) -> NDArray[np.bool_]:
@@ -135,7 +140,7 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
     try:
         found, faults = comparisons(list(numbers), split=split)
         comparison = found[0]
-        texts, stars_N = texts_and_stars(comparison)
+        data, texts = evaluated_texts(comparison)
     except UserError as error:
         return None, list(error.faults)
     runs = sorted((setting.runs[0] for setting in comparison.settings), key=lambda run: numbers[run.run.path])
@@ -145,7 +150,7 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
         texts=texts,
         labels_N=comparison.rows.labels_N,
         lengths_N=comparison.rows.lengths_N,
-        stars_N=stars_N,
+        read_stars=partial(data.stars, split),
         models=[numbers[run.run.path] for run in runs],
         probabilities_ANC=np.stack([run.probabilities_NC for run in runs]),
     )

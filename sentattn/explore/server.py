@@ -1,4 +1,4 @@
-"""The server of the explorer: one page, and what its script asks for. Answers no other page and no other host."""
+"""The server of the explorer: one page, and the requests of its script. Other pages and hosts are refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from ipaddress import ip_address
 from typing import Annotated, Any
@@ -38,7 +39,7 @@ HEADERS = {
 SCRIPTS = {"article.js": "sentattn.insight", "explore.js": "sentattn.explore"}
 
 
-class Wanted(BaseModel):
+class PredictionRequest(BaseModel):
     """What the page asks to be predicted: a text, or a text without one of the tokens that a model reads."""
 
     text: str
@@ -48,7 +49,7 @@ class Wanted(BaseModel):
 
 
 class Explorer:
-    """What the page can ask; one question at a time, since a prediction uses all threads.
+    """Answers the page's requests; one prediction at a time, since it uses all threads.
 
     Args:
         models: The models.
@@ -62,11 +63,9 @@ class Explorer:
 
     def page(self) -> str:
         """Returns the page."""
-        rows = self.rows
-        stars = [] if rows is None or rows.stars_N is None else sorted({int(star) for star in rows.stars_N})
-        return render("sentattn.explore", "page.html", models=self.models, rows=rows, stars=stars)
+        return render("sentattn.explore", "page.html", models=self.models, rows=self.rows, page=PAGE)
 
-    def predict(self, wanted: Wanted) -> dict[str, Any]:
+    def predict(self, wanted: PredictionRequest) -> dict[str, Any]:
         """Returns the text that was predicted, what was removed from it, and an article for each model."""
         with self._one_at_a_time:
             started = time.perf_counter()
@@ -79,13 +78,15 @@ class Explorer:
         return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
 
     def listed(self, wanted: Filter, start: int) -> dict[str, Any]:
-        """Returns a page of the rows of a filter, and how many there are."""
+        """Returns a page of the rows of a filter, how many there are, and the numbers of stars to choose from."""
         if self.rows is None:
-            return {"total": 0, "rows": []}
+            return {"total": 0, "rows": [], "stars": []}
         if not 0 <= wanted.model < len(self.rows.models):
             raise RunError(Fault("model", "range", f"There is no model {wanted.model} with predictions."))
         chosen_K = self.rows.chosen(wanted)
-        return {"total": len(chosen_K), "rows": [self.rows.summary(int(row)) for row in chosen_K[start : start + PAGE]]}
+        shown = [self.rows.summary(int(row)) for row in chosen_K[start : start + PAGE]]
+        stars = [] if self.rows.stars_N is None else sorted({int(star) for star in self.rows.stars_N})
+        return {"total": len(chosen_K), "rows": shown, "stars": stars}
 
     def text(self, row: int) -> dict[str, Any]:
         """Returns a row with its whole text."""
@@ -115,12 +116,12 @@ def app(explorer: Explorer, hosts: Sequence[str]) -> FastAPI:
 
     @application.middleware("http")
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        """Refuses questions of other pages and large ones, and tells the browser what this page may do."""
+        """Refuses requests of other pages and large ones, and sets the headers that confine the page."""
         origin = request.headers.get("origin")
         length = request.headers.get("content-length", "0" if request.method == "GET" else "")
         response: Response
         if origin is not None and origin != f"http://{request.headers.get('host')}":
-            response = _error(403, f"Questions of {origin} are not answered.")
+            response = _error(403, f"Requests from {origin} are not answered.")
         elif not length.isdigit():
             response = _error(411, "A request says how long it is.")
         elif int(length) > MOST_BYTES:
@@ -147,7 +148,7 @@ def app(explorer: Explorer, hosts: Sequence[str]) -> FastAPI:
         return Response(files(package).joinpath(f"{name}.js").read_text(encoding="utf-8"), media_type="text/javascript")
 
     @application.post("/api/predict")
-    def predict(wanted: Wanted) -> dict[str, Any]:
+    def predict(wanted: PredictionRequest) -> dict[str, Any]:
         return explorer.predict(wanted)
 
     @application.get("/api/rows")
@@ -176,16 +177,15 @@ def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, 
     Args:
         models: The models.
         rows: Rows to browse; None for none.
-        listening: A bound socket.
+        listening: A listening socket.
         opens: Whether to open the page in the browser.
     """
     host, port = listening.getsockname()[:2]
     is_local = ip_address(host).is_loopback
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}"
-    listening.listen()  # from here on a question waits for its answer
     names = "; ".join(model.name for model in models)
-    print(f"{len(models)} models: {names}\n{address}  (Ctrl-C ends it)", flush=True)
+    print(f"{len(models)} model{'s' * (len(models) > 1)}: {names}\n{address}  (Ctrl-C ends it)", flush=True)
     if not is_local:
         print(f"warning: everyone who reaches {host} can use these models and read the texts.", flush=True)
     server = uvicorn.Server(
@@ -193,7 +193,8 @@ def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, 
     )
     if opens:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    server.run(sockets=[listening])
+    with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+        server.run(sockets=[listening])
 
 
 def _error(status: int, message: str) -> JSONResponse:

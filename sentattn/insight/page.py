@@ -16,13 +16,11 @@ from sentattn.insight.prediction import (
     Prediction,
     color_limit,
     head_names,
-    ngrams_note,
+    notes,
     pair_summary,
-    parts_note,
     pieces,
     shades,
     summary,
-    unknown_note,
     visible,
 )
 
@@ -72,7 +70,7 @@ def article(prediction: Prediction) -> dict[str, Any]:
     return {
         "label": prediction.label,
         "classes": prediction.probabilities,
-        "notes": list(filter(None, [unknown_note(prediction), parts_note(prediction), ngrams_note(prediction)])),
+        "notes": notes(prediction),
         "pieces": shaded_pieces(prediction),
         "rows": [
             {

@@ -98,14 +98,14 @@ class Prediction:
         """Returns what a notebook shows: the label, and the text shaded by each row of attention, without scripts."""
         words = [visible(word) for word in self.tokens]
         pairs = "" if self.pairs is None else f"largest weights from token to token: {pair_summary(words, self.pairs)}"
-        notes = filter(None, [unknown_note(self), parts_note(self), ngrams_note(self), pairs])
+        texts = filter(None, [*notes(self), pairs])
         title = f"<b>{escape(visible(self.label))}</b> {100 * self.probabilities[self.label]:.1f} %"
         shaded = [
             f"<details{'' if number else ' open'}><summary>{name}: {escape(summary(words, row))}</summary>"
             f'<p dir="auto" style="line-height: 1.8; white-space: pre-wrap">{_shaded(self, row)}</p></details>'
             for number, (name, row) in enumerate(self.rows.items())
         ]
-        return "\n".join([f"<p>{title}</p>", *shaded, *(f"<p><small>{escape(note)}</small></p>" for note in notes)])
+        return "\n".join([f"<p>{title}</p>", *shaded, *(f"<p><small>{escape(note)}</small></p>" for note in texts)])
 
     def words(self, ngram: NGram) -> str:
         """Returns the words of an n-gram of this text."""
@@ -267,3 +267,8 @@ def unknown_note(prediction: Prediction) -> str:
     count, total = len(prediction.unknown), len(prediction.tokens)
     verb = "is" if count == 1 else "are"
     return f"{count} of {total} tokens {verb} not in the model's vocabulary: {', '.join(words[:MAX_WORDS])}{more}"
+
+
+def notes(prediction: Prediction) -> list[str]:
+    """Returns what is said below a text: parts of the logit, n-grams, and unknown words, as far as there are any."""
+    return [*filter(None, (parts_note(prediction), ngrams_note(prediction), unknown_note(prediction)))]

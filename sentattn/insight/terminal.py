@@ -14,13 +14,11 @@ from rich.text import Text
 from sentattn.insight.prediction import (
     UNREAD,
     Prediction,
-    ngrams_note,
+    notes,
     pair_summary,
-    parts_note,
     pieces,
     shades,
     summary,
-    unknown_note,
     visible,
 )
 
@@ -56,7 +54,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
     console.print(label.append(f"  {_percent(prediction).strip()}", style="not bold"))
     for line in _bars(prediction.probabilities, width=width, color=color):
         console.print(line)
-    for note in filter(None, (parts_note(prediction), ngrams_note(prediction), unknown_note(prediction))):
+    for note in notes(prediction):
         console.print(Text(f"\n{note}"))
     for block in _blocks(prediction, console, width=min(width, WIDEST), color=color):
         console.print()

@@ -180,6 +180,13 @@ def test_pairs_are_drawn(page: Page) -> None:
     page.driver.find_element(By.ID, "pairs").click()
     page.until(lambda: page.all(".model:nth-of-type(2) canvas"))
     assert not page.all(".model:nth-of-type(1) canvas")
+    page.all(".model:nth-of-type(1) .now .text span")[3].click()
+    page.until(lambda: page.all(".before:not([hidden])"))
+    words = page.words()
+    page.driver.find_element(By.ID, "pairs").click()  # what was removed stays removed
+    page.until(lambda: not page.all("canvas"))
+    assert page.words() == words
+    assert len(page.words("before")) == len(words) + 1
 
 
 def test_nothing_is_wrong_for_axe_or_too_wide(page: Page) -> None:

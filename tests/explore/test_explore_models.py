@@ -66,6 +66,16 @@ def test_a_run_of_each_setting_is_loaded(outputs: Path, tmp_path: Path) -> None:
     assert not faults
 
 
+def test_trials_are_left_out_unless_they_are_named(outputs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs"
+    shutil.copytree(outputs, folder)
+    [run] = (folder / "demo" / "structured").iterdir()
+    result = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps(result | {"study": "mine"}))
+    assert [model.name for model in load_models([folder])[0]] == ["transformer"]
+    assert [model.name for model in load_models([run])[0]] == ["structured"]
+
+
 def test_runs_that_cannot_be_read_are_named(outputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "outputs"
     shutil.copytree(outputs, folder)

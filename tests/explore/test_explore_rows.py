@@ -27,7 +27,7 @@ def rows(**values: Any) -> Rows:
             "texts": Texts(),
             "labels_N": np.array([0, 1, 1, 0]),
             "lengths_N": np.array([3, 4, 1, 1]),
-            "stars_N": np.array([1, 8, 10, 1]),
+            "read_stars": lambda: np.array([1, 8, 10, 1]),
             "models": [0, 2],
             # model 0 is wrong in row 1 (0.6) and row 2 (0.9), model 2 in row 0 (0.8)
             "probabilities_ANC": np.array(
@@ -60,7 +60,7 @@ def test_filters(wanted: Filter, expected: list[int]) -> None:
 
 
 def test_stars_without_stars_leave_nothing() -> None:
-    assert not len(rows(stars_N=None).chosen(Filter("rows", stars=1)))
+    assert not len(rows(read_stars=lambda: None).chosen(Filter("rows", stars=1)))
 
 
 def test_a_summary_shows_label_and_predictions() -> None:

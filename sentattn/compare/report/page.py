@@ -17,7 +17,7 @@ from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, key
 from sentattn.compare.report.summaries import class_names
 from sentattn.compare.runs import Comparison
 from sentattn.compare.summary import Family
-from sentattn.compare.texts import texts_and_stars
+from sentattn.compare.texts import evaluated_texts
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.charts import draw, plotly_script
 from sentattn.insight.page import render
@@ -134,7 +134,8 @@ def part(
     choices = disagreements(entries) if others else worst_errors(entries, rows.labels_N)
     result.examples_heading = "Disagreements" if others else "Worst errors"
     try:
-        texts, stars_N = texts_and_stars(comparison)
+        data, texts = evaluated_texts(comparison)
+        stars_N = data.stars(comparison.split)
         all_texts = [texts.texts(row) for row in range(len(texts))]
         slices += [("stars", by_stars(stars_N), True)] if stars_N is not None else []
         slices += [(title, by_words(all_texts, words), True) for title, words in WORDS.items()]
