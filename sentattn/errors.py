@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import re
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+
+PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@|(?<=[?&])(password)=[^&\s]*")
+"""The password of a URL, up to the last `@`, or as one of its parameters."""
+
+
+def without_passwords(text: str) -> str:
+    """Returns a text in which the passwords of URLs are `***`."""
+    return PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[2] is None else f"{found[2]}=***", text)
 
 
 @dataclass(frozen=True)
@@ -18,12 +27,15 @@ class Fault:
     Attributes:
         key: The setting, argument or file; may be empty.
         kind: What is wrong, as one word of `docs/decisions.md`, such as `unknown`, `type`, `missing` or `conflict`.
-        message: What came in, what is legal, what to type.
+        message: What came in, what is legal, what to type; passwords of URLs are replaced.
     """
 
     key: str
     kind: str
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", without_passwords(self.message))
 
     def __str__(self) -> str:
         return self.message

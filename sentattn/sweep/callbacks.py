@@ -201,7 +201,8 @@ class SweepProgress:
         left = sum(max(0, trials - finished) for trials, finished in budgets if trials)
         if not self._seconds or not left or not all(trials for trials, _ in budgets):
             return text
-        return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / self._slots)} left"
+        at_once = self._slots + sum(study.elsewhere() for study in self._studies)
+        return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / at_once)} left"
 
 
 def format_values(values: Mapping[str, Any]) -> str:

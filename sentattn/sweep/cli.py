@@ -24,7 +24,8 @@ Ranges, of any setting of a training:
   limit_minutes=60     a trial that takes longer is killed
   retries=1            attempts after a trial has died; failures=5 in a row end the sweep
   keep=3               best trials that keep checkpoints and model; metrics and predictions of all are kept
-  storage=URL          the study's database (SQLAlchemy); by default SQLite in the study's folder
+  storage=URL          the study's database; by default SQLite in the study's folder. In PostgreSQL the same
+                       command on several machines shares one study; `status`, `stop` and `best` take storage=URL too
 
   status   trials by state, and how far they are      stop   end a sweep that runs in another terminal: running
   best     the best setting, and how to train it             trials finish; a second time ends them too
@@ -41,9 +42,8 @@ Examples:
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -51,7 +51,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, RunError, SettingError, suggestion
+from sentattn.console import plural
+from sentattn.errors import Fault, RunError, SettingError, suggestion, without_passwords
 from sentattn.run import SWEEPS
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ LAST_TRIALS = 10
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    sys.argv[1:] = map(without_passwords, sys.argv[1:])  # W&B logs them
+    return command_line.run(_command, arguments)
 
 
 def _command(arguments: list[str]) -> None:
@@ -121,28 +124,29 @@ def sweep(arguments: Sequence[str]) -> None:
 
 
 def status(folder: Path, url: str | None) -> None:
-    """Prints how far a study is: the process that works on it, its trials by state, the last of them, and the best."""
+    """Prints how far a study is: the processes that work on it, its trials by state, the last of them, and the best."""
+    from sentattn.sweep.coordination import working
     from sentattn.sweep.records import read
-    from sentattn.sweep.storage import owner
 
     records = read(folder, url)
-    pid = owner(folder)
     counts = Counter(record.state for record in records)
     states = ", ".join(f"{count} {state}" for state, count in counts.items()) or "no trial yet"
-    print(f"{folder.name}: {states}; {f'process {pid} works on it' if pid else 'no process works on it'}")
+    peers = [f"{peer} works on {plural(peer.trials, 'trial')}" for peer in working(folder, url)]
+    print("; ".join([f"{folder.name}: {states}", *(peers or ["no process works on it"])]))
     for record in records[-LAST_TRIALS:]:
         print(f"  {_line(record)}")
     best(folder, url)
 
 
-def stop(folder: Path, _: str | None) -> None:
+def stop(folder: Path, url: str | None) -> None:
     """Ends a sweep as Ctrl-C does in its own terminal: once, and its running trials finish."""
-    from sentattn.sweep.storage import owner
+    from sentattn.sweep import coordination
 
-    if (pid := owner(folder)) is None:
+    if not (asked := coordination.stop(folder, url)):
         raise RunError(Fault("study", "not_found", f"No process works on {folder}; there is nothing to stop."))
-    os.kill(pid, signal.SIGINT)
-    print(f"{folder.name}: process {pid} starts no new trials. The same command again ends the running ones too.")
+    for peer in asked:
+        print(f"{folder.name}: {peer} starts no new trials.")
+    print("The same command again ends the running ones too.")
 
 
 def best(folder: Path, url: str | None) -> None:
@@ -176,17 +180,19 @@ def _line(record: Record) -> str:
 
 def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str | None]]:
     """Returns the folders of the studies that are named, or of the only one there is, each with its storage."""
-    from sentattn.sweep.storage import DATABASE, LOCK, owner
+    from sentattn.sweep.coordination import working
+    from sentattn.sweep.storage import DATABASE, LOCK, sweeps
 
     keys = {"output_dir": "str", "storage": "str"}
     options = command_line.raw_arguments(arguments, keys, positional="names")
     root, url = Path(options.get("output_dir", "outputs")) / SWEEPS, options.get("storage")
     names = sorted({file.parent.name for name in (DATABASE, LOCK) for file in root.glob(f"*/{name}")})
-    known = f"There are {', '.join(names)}." if names else f"There is none in {root}."
+    names = sweeps(url) if url else names
+    known = f"There are {', '.join(names)}." if names else f"There is none in {'storage' if url else root}."
     if unknown := [name for name in options["names"] if name not in names]:
         messages = [f"There is no study {name!r}.{suggestion(name, names)} {known}" for name in unknown]
         raise RunError(*(Fault("study", "not_found", message) for message in messages))
-    chosen = options["names"] or [name for name in names if not running or owner(root / name)]
+    chosen = options["names"] or [name for name in names if not running or working(root / name, url)]
     if not chosen:
         message = f"There is no study{' that a process works on' if running else ''} in {root}."
         raise RunError(Fault("study", "not_found", message))

@@ -94,6 +94,9 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Opt
     if values.get("slots") is not None and "slots_per_gpu" in values:
         message = "slots and slots_per_gpu exclude each other: give the number of trials at once, or that of a GPU."
         faults.append(Fault("slots", "conflict", message))
+    if "heartbeat" in values and values.get("storage") is None:
+        message = f"heartbeat={values['heartbeat']} needs a database, storage=URL: its schedulers write heartbeats."
+        faults.append(Fault("heartbeat", "conflict", message))
     return name, Budget(trials, hours), Options(**values)
 
 

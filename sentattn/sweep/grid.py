@@ -111,6 +111,10 @@ class Grid:
         """Returns how many run."""
         return len(self._running)
 
+    def elsewhere(self) -> int:
+        """Returns 0: one process trains a grid."""
+        return 0
+
     def finished(self) -> int:
         """Returns how many are finished, those of earlier commands among them."""
         return len(self.runs)

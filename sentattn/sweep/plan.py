@@ -95,6 +95,7 @@ class Options:
         confirm: Number of seeds that train and test the best setting at the end.
         seed: Of the sampler and of every trial.
         storage: SQLAlchemy's URL of its database, which may hold a password; None for a file in its folder.
+        heartbeat: Seconds between two signs of life of a scheduler and its trials in that database.
     """
 
     repeats: Count = 1
@@ -110,6 +111,7 @@ class Options:
     output_dir: str = "outputs"
     seed: Seed = 0
     storage: str | None = field(default=None, repr=False)
+    heartbeat: Count = 20
     engine: Literal["local"] = "local"
 
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
-import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import optuna
 from optuna.storages import RDBStorage
@@ -29,26 +25,27 @@ from sentattn.config.request import read_request
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.sweep import storage as storages
+from sentattn.sweep.coordination import Peer, peers
 from sentattn.sweep.records import ERROR, OUTSIDE, SPACE, attributes, record
 from sentattn.sweep.search_space import Dimension, Value, from_json, to_json
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
-OVERRIDES, OBJECTIVES, SEED, REPEATS, SCHEDULER = "overrides", "objectives", "seed", "repeats", "scheduler"
+OVERRIDES, OBJECTIVES, SEED, REPEATS = "overrides", "objectives", "seed", "repeats"
 PLACE = "place"
 """System attributes of a study of 2026, which were kept apart: how far its sampler was."""
-ALIVE_SECONDS = 60.0
-"""How old the last sign of another machine's scheduler may be."""
 UNKNOWN = object()
 
 
 def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
-    """Returns the study of a plan, with the trials that were running ended and all trials in the space of today.
+    """Returns the study of a plan, with the interrupted trials ended and all trials in the space of today.
+
+    This process holds the study for itself meanwhile.
 
     Raises:
         SettingError: If the study there is about something else.
-        RunError: If a scheduler of another machine works on it.
+        RunError: If another scheduler works on it that may not.
     """
     sweep = plan.study if plan.storage else None  # a file holds one sweep, and its folder may be renamed
     name = storages.current(storage, sweep)
@@ -60,15 +57,18 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
     if name is None:
         for key, value in (_identity(plan) | {storages.CURRENT: 1}).items():
             study.set_user_attr(key, value)
-    if plan.storage:
-        _require_no_scheduler(plan, study)
+    is_changed = _ranges(study.user_attrs[SPACE]) != _ranges(to_json(plan.space))
+    working = peers(study, storage) if plan.storage else []
+    if working and (is_changed or not storages.is_shared(plan.storage)):
+        _refuse(plan, working, "its space is another one: " if storages.is_shared(plan.storage) else "")
     storages.delete_others(storage, sweep, study.study_name)
     _require_same(plan, study)
     for key, value in study.user_attrs.get(PLACE, {}).items():
         storage.set_study_system_attr(storage.get_study_id_from_name(study.study_name), key, value)
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        study.tell(trial.number, state=TrialState.FAIL)  # without an error: it was interrupted
-    if _ranges(study.user_attrs[SPACE]) != _ranges(to_json(plan.space)):
+    if not working:
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            study.tell(trial.number, state=TrialState.FAIL)  # without an error: it was interrupted
+    if is_changed:
         study = _migrate(study, storage, plan)
         storages.delete_others(storage, sweep, study.study_name)
     return study
@@ -89,22 +89,12 @@ def _ranges(space: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in entry.items() if key != "written"} for entry in space]
 
 
-def this_scheduler() -> dict[str, Any]:
-    """Returns what a scheduler writes into a shared database, so that another one knows of it."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "seen": time.time()}
-
-
-def _require_no_scheduler(plan: Plan, study: optuna.Study) -> None:
-    """Refuses a study in a shared database that another scheduler has worked on a moment ago."""
-    other, here = study.user_attrs.get(SCHEDULER), this_scheduler()
-    is_dead = other and other["host"] == here["host"] and not Path(f"/proc/{other['pid']}").exists()
-    if other and other["pid"] != here["pid"] and not is_dead and here["seen"] - other["seen"] < ALIVE_SECONDS:
-        message = (
-            f"study={plan.study} is in use by process {other['pid']} on {other['host']}; stop it there. If it has "
-            f"died, start this command again after {ALIVE_SECONDS:.0f} seconds."
-        )
-        raise RunError(Fault("study", "busy", message))
-    study.set_user_attr(SCHEDULER, here)
+def _refuse(plan: Plan, working: Sequence[Peer], reason: str) -> NoReturn:
+    message = (
+        f"study={plan.study} is in use by {' and '.join(map(str, working))}; {reason}stop it there. If it has died, "
+        f"start this command again after {storages.SILENT * plan.heartbeat} seconds."
+    )
+    raise RunError(Fault("study", "busy", message))
 
 
 def _require_same(plan: Plan, study: optuna.Study) -> None:

@@ -53,7 +53,7 @@ class Scheduler:
         with StopSignals(resumable=all(study.study is None for study in self.studies)) as stop:
             with self.engine:
                 self._assign(stop)
-                while self._running and not stop.at_once:
+                while (self._running or self._is_waiting(stop)) and not stop.at_once:
                     for trial, message in self.engine.messages(self._timeout(), stop.wakeup):
                         self._handle(trial, message)
                     if stop.is_new() and not stop.at_once:
@@ -68,20 +68,24 @@ class Scheduler:
         if self._error is not None:
             raise self._error
 
+    def _is_waiting(self, stop: StopSignals) -> bool:
+        """Whether trials of other schedulers run, which may be this one's to try again."""
+        return stop.received is None and self._error is None and any(study.elsewhere() for study in self.studies)
+
     def _assign(self, stop: StopSignals) -> None:
-        """Assigns trials to free slots, those of the studies with the fewest first."""
-        for study in self.studies:
-            if study.plan.study not in self._ended and (reason := study.ended()):
-                self._ended.add(study.plan.study)
-                self._notify("message", f"{study.plan.study}: {reason}.")
+        """Assigns trials to free slots, those of the studies with the fewest first; says which studies have ended."""
         for slot in (slot for slot in self.slots if slot not in self._running and stop.received is None):
             studies = sorted(self.studies, key=lambda study: study.finished() + study.running())
             next_trial = next(((study, trial) for study in studies if (trial := study.ask())), None)
             if next_trial is None:
-                return
+                break
             self._running[slot] = RunningTrial(next_trial[0], *next_trial[1], slot)
             self.engine.start(self._running[slot])
             self._notify("started", self._running[slot])
+        for study in self.studies:
+            if study.plan.study not in self._ended and (reason := study.ended()):
+                self._ended.add(study.plan.study)
+                self._notify("message", f"{study.plan.study}: {reason}.")
 
     def _handle(self, trial: RunningTrial, message: Message) -> None:
         match message:

@@ -67,6 +67,9 @@ class TrialSource(Protocol):
     def running(self) -> int:
         """Returns how many trials run."""
 
+    def elsewhere(self) -> int:
+        """Returns how many trials other schedulers run, for which this one waits: should those die, it has them."""
+
     def finished(self) -> int:
         """Returns how many trials are finished."""
 

@@ -1,31 +1,44 @@
-"""Where a study is stored, by default one SQLite file in its folder, and which process works on it."""
+"""Where a study is stored: one SQLite file in its folder, which one process holds, or a database that is shared."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import itertools
 import json
 import os
+import re
 import socket
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
+from sqlalchemy import Engine, NullPool, create_engine, func, select
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
 
-from sentattn.errors import Fault, RunError, SettingError
+from sentattn.errors import Fault, RunError, SettingError, without_passwords
 from sentattn.run import write_atomically
 from sentattn.sweep.samplers import quiet
 
 DATABASE, LOCK, OWNER = "study.db", ".owner.lock", "owner.json"
 CURRENT = "current"
 """Numbers the studies of a sweep whose space was changed: the largest is the current one."""
+T = TypeVar("T")
+POSTGRESQL = "postgresql"
+OUTAGE = 300.0
+"""Seconds after which a database that does not answer ends a sweep."""
+SILENT = 3
+"""Heartbeats after which a scheduler or a trial that has sent none is dead."""
 
 
 @contextmanager
@@ -35,7 +48,6 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         RunError: If another process holds it, with its ID.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)
@@ -44,7 +56,7 @@ def locked(folder: Path) -> Iterator[None]:
         message = f"{folder} is in use by process {owner(folder) or 'unknown'}; {stop}."
         raise RunError(Fault("study", "busy", message)) from error
     try:
-        write_atomically(folder / OWNER, json.dumps(_identity(os.getpid())) + "\n")
+        write_atomically(folder / OWNER, json.dumps(identity(os.getpid())) + "\n")
         yield
     finally:
         (folder / OWNER).unlink(missing_ok=True)
@@ -59,33 +71,53 @@ def owner(folder: Path) -> int | None:
         os.kill(pid, 0)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return pid if content == _identity(pid) else None
+    return pid if content == identity(pid) else None
 
 
-def _identity(pid: int) -> dict[str, Any]:
-    """Returns what tells a process from others: on Linux also when it started, since numbers are used again."""
-    started = None
+def identity(pid: int) -> dict[str, Any]:
+    """Returns what tells a process from all others: on Linux also when it started, since numbers are used again."""
+    started = machine = None
     with suppress(OSError):
+        # Containers with one host name differ in their namespaces of processes, or run on different kernels.
+        machine = f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    return {"pid": pid, "host": socket.gethostname(), "started": started}
+    return {"pid": pid, "host": socket.gethostname(), "machine": machine, "started": started}
 
 
-def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) -> RDBStorage:
+def has_ended(process: Mapping[str, Any]) -> bool:
+    """Whether a process, by what `identity` returned of it, is one of this machine and runs no more."""
+    now = identity(process["pid"])
+    return now["machine"] is not None and process["machine"] == now["machine"] and process["started"] != now["started"]
+
+
+def open_storage(
+    folder: Path, url: str | None = None, *, reader: bool = False, heartbeat: int | None = None
+) -> RDBStorage:
     """Opens the storage of a study: a URL of SQLAlchemy, or the file in its folder. A reader creates no tables.
 
     SQLite's journal is written ahead and not forced to the disk with each step: if a process of the sweep dies, nothing
     is lost; if the machine does, the last steps may be, never the file.
 
+    Args:
+        folder: The folder of the study.
+        url: The URL; None for the file.
+        reader: Whether it is only read.
+        heartbeat: Seconds between the heartbeats of a trial; one that is silent for `SILENT` times as long is dead.
+
     Raises:
-        SettingError: If the URL is malformed, or needs a package that is not installed.
+        SettingError: If the URL is malformed, needs a package that is not installed, or another version of Optuna.
     """
     quiet()
-    make = partial(RDBStorage, skip_table_creation=reader, skip_compatibility_check=reader)
+    grace = SILENT * heartbeat if heartbeat else None
+    make = partial(RDBStorage, skip_table_creation=reader, heartbeat_interval=heartbeat, grace_period=grace)
     if url is not None:
         try:
-            return make(url, engine_kwargs={"pool_pre_ping": True})
-        except (ArgumentError, ImportError) as error:
-            message = f"storage={_place(folder, url)} cannot be opened: {_reason(error)}."
+            address = _address(url)
+            with nullcontext() if reader else exclusive(create_engine(address, poolclass=NullPool), "tables"):
+                return make(address.replace("{", "%7B"), engine_kwargs={"pool_pre_ping": True})  # Optuna fills in {}
+        except (ArgumentError, ImportError, RuntimeError) as error:
+            hint = ' Type pip install "sentattn[postgres]".' if isinstance(error, ImportError) else ""
+            message = f"storage={_place(folder, url)} cannot be opened: {_reason(error)}.{hint}"
             raise SettingError(Fault("storage", "type", message)) from None  # SQLAlchemy's may hold the password
 
     def connect() -> sqlite3.Connection:
@@ -95,7 +127,42 @@ def open_storage(folder: Path, url: str | None = None, *, reader: bool = False) 
         connection.execute("PRAGMA synchronous=NORMAL")
         return connection
 
-    return make(f"sqlite:///{folder / DATABASE}", engine_kwargs={"creator": connect})
+    return make(f"sqlite:///{folder / DATABASE}", engine_kwargs={"creator": connect}, skip_compatibility_check=reader)
+
+
+def is_shared(url: str | None) -> bool:
+    """Whether several schedulers may work on one study there: only PostgreSQL has the lock for it."""
+    try:
+        return url is not None and make_url(url).get_backend_name() == POSTGRESQL
+    except ArgumentError:
+        return False
+
+
+@contextmanager
+def exclusive(engine: Engine, name: str) -> Iterator[None]:
+    """Holds a name in PostgreSQL for one transaction; the database releases it when the process dies.
+
+    Elsewhere one process holds the study as a whole.
+    """
+    if engine.dialect.name != POSTGRESQL:
+        yield
+        return
+    key = int.from_bytes(hashlib.sha256(f"sentattn {name}".encode()).digest()[:8], signed=True)
+    with engine.begin() as connection:
+        connection.execute(select(func.pg_advisory_xact_lock(key)))
+        yield
+
+
+def sweeps(url: str) -> list[str]:
+    """Returns the names of the sweeps in a database.
+
+    Raises:
+        RunError: If it cannot be read.
+    """
+    names: dict[str, int] = {}
+    with _reading(Path(), url):
+        names = studies(open_storage(Path(), url, reader=True), None)
+    return sorted({re.sub(r" \(\d+\)$", "", name) for name in names})
 
 
 def studies(storage: RDBStorage, sweep: str | None) -> dict[str, int]:
@@ -128,13 +195,28 @@ def load(folder: Path, url: str | None = None) -> optuna.Study:
     """
     name = None
     if url is not None or (folder / DATABASE).is_file():
-        with suppress(SQLAlchemyError, StorageInternalError):  # its tables do not exist yet
+        with _reading(folder, url):
             storage = open_storage(folder, url, reader=True)
             name = current(storage, folder.name if url else None)
     if name is None:
         hint = f"`python -m sentattn.sweep study={folder.name} ...` begins one; another storage needs storage=URL"
         raise RunError(Fault("study", "not_found", f"{_place(folder, url)} holds no study; {hint}."))
     return optuna.load_study(study_name=name, storage=storage)
+
+
+@contextmanager
+def _reading(folder: Path, url: str | None) -> Iterator[None]:
+    """Ends quietly where the tables do not exist yet.
+
+    Raises:
+        RunError: If the database cannot be reached.
+    """
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError) as error:
+        if _is_away(error) and url is not None and make_url(url).get_backend_name() != "sqlite":  # it has no tables
+            message = f"{_place(folder, url)} cannot be read: {_reason(error)}."
+            raise RunError(Fault("storage", "unreadable", message)) from None
 
 
 @contextmanager
@@ -154,10 +236,39 @@ def writing(folder: Path, url: str | None) -> Iterator[None]:
         raise RunError(Fault("storage", "unwritable", message)) from None
 
 
+def patiently(work: Callable[[], T]) -> T:
+    """Does work in a database, again and again for up to `OUTAGE` seconds while that does not answer."""
+    began = time.monotonic()
+    for pause in itertools.chain((0, 1, 2), itertools.repeat(5)):
+        try:
+            return work()
+        except (SQLAlchemyError, StorageInternalError) as error:
+            if not _is_away(error) or time.monotonic() - began >= OUTAGE:
+                raise
+            if pause == 1:
+                print(f"The database does not answer ({_reason(error)}); trials go on.", file=sys.stderr, flush=True)
+            time.sleep(pause)
+    raise AssertionError("the pauses have no end")
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether a database does not answer."""
+    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+    return isinstance(cause, OperationalError | InterfaceError)
+
+
+def _address(url: str) -> str:
+    """Returns a URL with the driver that is installed where it names none: psycopg 3 for PostgreSQL."""
+    parsed = make_url(url)
+    if parsed.drivername == POSTGRESQL and importlib.util.find_spec("psycopg"):
+        parsed = parsed.set(drivername=f"{POSTGRESQL}+psycopg")
+    return parsed.render_as_string(hide_password=False)
+
+
 def _place(folder: Path, url: str | None) -> str:
     """Returns where a study is stored, without a password."""
     try:
-        return make_url(url).render_as_string(hide_password=True) if url else str(folder / DATABASE)
+        return without_passwords(make_url(url).render_as_string()) if url else str(folder / DATABASE)
     except ArgumentError:
         return "URL"
 

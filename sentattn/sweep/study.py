@@ -1,27 +1,31 @@
 """A study that is worked on: one `optuna.Study` in a database, which is all of its state.
 
 Each step is written when it is taken, so that no finished trial is lost when a process dies: trials that were
-running are tried again with their values under new numbers, and each finished trial is counted once.
+running are tried again with their values under new numbers, and each finished trial is counted once. In PostgreSQL
+several schedulers share a study: each asks for a trial while it holds the study for itself, so that the trials that run
+anywhere are reservations in its budget.
 """
 
 from __future__ import annotations
 
 import math
 import shutil
+import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from sentattn.run import CHECKPOINTS, MODEL
 from sentattn.sweep import storage as storages
+from sentattn.sweep.coordination import SCHEDULER, Membership
 from sentattn.sweep.records import (
     ATTEMPT,
     ERROR,
-    OUTSIDE,
     RETRY_OF,
     RETRYABLE,
     TRIALS,
@@ -29,25 +33,27 @@ from sentattn.sweep.records import (
     TrialOutcome,
     attributes,
     best,
-    objectives,
     pareto,
     records,
 )
-from sentattn.sweep.resume import ALIVE_SECONDS, SCHEDULER, open_study, this_scheduler
+from sentattn.sweep.resume import open_study
 from sentattn.sweep.samplers import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.search_space import points, suggest
 from sentattn.sweep.source import NextTrial
+from sentattn.sweep.tally import Tally
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
+T = TypeVar("T")
 SECONDS = "seconds"
-FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 LARGE = (CHECKPOINTS, MODEL)
 """What is deleted of all trials but the best: it can be trained again with `from=`."""
 NOTE_SECONDS = 5.0
 """Between two notes of the time on disk."""
+OTHER_DRAWS = 1_000_003
+"""What makes schedulers of one study draw other values: more than it has trials."""
 
 
 class SweepStudy:
@@ -61,23 +67,24 @@ class SweepStudy:
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self._study = open_study(plan, storages.open_storage(folder, plan.storage))
-        trials = self._study.get_trials(deepcopy=False)
-        self._study.sampler = build_sampler(plan, past=len(trials))
-        self._study.pruner = build_pruner(plan)
+        heartbeat = plan.heartbeat if plan.storage else None
+        self._storage = storages.open_storage(folder, plan.storage, heartbeat=heartbeat)
         self._running: dict[int, Trial] = {}
-        retried = {attributes(trial).get(RETRY_OF) for trial in trials}
-        self._retries = [trial.number for trial in trials if trial.number not in retried and self._is_due(trial)]
-        self._finished = sum(trial.state in FINISHED for trial in trials)
-        self._tried = sum(RETRY_OF not in attributes(trial) for trial in trials if trial.params)
-        by_points = plan.sampler["name"] in ("grid", "brute_force")
-        self._points = points(plan.space, LARGEST_GRID) if by_points else None
-        self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
-        self._since = self._noted = time.monotonic()
         self.failures = 0
         self.best_values: dict[int, Sequence[float]] = {}
+        with storages.exclusive(self._storage.engine, plan.study):
+            self._study = open_study(plan, self._storage)
+            self._membership = Membership(self._study, self._storage, plan.heartbeat) if plan.storage else None
+        by_points = plan.sampler["name"] in ("grid", "brute_force")
+        self._points = points(plan.space, LARGEST_GRID) if by_points else None
+        past = len(self._read().trials)
+        others = self._membership.number * OTHER_DRAWS if self._membership else 0
+        self._study.sampler = build_sampler(plan, past=past + others)
+        self._study.pruner = build_pruner(plan)
+        self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
+        self._since = self._noted = time.monotonic()
         names = [path.name for path in (self.folder / TRIALS).glob("*")]
-        self._keep_best(objectives(self.records()), [int(name) for name in names if name.isdecimal()])
+        self._keep_best([int(name) for name in names if name.isdecimal()])
 
     @classmethod
     @contextmanager
@@ -85,14 +92,15 @@ class SweepStudy:
         """Begins a study or resumes it, and holds its folder; its space may have been changed since.
 
         Raises:
-            RunError: If another process works on it, or it cannot be written.
+            RunError: If another process works on it that may not, or it cannot be written.
             SettingError: If the study there is about something else.
         """
         with ExitStack() as stack:
             with storages.writing(folder, plan.storage):
-                stack.enter_context(storages.locked(folder))
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(storages.locked(folder) if plan.storage is None else nullcontext())
                 study = cls(plan, folder)
-            stack.callback(study._note, None)
+            stack.callback(study._close)
             yield study
 
     @property
@@ -105,74 +113,113 @@ class SweepStudy:
 
         A trial that is tried again comes first.
         """
-        if self.ended() or not self._has_budget():
-            return None
-        with self._writing():
-            if self._retries:
-                before = self._study.get_trials(deepcopy=False)[self._retries.pop(0)]
+        return None if self.ended() else self._write(self._ask)
+
+    def _ask(self) -> NextTrial | None:
+        """Reserves a trial in the budget, while this process holds the study for itself."""
+        with storages.exclusive(self._storage.engine, self.plan.study):
+            if orphans := [trial.number for trial in self._read().trials if self._is_orphan(trial)]:
+                for number in orphans:
+                    self._study.tell(number, state=TrialState.FAIL)
+                self._read()
+            if self.ended() or not self._has_budget():
+                return None
+            if self._tally.retries:
+                before = self._tally.trials[self._tally.retries[0]]
                 attempt = attributes(before).get(ATTEMPT, 0) + (ERROR in attributes(before))
                 self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: before.number, ATTEMPT: attempt})
-            else:
-                self._tried += 1
-            trial = self._study.ask()
-            values = suggest(trial, self.plan.space)
-            self._running[trial.number] = trial
-            folder = self.folder / TRIALS / str(trial.number)
-            folder.mkdir(parents=True, exist_ok=True)
-        return NextTrial(trial.number, values, self.plan.trial_arguments(values), folder)
+            asked = self._study.ask()
+            values = suggest(asked, self.plan.space)
+            if self._membership:
+                self._membership.reserve(asked.number)
+            self._read()
+        self._running[asked.number] = asked  # where the lock was lost it is an orphan, and this is done again
+        folder = self.folder / TRIALS / str(asked.number)
+        folder.mkdir(parents=True, exist_ok=True)
+        return NextTrial(asked.number, values, self.plan.trial_arguments(values), folder)
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Records the first objective after an epoch, or a repeat, from 1; returns whether to prune the trial."""
+        """Records the first objective after an epoch, or a repeat, from 1; returns whether to end the trial."""
         if not math.isfinite(value) or len(self.plan.objectives) > 1:
             return False
-        with self._writing():
+
+        def work() -> bool:
             self._running[number].report(float(value), step)
             return bool(self._running[number].should_prune())
+
+        try:
+            return self._write(work)
+        except UpdateFinishedTrialError:  # another scheduler took this one for dead, and tries the trial again
+            return True
 
     def tell(self, number: int, outcome: TrialOutcome) -> None:
         """Records how a trial ended; that it has ended is written last.
 
-        A complete trial without finite objectives has failed. A failed one that may succeed is tried again.
+        A complete trial without finite objectives has failed. A failed one that may succeed is tried again. Where
+        another scheduler took this one for dead and ended the trial, its outcome is left.
         """
         if outcome.state == "complete" and not (outcome.values and all(map(math.isfinite, outcome.values))):
             outcome = TrialOutcome("failed", error="it ended without a finite value of its objective")
-        complete = {number: outcome.values} if outcome.state == "complete" and outcome.values else {}
-        with self._writing():
-            trial = self._running[number]
+        trial = self._running[number]
+
+        def work() -> None:
             if outcome.state == "failed":
-                trial.set_user_attr(ERROR, outcome.report or "it failed without a message")
-                trial.set_user_attr(RETRYABLE, outcome.retry)
-            ended = self._study.tell(trial, complete.get(number), STATES[outcome.state])
-            del self._running[number]
-            if self._is_due(ended):
-                self._retries.append(number)
+                with suppress(UpdateFinishedTrialError):
+                    trial.set_user_attr(ERROR, outcome.report or "it failed without a message")
+                    trial.set_user_attr(RETRYABLE, outcome.retry)
+            values = outcome.values if outcome.state == "complete" else None
+            self._study.tell(trial, values, STATES[outcome.state], skip_if_finished=True)
+            self._running.pop(number, None)
+            self._read()
+
+        self._write(work)
         self.failures = self.failures + 1 if outcome.state == "failed" else 0
-        self._finished += outcome.state != "failed"
-        self._keep_best({**self.best_values, **complete}, [*self.best_values, number])
+        self._keep_best([*self.best_values, number])
 
     def interrupt(self, number: int) -> None:
         """Ends a running trial together with the sweep: it is tried again, and this attempt does not count."""
-        with self._writing():
-            self._study.tell(self._running.pop(number), state=TrialState.FAIL)
-            self._retries.append(number)
+
+        def work() -> None:
+            self._study.tell(self._running[number], state=TrialState.FAIL, skip_if_finished=True)
+            del self._running[number]
+            self._read()
+
+        self._write(work)
 
     def tick(self) -> float | None:
-        """Writes the time now and then; returns the seconds after which that is due again, or None."""
-        if time.monotonic() - self._noted >= NOTE_SECONDS:
-            self._note(this_scheduler())
-        return ALIVE_SECONDS / 4 if self.plan.storage else None
+        """Writes the time, and signs of life, now and then; returns the seconds until that is due, or None."""
+        pause = self.plan.heartbeat if self._membership else NOTE_SECONDS
+        if time.monotonic() - self._noted >= pause:
+            self._write(self._note)
+        return max(0.0, self._noted + pause - time.monotonic()) if self._membership else None
 
-    def _note(self, scheduler: Mapping[str, Any] | None) -> None:
-        """Writes the time, and into a shared database which scheduler works on the study."""
+    def _note(self) -> None:
         self._noted = time.monotonic()
+        before = self._study.user_attrs.get(SECONDS, 0.0) if self._membership else 0.0
+        self._study.set_user_attr(SECONDS, max(before, self.seconds()))
+        if self._membership:
+            self._membership.beat(self._running)
+            if self._membership.is_asked_to_stop():
+                signal.raise_signal(signal.SIGINT)
+            self._read()
+
+    def _close(self) -> None:
         with self._writing():
-            self._study.set_user_attr(SECONDS, self.seconds())
-            if self.plan.storage:
-                self._study.set_user_attr(SCHEDULER, scheduler)
+            self._note()
+            if self._membership:
+                self._membership.leave()
+
+    def elsewhere(self) -> int:
+        """Returns how many trials other schedulers run of a study that has not ended."""
+        return 0 if self.ended() else self._tally.running - len(self._running)
+
+    def is_first(self) -> bool:
+        """Whether this scheduler logs and confirms the study: the one that began first of those that work on it."""
+        return self._membership is None or self._membership.is_first()
 
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""
-        return len(self._retries)
+        return len(self._tally.retries)
 
     def running(self) -> int:
         """Returns how many trials run."""
@@ -180,7 +227,7 @@ class SweepStudy:
 
     def finished(self) -> int:
         """Returns how many trials count toward the budget: complete and pruned ones."""
-        return self._finished
+        return self._tally.finished
 
     def seconds(self) -> float:
         """Returns how long the study was worked on, over all starts."""
@@ -189,9 +236,9 @@ class SweepStudy:
     def ended(self) -> str:
         """Returns why no further trial is started, or an empty string."""
         budget = self.plan.budget
-        if budget.trials is not None and self._finished >= budget.trials:
-            return "1 trial is finished" if self._finished == 1 else f"{self._finished} trials are finished"
-        if not self._is_point_left() and not self._running:
+        if budget.trials is not None and self.finished() >= budget.trials:
+            return "1 trial is finished" if self.finished() == 1 else f"{self.finished()} trials are finished"
+        if not self._is_point_left() and not self._tally.running:
             return f"all {self._points} points of the space were tried"
         if budget.hours is not None and self.seconds() >= budget.hours * 3600:
             return f"the budget of {budget.hours:g} hours is used up"
@@ -207,30 +254,38 @@ class SweepStudy:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
         return best(self.records(), [objective.mode for objective in self.plan.objectives])
 
+    def _read(self) -> Tally:
+        self._tally = Tally.of(self._study.get_trials(deepcopy=False), self.plan.retries)
+        return self._tally
+
+    def _write(self, work: Callable[[], T]) -> T:
+        """Does work in the database; in a shared one again and again, until it answers or was away for long."""
+        with self._writing():
+            return storages.patiently(work) if self._membership else work()
+
     def _writing(self) -> AbstractContextManager[None]:
         return storages.writing(self.folder, self.plan.storage)
 
+    def _is_orphan(self, trial: FrozenTrial) -> bool:
+        """Whether a trial was begun by a scheduler that died, or lost its connection, before it was its own."""
+        mine = self._membership and self._membership.number
+        is_mine = attributes(trial).get(SCHEDULER) in (None, mine)
+        return trial.state is TrialState.RUNNING and trial.number not in self._running and is_mine
+
     def _has_budget(self) -> bool:
         trials = self.plan.budget.trials
-        return self._is_point_left() and (trials is None or self._finished + len(self._running) < trials)
+        return self._is_point_left() and (trials is None or self._tally.finished + self._tally.running < trials)
 
     def _is_point_left(self) -> bool:
-        return bool(self._retries) or self._points is None or self._tried < self._points
+        return bool(self._tally.retries) or self._points is None or self._tally.tried < self._points
 
-    def _is_due(self, trial: FrozenTrial) -> bool:
-        """Whether a trial is to be tried again, if it has not been: after an interruption, or up to `retries` times."""
-        attrs = attributes(trial)
-        if trial.state is not TrialState.FAIL or OUTSIDE in attrs:
-            return False
-        return ERROR not in attrs or (bool(attrs.get(RETRYABLE)) and attrs.get(ATTEMPT, 0) < self.plan.retries)
-
-    def _keep_best(self, candidates: Mapping[int, Sequence[float]], numbers: Sequence[int]) -> None:
+    def _keep_best(self, numbers: Sequence[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
         modes = [objective.mode for objective in self.plan.objectives]
-        front = pareto(candidates, modes) if len(modes) > 1 else candidates
+        front = pareto(self._tally.complete, modes) if len(modes) > 1 else self._tally.complete
         sign = -1.0 if modes[0] == "max" else 1.0
-        ordered = sorted(front, key=lambda number: (sign * candidates[number][0], number))
-        self.best_values = {number: candidates[number] for number in ordered[: max(1, self.plan.keep)]}
+        ordered = sorted(front, key=lambda number: (sign * self._tally.complete[number][0], number))
+        self.best_values = {number: self._tally.complete[number] for number in ordered[: max(1, self.plan.keep)]}
         for number in {*numbers}.difference(ordered[: self.plan.keep]):
             trial = self.folder / TRIALS / str(number)
             for folder in (trial, *trial.glob("seed-*")):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from optuna.storages import RDBStorage
+from postgres_server import PROGRAMS, PostgresServer
 
 from sentattn.sweep import storage
+
+NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,12 +27,27 @@ def _tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
 
-    def opened(folder: Path, url: str | None = None, *, reader: bool = False) -> RDBStorage:
+    def opened(folder: Path, url: str | None = None, *, reader: bool = False, **more: Any) -> RDBStorage:
         file = folder / storage.DATABASE
         if url is None and not reader and folder.is_dir() and not file.exists():
             shutil.copyfile(template, file)
-        return open_storage(folder, url, reader=reader)
+        return open_storage(folder, url, reader=reader, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "open_storage", opened)
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server; tests are skipped where Debian's package `postgresql` is missing."""
+    if not PROGRAMS:
+        pytest.skip("needs PostgreSQL: apt-get install postgresql")
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> str:
+    """The address of an empty database."""
+    return postgres.create(f"db{next(NUMBERS)}")

@@ -42,6 +42,14 @@ def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
     return Plan(**{**usual, **changed})
 
 
+def main(words: list[str]) -> None:
+    """Runs the sweep of a command line; `storage=URL` and `heartbeat=SECONDS` are the sweep's own."""
+    own = dict(word.split("=", 1) for word in words if word.startswith(("storage=", "heartbeat=")))
+    overrides = [word for word in words[2:] if word.partition("=")[0] not in own]
+    changed: dict[str, Any] = own | ({"heartbeat": int(own["heartbeat"])} if own else {})
+    sweep(Path(words[0]), plan(int(words[1]), *overrides, **changed))
+
+
 def sweep(folder: Path, one: Plan) -> Noted:
     """Runs it, or resumes it."""
     noted = Noted()
@@ -51,4 +59,4 @@ def sweep(folder: Path, one: Plan) -> Noted:
 
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(lambda words: sweep(Path(words[0]), plan(int(words[1]), *words[2:])) and None))
+    sys.exit(command_line.run(main))

@@ -73,6 +73,9 @@ class Listed:
     def running(self) -> int:
         return len(self.given) - len(self.told) - len(self.interrupted)
 
+    def elsewhere(self) -> int:
+        return 0
+
     def finished(self) -> int:
         return sum(state != "failed" for state, _, _ in self.told.values())
 

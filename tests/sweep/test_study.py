@@ -275,10 +275,11 @@ def test_a_scheduler_of_another_machine_is_not_disturbed(tmp_path: Path) -> None
     with SweepStudy.open(one, tmp_path / "here") as study:
         assert study.ask()
     shared = storage.load(tmp_path / "mine", one.storage)
-    shared.set_user_attr("scheduler", {"host": "elsewhere", "pid": 7, "seen": time.time()})
+    process = {"pid": 7, "host": "elsewhere", "machine": "another", "started": "1"}
+    shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time()})
     with pytest.raises(RunError) as caught, SweepStudy.open(one, tmp_path / "there"):
         pass
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
-    shared.set_user_attr("scheduler", {"host": "elsewhere", "pid": 7, "seen": time.time() - 3600})
+    shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time() - 3600})
     with SweepStudy.open(one, tmp_path / "there") as study:
         assert study.waiting() == 1

@@ -113,7 +113,7 @@ class ReportCallback(SweepCallback):
         Raises:
             UserError: If a training fails.
         """
-        if not self._plan.confirm or not self._front or len(self._plan.objectives) > 1:
+        if not self._plan.confirm or not self._front or len(self._plan.objectives) > 1 or not self._study.is_first():
             return None
         self.write()
         return describe_confirmed(self._plan, confirm(self._plan, self._study.folder, self._front[0]))

@@ -69,6 +69,8 @@ class StudyLogger(SweepCallback):
         if self._opened or trial.study is not self._study:
             return
         self._opened = True
+        if not self._study.is_first():  # of several schedulers one logs the study
+            return
         from sentattn.config.request import read_request
 
         settings = read_request(list(trial.arguments)).settings
