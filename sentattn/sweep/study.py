@@ -77,7 +77,7 @@ class SweepStudy:
             self._membership = Membership(self._study, self._storage, plan.heartbeat) if plan.storage else None
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
-        past = len(self._read().trials)
+        past = len(self._read())
         others = self._membership.number * OTHER_DRAWS if self._membership else 0
         self._study.sampler = build_sampler(plan, past=past + others)
         self._study.pruner = build_pruner(plan)
@@ -118,21 +118,19 @@ class SweepStudy:
     def _ask(self) -> NextTrial | None:
         """Reserves a trial in the budget, while this process holds the study for itself."""
         with storages.exclusive(self._storage.engine, self.plan.study):
-            if orphans := [trial.number for trial in self._read().trials if self._is_orphan(trial)]:
-                for number in orphans:
-                    self._study.tell(number, state=TrialState.FAIL)
-                self._read()
+            if self._membership:
+                self._end_orphans()
             if self.ended() or not self._has_budget():
                 return None
-            if self._tally.retries:
-                before = self._tally.trials[self._tally.retries[0]]
+            before = next(iter(self._tally.retries), None)
+            if before is not None:
                 attempt = attributes(before).get(ATTEMPT, 0) + (ERROR in attributes(before))
                 self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: before.number, ATTEMPT: attempt})
             asked = self._study.ask()
             values = suggest(asked, self.plan.space)
             if self._membership:
                 self._membership.reserve(asked.number)
-            self._read()
+        self._tally.begin(before)
         self._running[asked.number] = asked  # where the lock was lost it is an orphan, and this is done again
         folder = self.folder / TRIALS / str(asked.number)
         folder.mkdir(parents=True, exist_ok=True)
@@ -162,29 +160,26 @@ class SweepStudy:
             outcome = TrialOutcome("failed", error="it ended without a finite value of its objective")
         trial = self._running[number]
 
-        def work() -> None:
+        def work() -> FrozenTrial:
             if outcome.state == "failed":
                 with suppress(UpdateFinishedTrialError):
                     trial.set_user_attr(ERROR, outcome.report or "it failed without a message")
                     trial.set_user_attr(RETRYABLE, outcome.retry)
             values = outcome.values if outcome.state == "complete" else None
-            self._study.tell(trial, values, STATES[outcome.state], skip_if_finished=True)
-            self._running.pop(number, None)
-            self._read()
+            return self._study.tell(trial, values, STATES[outcome.state], skip_if_finished=True)
 
-        self._write(work)
+        self._end(number, work)
         self.failures = self.failures + 1 if outcome.state == "failed" else 0
         self._keep_best([*self.best_values, number])
 
     def interrupt(self, number: int) -> None:
         """Ends a running trial together with the sweep: it is tried again, and this attempt does not count."""
+        trial = self._running[number]
+        self._end(number, lambda: self._study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
 
-        def work() -> None:
-            self._study.tell(self._running[number], state=TrialState.FAIL, skip_if_finished=True)
-            del self._running[number]
-            self._read()
-
-        self._write(work)
+    def _end(self, number: int, work: Callable[[], FrozenTrial]) -> None:
+        self._tally.end(self._write(work))
+        del self._running[number]
 
     def tick(self) -> float | None:
         """Writes the time, and signs of life, now and then; returns the seconds until that is due, or None."""
@@ -254,9 +249,21 @@ class SweepStudy:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
         return best(self.records(), [objective.mode for objective in self.plan.objectives])
 
-    def _read(self) -> Tally:
-        self._tally = Tally.of(self._study.get_trials(deepcopy=False), self.plan.retries)
-        return self._tally
+    def _read(self) -> list[FrozenTrial]:
+        """Returns all trials, and counts them anew: those of other schedulers have moved on."""
+        trials = self._study.get_trials(deepcopy=False)
+        self._tally = Tally.of(trials, self.plan.retries)
+        return trials
+
+    def _end_orphans(self) -> None:
+        """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
+        mine = (None, self._membership and self._membership.number)
+        running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
+        running = [trial for trial in running if trial.number not in self._running]
+        if orphans := [trial for trial in running if attributes(trial).get(SCHEDULER) in mine]:
+            for trial in orphans:
+                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+            self._read()
 
     def _write(self, work: Callable[[], T]) -> T:
         """Does work in the database; in a shared one again and again, until it answers or was away for long."""
@@ -265,12 +272,6 @@ class SweepStudy:
 
     def _writing(self) -> AbstractContextManager[None]:
         return storages.writing(self.folder, self.plan.storage)
-
-    def _is_orphan(self, trial: FrozenTrial) -> bool:
-        """Whether a trial was begun by a scheduler that died, or lost its connection, before it was its own."""
-        mine = self._membership and self._membership.number
-        is_mine = attributes(trial).get(SCHEDULER) in (None, mine)
-        return trial.state is TrialState.RUNNING and trial.number not in self._running and is_mine
 
     def _has_budget(self) -> bool:
         trials = self.plan.budget.trials

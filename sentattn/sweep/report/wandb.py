@@ -53,10 +53,12 @@ class StudyLogger(SweepCallback):
 
     def __exit__(self, *_: Any) -> None:
         if self._guard is not None:
+            records = self._study.records()
+            self._submit(lambda run: self._rows.log_others(run, records))
             self.tick()
             if findings := self._report.findings:
                 self._submit(lambda run: _log_page(run, self._rows.count, findings))
-            states = Counter(record.state for record in self._study.records())
+            states = Counter(record.state for record in records)
             summary: dict[str, Any] = {f"trials/{state}": count for state, count in states.items()}
             for best in self._study.best()[:1]:
                 summary |= {f"best/{key}": value for key, value in best.values.items()} | {"best_trial": best.number}
@@ -130,6 +132,7 @@ class Rows:
     def __init__(self, plan: Plan) -> None:
         self._objectives = plan.objectives
         self._best: float | None = None
+        self._numbers: set[int] = set()
         self.count = 0
 
     def log_past(self, run: wandb.Run, records: Sequence[Record]) -> None:
@@ -138,9 +141,16 @@ class Rows:
         for row in [self.next(record) for record in records][logged:]:
             run.log(row)
 
+    def log_others(self, run: wandb.Run, records: Sequence[Record]) -> None:
+        """Logs the trials that have ended at other schedulers."""
+        for record in records:
+            if record.number not in self._numbers and record.state != "running":
+                run.log(self.next(record))
+
     def next(self, record: Record) -> dict[str, Any]:
         """Returns the row of the next trial."""
         self.count += 1
+        self._numbers.add(record.number)
         row: dict[str, Any] = {TRIALS: self.count, "trial": record.number, "state": record.state}
         if record.state == "complete" and record.objectives:
             names = [f"{REACHED}/{objective.metric}" for objective in self._objectives]

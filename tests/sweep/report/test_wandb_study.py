@@ -82,6 +82,16 @@ def test_trials_that_the_server_has_are_not_logged_again() -> None:
     assert (row["trials"], row["best/val/accuracy"]) == (3, pytest.approx(0.7))
 
 
+def test_trials_of_other_schedulers_are_logged_once() -> None:
+    logged: list[dict[str, Any]] = []
+    run: Any = SimpleNamespace(summary={}, log=logged.append)
+    rows = Rows(plan_of())
+    rows.next(trials(3)[1])
+    rows.log_others(run, trials(3))
+    assert [row["trial"] for row in logged] == [0, 2]
+    assert [row["trials"] for row in logged] == [2, 3]
+
+
 def test_importances_contour_and_table_are_logged(tmp_path: Path) -> None:
     import plans
 
