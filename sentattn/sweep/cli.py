@@ -181,7 +181,8 @@ def _line(record: Record) -> str:
 def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str | None]]:
     """Returns the folders of the studies that are named, or of the only one there is, each with its storage."""
     from sentattn.sweep.coordination import working
-    from sentattn.sweep.storage import DATABASE, LOCK, sweeps
+    from sentattn.sweep.owner import LOCK
+    from sentattn.sweep.storage import DATABASE, sweeps
 
     keys = {"output_dir": "str", "storage": "str"}
     options = command_line.raw_arguments(arguments, keys, positional="names")

@@ -20,8 +20,9 @@ from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import TrialState
 from sqlalchemy import func, select
 
+from sentattn.sweep.owner import has_ended, identity, owner
 from sentattn.sweep.records import attributes
-from sentattn.sweep.storage import SILENT, has_ended, identity, load, open_storage, owner
+from sentattn.sweep.storage import SILENT, load, open_storage
 
 SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
 """User attributes: of a study the sign of life of each scheduler, by its number; of a trial the scheduler that runs it;

@@ -1,25 +1,21 @@
-"""Where a study is stored: one SQLite file in its folder, which one process holds, or a database that is shared."""
+"""Where a study is stored: one SQLite file in its folder, or a database that several schedulers share."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import itertools
-import json
-import os
 import re
-import socket
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import optuna
-from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from sqlalchemy import Engine, NullPool, create_engine, func, select
@@ -27,10 +23,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sentattn.errors import Fault, RunError, SettingError, without_passwords
-from sentattn.run import write_atomically
 from sentattn.sweep.samplers import quiet
 
-DATABASE, LOCK, OWNER = "study.db", ".owner.lock", "owner.json"
+DATABASE = "study.db"
 CURRENT = "current"
 """Numbers the studies of a sweep whose space was changed: the largest is the current one."""
 T = TypeVar("T")
@@ -39,55 +34,6 @@ OUTAGE = 300.0
 """Seconds after which a database that does not answer ends a sweep."""
 SILENT = 3
 """Heartbeats after which a scheduler or a trial that has sent none is dead."""
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds a study's folder for this process; the system releases it when the process dies.
-
-    Raises:
-        RunError: If another process holds it, with its ID.
-    """
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        stop = f"`python -m sentattn.sweep stop {folder.name}` stops it"
-        message = f"{folder} is in use by process {owner(folder) or 'unknown'}; {stop}."
-        raise RunError(Fault("study", "busy", message)) from error
-    try:
-        write_atomically(folder / OWNER, json.dumps(identity(os.getpid())) + "\n")
-        yield
-    finally:
-        (folder / OWNER).unlink(missing_ok=True)
-        lock.release()
-
-
-def owner(folder: Path) -> int | None:
-    """Returns the ID of the process of this machine that works on a study, or None, without taking its lock."""
-    try:
-        content = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-        pid: int = content["pid"]
-        os.kill(pid, 0)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return pid if content == identity(pid) else None
-
-
-def identity(pid: int) -> dict[str, Any]:
-    """Returns what tells a process from all others: on Linux also when it started, since numbers are used again."""
-    started = machine = None
-    with suppress(OSError):
-        # Containers with one host name differ in their namespaces of processes, or run on different kernels.
-        machine = f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    return {"pid": pid, "host": socket.gethostname(), "machine": machine, "started": started}
-
-
-def has_ended(process: Mapping[str, Any]) -> bool:
-    """Whether a process, by what `identity` returned of it, is one of this machine and runs no more."""
-    now = identity(process["pid"])
-    return now["machine"] is not None and process["machine"] == now["machine"] and process["started"] != now["started"]
 
 
 def open_storage(

@@ -23,6 +23,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sentattn.run import CHECKPOINTS, MODEL
 from sentattn.sweep import storage as storages
 from sentattn.sweep.coordination import SCHEDULER, Membership
+from sentattn.sweep.owner import locked
 from sentattn.sweep.records import (
     ATTEMPT,
     ERROR,
@@ -98,7 +99,7 @@ class SweepStudy:
         with ExitStack() as stack:
             with storages.writing(folder, plan.storage):
                 folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(storages.locked(folder) if plan.storage is None else nullcontext())
+                stack.enter_context(locked(folder) if plan.storage is None else nullcontext())
                 study = cls(plan, folder)
             stack.callback(study._close)
             yield study

@@ -22,6 +22,7 @@ from sentattn.config.request import Request, read_request
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
 from sentattn.sweep.config import read_plan
+from sentattn.sweep.owner import owner
 from sentattn.sweep.plan import Budget, Objective
 from sentattn.sweep.records import read
 from sentattn.sweep.study import SweepStudy
@@ -31,14 +32,14 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "before_lean"
 
 def test_one_owner(tmp_path: Path) -> None:
     with SweepStudy.open(plan(), tmp_path):
-        assert storage.owner(tmp_path) == os.getpid()
+        assert owner(tmp_path) == os.getpid()
         with pytest.raises(RunError) as caught, SweepStudy.open(plan(), tmp_path):
             pass
         [fault] = caught.value.faults
         assert (fault.key, fault.kind) == ("study", "busy")
         assert f"process {os.getpid()}" in fault.message
         assert states(tmp_path) == {}
-    assert storage.owner(tmp_path) is None
+    assert owner(tmp_path) is None
 
 
 KILLED = """
@@ -225,7 +226,7 @@ def test_a_study_that_an_earlier_revision_left_is_resumed_by_the_same_command(tm
         (one["state"], one["parameters"], {int(step): value for step, value in one["steps"].items()})
         for one in expected["before"]["trials"]
     ]
-    assert storage.owner(folder) is None
+    assert owner(folder) is None
     with SweepStudy.open(read_plan(KILLED_BEFORE), folder) as study:
         assert (study.finished(), study.waiting()) == (2, 1)
         for one in expected["continued"]["trials"][3:]:
