@@ -12,7 +12,6 @@ from __future__ import annotations
 import heapq
 import multiprocessing
 import os
-import resource
 import statistics
 import sys
 import tempfile
@@ -41,6 +40,7 @@ class SimulatedEngine(Engine):
 
     Attributes:
         idle: Seconds between the end of a slot's trial and the beginning of its next one.
+        slept: Seconds in which there was no trial of this scheduler's.
     """
 
     def __init__(self, minutes: float, seed: int) -> None:
@@ -49,6 +49,7 @@ class SimulatedEngine(Engine):
         self._ends: list[tuple[float, str, RunningTrial]] = []
         self._free: dict[Slot, float] = {}
         self._skipped = 0.0
+        self.slept = 0.0
         self.idle: list[float] = []
 
     def now(self) -> float:
@@ -68,7 +69,9 @@ class SimulatedEngine(Engine):
     def messages(self, timeout: float | None, wakeup: int) -> Iterable[tuple[RunningTrial, Message]]:
         """Yields the outcome of the trials that have ended; where none has, it skips to the next."""
         if not self._ends:  # other schedulers still have some
+            began = time.perf_counter()
             time.sleep(min(0.1, timeout or 0.1))
+            self.slept += time.perf_counter() - began
             return
         self._skipped += max(0.0, self._ends[0][0] - self.now())
         while self._ends and self._ends[0][0] <= self.now():
@@ -104,16 +107,16 @@ class Count(SweepCallback):
 
 
 def schedule(number: int, words: list[str], folder: str, own: dict[str, float], results: Any) -> None:
-    """Runs a scheduler, and sends its trials, seconds, seconds of its processor, and idle seconds of its slots."""
+    """Runs a scheduler, and sends its trials, the seconds that it and its processor worked, and its slots' idle ones."""
     plan = read_plan([*SPACE, *words, f"trials={own['trials']:.0f}", "pruner=none", f"output_dir={folder}"])
     share = int(own["slots"] / own["schedulers"])
     slots = [Slot(f"slot {index}", (), 1) for index in range(share)]
     engine, count = SimulatedEngine(own["minutes"], number), Count()
-    began = time.perf_counter()
     with SweepStudy.open(plan, Path(folder) / plan.study) as study:
+        began, processor = time.perf_counter(), time.process_time()
         Scheduler([study], slots, engine, [count]).run()
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    results.put((count.trials, time.perf_counter() - began, usage.ru_utime + usage.ru_stime, engine.idle))
+        spent = time.perf_counter() - began - engine.slept, time.process_time() - processor
+    results.put((count.trials, *spent, engine.idle))
 
 
 def main(arguments: list[str]) -> None:
