@@ -107,7 +107,7 @@ class Count(SweepCallback):
 
 
 def schedule(number: int, words: list[str], folder: str, own: dict[str, float], results: Any) -> None:
-    """Runs a scheduler, and sends its trials, the seconds that it and its processor worked, and its slots' idle ones."""
+    """Runs a scheduler, and sends its trials, seconds of work, those of its processor, and idle ones of its slots."""
     plan = read_plan([*SPACE, *words, f"trials={own['trials']:.0f}", "pruner=none", f"output_dir={folder}"])
     share = int(own["slots"] / own["schedulers"])
     slots = [Slot(f"slot {index}", (), 1) for index in range(share)]
