@@ -110,7 +110,6 @@ class Options:
     output_dir: str = "outputs"
     seed: Seed = 0
     storage: str | None = field(default=None, repr=False)
-    engine: Literal["local"] = "local"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +130,7 @@ class Plan(Options):
     budget: Budget
     sampler: Mapping[str, Any]
     pruner: Mapping[str, Any]
+    engine: Mapping[str, Any] = field(default_factory=lambda: {"name": "local"})
     members: tuple[Plan, ...] = ()
     notes: tuple[str, ...] = ()
 
