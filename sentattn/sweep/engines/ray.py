@@ -23,7 +23,7 @@ from sentattn.errors import Fault, RunError
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.engines import Engine, Message, TrialTask, ray_node
 from sentattn.sweep.engines.failures import exit_reason, failed
-from sentattn.sweep.engines.ray_cluster import Node, RaySlot, check_nodes, on_node, prepare_nodes
+from sentattn.sweep.engines.ray_cluster import Node, RaySlot, check_nodes, on_node, prepare_nodes, reason_of
 from sentattn.sweep.records import TrialOutcome
 
 SENT = ("WANDB_", "MLFLOW_")
@@ -34,10 +34,11 @@ PATIENCE = 10.0
 
 @dataclass
 class _Worker:
-    """A running trial and the result of its task."""
+    """A trial, the result of its task, and whether it has left Ray's queue."""
 
     trial: RunningTrial
     result: Any
+    has_begun: bool = False
 
 
 class RayEngine(Engine):
@@ -113,6 +114,9 @@ class RayEngine(Engine):
         wait([wakeup, self._wakeup], timeout)
         with suppress(BlockingIOError):
             os.read(self._wakeup, 1 << 10)
+        for worker in self._running.values():
+            if not worker.has_begun:  # the time in Ray's queue does not count
+                worker.trial.since = time.monotonic()
         while self._done:
             number, future = self._done.popleft()
             if number is None:
@@ -168,7 +172,7 @@ class RayEngine(Engine):
             if (worker := self._running.get(number)) is None:
                 continue
             if message is None:
-                worker.trial.since = time.monotonic()  # the time in Ray's queue does not count
+                worker.has_begun = True
             else:
                 yield worker.trial, message
 
@@ -188,5 +192,5 @@ class RayEngine(Engine):
         except ray.exceptions.WorkerCrashedError:
             return failed(trial, "its process has died")
         except (ray.exceptions.RayError, OSError, tarfile.TarError) as error:
-            return failed(trial, f"its task on Ray has failed: {str(error).strip().splitlines()[-1]}")
+            return failed(trial, f"its task on Ray has failed: {reason_of(error)}")
         return end.outcome or failed(trial, exit_reason(end.code))

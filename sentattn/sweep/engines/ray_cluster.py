@@ -186,8 +186,7 @@ def _on_nodes(nodes: Sequence[Node], function: Any, *arguments: Any) -> list[tup
         except (ray.exceptions.NodeDiedError, ray.exceptions.TaskUnschedulableError):
             continue
         except ray.exceptions.RayError as error:  # such as sentattn, which is not installed there
-            reason = str(error).strip().splitlines()[-1]
-            raise RunError(_fault("engine", "failed", node, f"can start no trial: {reason}")) from error
+            raise RunError(_fault("engine", "failed", node, f"can start no trial: {reason_of(error)}")) from error
     return values
 
 
@@ -196,6 +195,11 @@ def on_node(node: str) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the last line of an error, in which Ray has that of the task, or its name."""
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]
 
 
 def _fault(key: str, kind: str, node: Node, reason: str) -> Fault:

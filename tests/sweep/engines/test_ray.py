@@ -179,7 +179,7 @@ def test_a_folder_that_nodes_do_not_see(
     monkeypatch.chdir(tmp_path)
     folder = Path("/proc/self/cwd/study")  # another folder for each process
     for nodes in tmp_path_factory.getbasetemp().glob("nodes*") if exists else ():
-        (nodes / "study").mkdir()
+        (nodes / "study").mkdir(exist_ok=True)
     study = prepared(folder, Listed([["x=1"]]), trials=1)
     found = faults(SettingError, cluster, folder, study)
     assert set(found) == {("output_dir", "not_found")}
