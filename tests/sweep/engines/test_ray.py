@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def second(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def second(cluster: Any) -> Any:
     """The second node, added again where a test has removed it."""
     if len(cluster.list_all_nodes()) < 2:
         cluster.add_node(**NODE)
@@ -240,23 +241,20 @@ def test_a_scheduler_that_dies_leaves_no_trial(cluster: Any, tmp_path: Path) -> 
     assert [gone(int(file.read_text())) for file in files] == [True, True]
 
 
-def results(folder: Path) -> Sequence[str]:
-    """Lines of the metrics of all trials, without times."""
-    import json
-
-    rows = [json.loads(line) for file in sorted(folder.rglob("metrics.jsonl")) for line in file.open()]
-    return [json.dumps({k: v for k, v in row.items() if "seconds" not in k and "per_second" not in k}) for row in rows]
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """Metrics of all epochs of the trials, without times."""
+    rows = [json.loads(line) for file in sorted(folder.rglob("trials/*/metrics.jsonl")) for line in file.open()]
+    return [{key: row[key] for key in row if "second" not in key} for row in rows]
 
 
 @pytest.mark.usefixtures("second")
-@pytest.mark.parametrize("collect", ["false", "true"])
-def test_a_trial_has_the_metrics_of_a_local_one(cluster: Any, tmp_path: Path, collect: str) -> None:
+def test_a_trial_has_the_metrics_of_a_local_one(cluster: Any, tmp_path: Path) -> None:
     words = ["model=mean", "trainer.accelerator=cpu", "trainer.max_epochs=2", "optimizer.lr=interval(0.001,0.01)"]
     words += ["trials=1", "threads=1", "slots=1", "study=one"]
-    ray = ["engine=ray", f"engine.address={address(cluster)}", f"engine.collect={collect}"]
-    for name, engine in {"local": [], "ray": ray}.items():
+    ray = ["engine=ray", f"engine.address={address(cluster)}"]
+    for name, engine in {"local": [], "ray": ray, "collected": [*ray, "engine.collect=true"]}.items():
         command = [sys.executable, "-m", "sentattn.sweep", *words, *engine, f"output_dir={tmp_path / name}"]
         subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": PATH})
-    local, on_ray = (results(tmp_path / name / "sweeps" / "one" / "trials") for name in ("local", "ray"))
+    local, on_ray, collected = (metrics(tmp_path / name) for name in ("local", "ray", "collected"))
     assert len(local) == 2
-    assert local == on_ray
+    assert local == on_ray == collected
