@@ -21,6 +21,8 @@ Ranges, of any setting of a training:
   slots=N              trials at once; by default one per GPU, or per core
   slots_per_gpu=4      trials that share a GPU; gpus_per_trial=2 trains each trial on two
   threads=N            CPU threads per trial
+  engine=ray           trials on the nodes of a Ray cluster: engine.address=HOST:PORT, by default that of this machine;
+                       engine.collect=true where the nodes share no folder
   limit_minutes=60     a trial that takes longer is killed
   retries=1            attempts after a trial has died; failures=5 in a row end the sweep
   keep=3               best trials that keep checkpoints and model; metrics and predictions of all are kept
@@ -56,9 +58,10 @@ from sentattn.errors import Fault, RunError, SettingError, suggestion, without_p
 from sentattn.run import SWEEPS
 
 if TYPE_CHECKING:
+    from sentattn.sweep.engines import Engine
     from sentattn.sweep.plan import Plan
     from sentattn.sweep.records import Record
-    from sentattn.sweep.resources import SlotRequest
+    from sentattn.sweep.resources import Slot, SlotRequest
     from sentattn.sweep.study import SweepStudy
 
 LAST_TRIALS = 10
@@ -88,10 +91,8 @@ def sweep(arguments: Sequence[str]) -> None:
         UserError: If the sweep cannot be run, or its trials fail one after another.
         Interruption: If a signal ended it.
     """
-    from sentattn.sweep import resources
     from sentattn.sweep.callbacks import SweepProgress
     from sentattn.sweep.config import read_plan
-    from sentattn.sweep.engines.local import LocalEngine
     from sentattn.sweep.report import report_callbacks
     from sentattn.sweep.report.callback import REPORT
     from sentattn.sweep.scheduler import Scheduler
@@ -99,22 +100,19 @@ def sweep(arguments: Sequence[str]) -> None:
 
     plan = read_plan(arguments)
     plans = plan.members or (plan,)
-    request = _slot_request(plan, plans)
-    slots = resources.find(request)
-    for note in dict.fromkeys(note for one in plans for note in one.notes):
-        print(note)
     folders = [Path(one.output_dir) / SWEEPS / one.study for one in plans]
     with ExitStack() as stack:
+        engine, slots, places = _engine(plan, plans, folders[0] / "server.txt", stack)
+        for note in dict.fromkeys(note for one in plans for note in one.notes):
+            print(note)
         pairs = zip(plans, folders, strict=True)
         studies = [stack.enter_context(SweepStudy.open(one, folder)) for one, folder in pairs]
         for study in studies:
             print(_standing(study))
-        print(resources.description(slots, request), flush=True)
+        print(places, flush=True)
         reports = [report_callbacks(study, stack) for study in studies]
         with SweepProgress(studies, len(slots)) as progress:
             callbacks = [progress, *(callback for pair in reports for callback in pair)]
-            shared = [one.arguments({}) for one in plans]
-            engine = LocalEngine("sentattn.sweep.trial", shared, folders[0] / "server.txt")
             Scheduler(studies, slots, engine, callbacks).run()
         confirmed = [line for report, _ in reports if (line := report.confirm())]
     for study in studies:
@@ -200,6 +198,25 @@ def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str
     if len(chosen) > 1 and not options["names"]:
         raise RunError(Fault("study", "missing", f"Which study? There are {', '.join(chosen)}."))
     return [(root / name, url) for name in dict.fromkeys(chosen)]
+
+
+def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> tuple[Engine, Sequence[Slot], str]:
+    """Returns the engine of a sweep, its slots, and the line that describes them; connects to a cluster."""
+    from sentattn.sweep import resources
+
+    module, studies = "sentattn.sweep.trial", [one.arguments({}) for one in plans]
+    request = _slot_request(plan, plans)
+    if plan.engine["name"] == "ray":
+        from sentattn.sweep.engines import ray, ray_cluster
+
+        nodes = stack.enter_context(ray_cluster.connected(plan.engine["address"]))
+        on_ray = ray_cluster.find_slots(request, nodes)
+        engine = ray.RayEngine(module, studies, log, nodes, collect=plan.engine["collect"])
+        return engine, on_ray, ray_cluster.description(on_ray, nodes)
+    from sentattn.sweep.engines.local import LocalEngine
+
+    slots = resources.find(request)
+    return LocalEngine(module, studies, log), slots, resources.description(slots, request)
 
 
 def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sentattn.config import types
 from sentattn.errors import Fault, SettingError, suggestion
+from sentattn.sweep.engines.choice import read_engine
 from sentattn.sweep.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
 from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
 from sentattn.sweep.sweep_file import OPTIONS, Draft, read_draft
@@ -42,6 +43,8 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     pruner = {"name": default_pruner(len(objectives), options.repeats)} | _parsed(draft.components["pruner"])
     faults += check_sampler(sampler, first.space, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
+    engine, engine_faults = read_engine(_parsed(draft.components["engine"]))
+    faults += engine_faults
     if len(objectives) > 1 and options.confirm:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
@@ -64,6 +67,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
                 budget=budget,
                 sampler=sampler,
                 pruner=pruner,
+                engine=engine,
                 notes=(*check.notes, *note),
                 **vars(options),
             )

@@ -112,7 +112,6 @@ class Options:
     seed: Seed = 0
     storage: str | None = field(default=None, repr=False)
     heartbeat: Count = 20
-    engine: Literal["local"] = "local"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +132,7 @@ class Plan(Options):
     budget: Budget
     sampler: Mapping[str, Any]
     pruner: Mapping[str, Any]
+    engine: Mapping[str, Any] = field(default_factory=lambda: {"name": "local"})
     members: tuple[Plan, ...] = ()
     notes: tuple[str, ...] = ()
 

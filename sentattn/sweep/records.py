@@ -40,6 +40,7 @@ class TrialOutcome:
         error: Why it failed.
         log_lines: The last lines of its log, where it failed.
         retry: Whether another attempt may succeed.
+        lost: Whether it failed because its machine died: it is tried again, and this attempt does not count.
     """
 
     state: Literal["complete", "pruned", "failed"]
@@ -47,6 +48,7 @@ class TrialOutcome:
     error: str = ""
     log_lines: Sequence[str] = ()
     retry: bool = False
+    lost: bool = False
 
     @property
     def report(self) -> str:

@@ -89,14 +89,19 @@ def _on_processor(request: SlotRequest) -> list[Slot]:
 
 def description(slots: Sequence[Slot], request: SlotRequest) -> str:
     """Returns the line that describes the slots."""
-    threads = f"{slots[0].threads} thread{'s' if slots[0].threads > 1 else ''} each"
-    names = ", ".join(slot.name for slot in slots) if len(slots) <= 8 else f"{slots[0].name} to {slots[-1].name}"
-    line = f"{len(slots)} slot{'s' if len(slots) > 1 else ''}: {names}; {threads}."
+    line = f"{slots_line(slots)}."
     if not slots[0].gpus and (busy := slots[0].threads * len(slots)) > cores():
         line += f" That is {busy} threads on {cores()} cores: slots={cores() // slots[0].threads or 1} may be faster."
     if slots[0].gpus and request.slots is None and (left := len(visible()) % request.gpus_per_trial):
         line += f" {left} of {len(visible())} GPUs {'is' if left == 1 else 'are'} left over."
     return line
+
+
+def slots_line(slots: Sequence[Slot]) -> str:
+    """Returns how many slots there are, their names and threads."""
+    threads = f"{slots[0].threads} thread{'s' if slots[0].threads > 1 else ''} each"
+    names = ", ".join(slot.name for slot in slots) if len(slots) <= 8 else f"{slots[0].name} to {slots[-1].name}"
+    return f"{len(slots)} slot{'s' if len(slots) > 1 else ''}: {names}; {threads}"
 
 
 def visible() -> list[str]:

@@ -26,7 +26,8 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import nsgaii
 
 from sentattn.config import types
-from sentattn.errors import Fault, suggestion
+from sentattn.errors import Fault
+from sentattn.sweep.components import check_component
 from sentattn.sweep.search_space import Dimension, points
 
 if TYPE_CHECKING:
@@ -123,23 +124,10 @@ OBJECTS: dict[str, dict[str, Callable[[], Any]]] = {
 def _check(kind: str, component: Mapping[str, Any], table: Mapping[str, Component]) -> list[Fault]:
     """Returns what is wrong with a sampler or a pruner by itself."""
     name = component["name"]
-    if name not in table:
-        text = types.as_typed(name)
-        message = f"{kind}={text}: there is no {kind} {text!r}.{suggestion(text, table)} There are {', '.join(table)}."
-        return [Fault(kind, "unknown", message)]
-    legal = table[name].settings()
-    faults = []
-    settings = {key: value for key, value in component.items() if key != "name"}
-    for key, value in settings.items():
-        if key not in legal:
-            names = ", ".join(legal) or "no settings"
-            message = f"{kind}.{key}: {kind}={name} has no {key!r}.{suggestion(key, legal)} It has {names}."
-            faults.append(Fault(f"{kind}.{key}", "unknown", message))
-        elif fault := types.fault(f"{kind}.{key}", legal[key], value):
-            faults.append(fault)
+    faults = check_component(kind, component, {one: made.settings for one, made in table.items()})
     if not faults:
         try:
-            table[name].build(settings)
+            table[name].build({key: value for key, value in component.items() if key != "name"})
         except (TypeError, ValueError) as error:
             reason = " ".join(str(error).replace("`", "").split()).rstrip(".")
             faults.append(Fault(kind, "conflict", f"{kind}={name}: {reason}."))

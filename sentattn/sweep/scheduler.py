@@ -100,6 +100,10 @@ class Scheduler:
             case TrialOutcome(state="failed") if trial.stopped:
                 del self._running[trial.slot]
                 trial.study.interrupt(trial.number)
+            case TrialOutcome(lost=True):
+                del self._running[trial.slot]
+                trial.study.interrupt(trial.number)
+                self._notify("ended", trial, message)
             case TrialOutcome():
                 study = trial.study
                 del self._running[trial.slot]

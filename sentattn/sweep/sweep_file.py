@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {
     **typing.get_type_hints(Options, include_extras=True),
 }
 """The sweep's own keys with their types; `study=null` names a study by model and data."""
-COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "objective": "objective.metric"}
+COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "engine": "engine", "objective": "objective.metric"}
 """Components, which have settings such as `sampler.multivariate`, and the key that chooses each."""
 KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values(), "objective.mode")
 
@@ -133,13 +133,14 @@ class _File(_Study):
     budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Annotated[dict[str, Any], _or("name")] = {}
     pruner: Annotated[dict[str, Any], _or("name")] = {}
+    engine: Annotated[dict[str, Any], _or("name")] = {}
     objective: Annotated[list[dict[Literal["metric", "mode"], str]], _IN_LIST] = []
 
     def components(self) -> dict[str, dict[str, Any]]:
         metrics = [entry.get("metric", "") for entry in self.objective]
         modes = [entry.get("mode") or METRICS.get(entry.get("metric", ""), "max") for entry in self.objective]
         objective = {"metric": ",".join(metrics), "mode": ",".join(modes)} if metrics else {}
-        return {"sampler": self.sampler, "pruner": self.pruner, "objective": objective}
+        return {"sampler": self.sampler, "pruner": self.pruner, "engine": self.engine, "objective": objective}
 
 
 def sweeps_dir() -> Path:

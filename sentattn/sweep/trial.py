@@ -31,7 +31,7 @@ from sentattn.distributed.launch import run_ranks
 from sentattn.errors import Fault, Interruption, Pruned, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb import TrialCallback
 from sentattn.run import Run
-from sentattn.sweep.engines import FirstBatch, Report, TrialConnection, TrialTask
+from sentattn.sweep.engines import FirstBatch, PipeConnection, Report, TrialConnection, TrialTask
 from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialOutcome
 from sentattn.training.callbacks import EpochRecorder
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     address, key = json.loads(os.environ.pop(RELAY))
     with Client(address, authkey=bytes.fromhex(key)) as connection:
-        _train_and_send(task, TrialConnection(connection))
+        _train_and_send(task, PipeConnection(connection))
 
 
 if __name__ == "__main__":

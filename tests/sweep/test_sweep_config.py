@@ -153,6 +153,34 @@ def test_components_and_their_settings() -> None:
     assert plan.pruner == {"name": "percentile", "n_warmup_steps": 3, "n_startup_trials": 4}
 
 
+@pytest.mark.parametrize(
+    ("words", "engine"),
+    [
+        ([], {"name": "local"}),
+        (["engine=local"], {"name": "local"}),
+        (["engine=ray"], {"name": "ray", "address": "auto", "collect": False}),
+        (
+            ["engine=ray", "engine.address=10.0.0.1:6379", "engine.collect=true"],
+            {"name": "ray", "address": "10.0.0.1:6379", "collect": True},
+        ),
+    ],
+)
+def test_the_engine_has_no_effect_on_the_arguments_of_trials(words: list[str], engine: dict[str, object]) -> None:
+    pytest.importorskip("ray")
+    plan, local = read_plan([HOPS, *words]), read_plan([HOPS])
+    assert plan.engine == engine
+    assert plan.trial_arguments({}) == local.trial_arguments({})
+    assert plan.study == local.study
+
+
+@pytest.mark.parametrize("engine", ["ray", {"name": "ray", "collect": True}])
+def test_the_engine_of_a_file(tmp_path: Path, engine: object) -> None:
+    pytest.importorskip("ray")
+    file = write(tmp_path, space={"model.attention.hops": "range(1,31)"}, engine=engine)
+    assert read_plan([file]).engine == {"name": "ray", "address": "auto", "collect": isinstance(engine, dict)}
+    assert read_plan([file, "engine=local"]).engine == {"name": "local"}
+
+
 def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Path) -> None:
     file = write(
         tmp_path,

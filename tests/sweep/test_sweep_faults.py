@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,32 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("slots_per_gpu=1", "slots", "conflict"),
         ("sampler=grid", "sampler", "conflict"),
         ("pruner=wilcoxon", "pruner", "conflict"),
+        ("engine=rai", "engine", "unknown"),
+        ("engine.collect=true", "engine.collect", "no_effect"),
         ("model.atention.hops=choice(1,2)", "model.atention", "unknown"),
     ],
 )
 def test_keys_of_the_sweep(word: str, key: str, kind: str) -> None:
     assert set(kinds(LR, "slots=2", word)) == {(key, kind)}
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("engine.adress=auto", "unknown"),
+        ("engine.address=ray://head:10001", "range"),
+        ("engine.address=local", "range"),
+        ("engine.address=3", "type"),
+        ("engine.collect=yes", "type"),
+    ],
+)
+def test_settings_of_ray(word: str, kind: str) -> None:
+    assert kinds(LR, "engine=ray", word) == [(word.partition("=")[0], kind)]
+
+
+def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert kinds(LR, "engine=ray") == [("engine", "package")]
 
 
 @pytest.mark.parametrize(

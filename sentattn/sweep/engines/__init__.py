@@ -99,11 +99,8 @@ class Engine(AbstractContextManager["Engine"], Protocol):
         """Ends a trial and all processes that it has started."""
 
 
-class TrialConnection:
+class TrialConnection(Protocol):
     """The trial's end of its connection to the scheduler."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def send(self, message: Message) -> bool:
         """Sends a message; after a report it waits for the reply and returns whether the trial is to end here.
@@ -111,6 +108,16 @@ class TrialConnection:
         Raises:
             Interruption: If the scheduler has ended: nothing would record the trial.
         """
+
+
+class PipeConnection(TrialConnection):
+    """A connection through a pipe or a socket of this machine."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def send(self, message: Message) -> bool:
+        """Sends a message; see `TrialConnection.send`."""
         try:
             self._connection.send(message)
             return isinstance(message, Report) and bool(self._connection.recv())

@@ -25,6 +25,7 @@ from typing import Any
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.engines import Engine, Message, TrialTask, preload
+from sentattn.sweep.engines.failures import SERVER_DIED, exit_reason, failed, last_lines
 from sentattn.sweep.records import TrialOutcome
 
 SERVER_ENVIRONMENT = {
@@ -32,14 +33,10 @@ SERVER_ENVIRONMENT = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # finds GPUs without initializing CUDA, which does not survive a fork
 }
-SERVER_DIED = 255
-"""Exit code that `multiprocessing` gives to the processes of a server that has died."""
 DEATHS = 3
 """How many servers in a row may die before one is ready."""
 PAUSE = 0.2
 """Seconds before another server is started, in which the system removes the one that has died."""
-LOG_LINES, LOG_TAIL = 5, 1 << 13
-"""Lines of a trial's log that are kept of a failure, and bytes that are read for them."""
 
 
 @dataclass
@@ -103,7 +100,7 @@ class LocalEngine(Engine):
                     kill_group(process.pid)
                 raise
         else:
-            error = "".join(_last_lines(self._log)[-1:]) or "it printed nothing"
+            error = "".join(last_lines(self._log)[-1:]) or "it printed nothing"
         if isinstance(error, tuple):
             kind, faults = error
             raise kind(*faults)
@@ -169,7 +166,7 @@ class LocalEngine(Engine):
         del self._running[worker.trial.key]
         code = _end(worker)
         self._has_server = self._has_server and code != SERVER_DIED
-        yield worker.trial, worker.outcome or _failed(worker.trial, code)
+        yield worker.trial, worker.outcome or failed(worker.trial, exit_reason(code))
 
 
 def _received(worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:
@@ -195,30 +192,6 @@ def _end(worker: _Worker) -> int:
     worker.process.close()
     assert code is not None, "it has been joined"
     return code
-
-
-def _failed(trial: RunningTrial, code: int) -> TrialOutcome:
-    """Returns the outcome of a trial that has not sent worker."""
-    if code == SERVER_DIED:
-        reason = "the process that had started it has died"
-    elif code == -signal.SIGKILL:
-        reason = "it was killed (SIGKILL), as the system does when memory runs out"
-    elif code < 0:
-        reason = f"it was killed ({signal.Signals(-code).name})"
-    else:
-        reason = f"it ended with exit code {code}" if code else "it ended without a result"
-    return TrialOutcome("failed", error=trial.killed or reason, log_lines=_last_lines(trial.log), retry=True)
-
-
-def _last_lines(file: Path) -> list[str]:
-    """Returns the last lines of a file that are not empty; bytes that are no text are replaced."""
-    try:
-        with file.open("rb") as log:
-            log.seek(max(0, file.stat().st_size - LOG_TAIL))
-            lines = log.read().decode(errors="replace").splitlines()
-    except OSError:
-        return []
-    return [line.rstrip() for line in lines if line.strip()][-LOG_LINES:]
 
 
 def kill_group(pid: int) -> None:

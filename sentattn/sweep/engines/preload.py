@@ -21,7 +21,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from sentattn.errors import UserError
-from sentattn.sweep.engines import TrialConnection, TrialTask
+from sentattn.sweep.engines import PipeConnection, TrialTask
 
 POOL = "SENTATTN_POOL"
 """Names the variable that the server has: a list of process ID of the scheduler, module, studies and log."""
@@ -50,7 +50,7 @@ def prepare(
 def run(module: str, task: TrialTask, log: str, environment: Mapping[str, str], connection: Connection) -> None:
     """Runs a trial."""
     _become_trial(log, environment)
-    importlib.import_module(module).run(task, TrialConnection(connection))
+    importlib.import_module(module).run(task, PipeConnection(connection))
 
 
 def _become_trial(log: str, environment: Mapping[str, str]) -> None:
@@ -59,7 +59,7 @@ def _become_trial(log: str, environment: Mapping[str, str]) -> None:
     os.setsid()  # one group with all processes that the trial starts, which Ctrl-C does not reach
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _redirect_output(log)
+    redirect_output(log)
     faulthandler.enable()
     os.environ.clear()
     os.environ.update(environment)
@@ -74,7 +74,7 @@ def end_with_parent(parent: int) -> None:
             os._exit(1)
 
 
-def _redirect_output(log: str) -> None:
+def redirect_output(log: str) -> None:
     """Redirects the file descriptors 1 and 2 to a file, so that libraries in C write there too."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for descriptor in (1, 2):
@@ -89,7 +89,7 @@ def _become_server(scheduler: int, module: str, studies: Sequence[Sequence[str]]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the scheduler handles it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     end_with_parent(scheduler)
-    _redirect_output(log)
+    redirect_output(log)
     try:
         with suppress(UserError):  # `prepare` raises it again
             importlib.import_module(module).preload(studies)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import Interruption
-from sentattn.sweep.engines import FirstBatch, Message, Report, TrialConnection
+from sentattn.sweep.engines import FirstBatch, Message, PipeConnection, Report
 from sentattn.sweep.engines.local import server_environment, without_main_module
 from sentattn.sweep.engines.preload import POOL
 from sentattn.sweep.records import TrialOutcome
@@ -22,9 +22,9 @@ from sentattn.sweep.records import TrialOutcome
 ROOT = Path(__file__).parents[3]
 
 
-def pipe() -> tuple[Connection, TrialConnection]:
+def pipe() -> tuple[Connection, PipeConnection]:
     ours, theirs = multiprocessing.Pipe()
-    return ours, TrialConnection(theirs)
+    return ours, PipeConnection(theirs)
 
 
 def python(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
