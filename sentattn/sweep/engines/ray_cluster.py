@@ -7,6 +7,8 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +21,8 @@ from sentattn.sweep.engines import ray_node
 from sentattn.sweep.engines.choice import AUTO
 from sentattn.sweep.resources import VISIBLE, Slot, SlotRequest, slots_line
 
-ANSWER = 10.0
-"""Seconds in which the head of a cluster answers."""
+ANSWER, CONNECT = 10.0, 60.0
+"""Seconds in which the head of a cluster answers, and in which Ray finds the cluster of this machine."""
 
 
 class Node(NamedTuple):
@@ -61,9 +63,7 @@ def connected(address: str) -> Iterator[list[Node]]:
     address = os.environ.get("RAY_ADDRESS") or address if address == AUTO else address
     handler = signal.getsignal(signal.SIGTERM)  # Ray sets its own
     try:
-        if address != AUTO:  # Ray would wait for minutes, and then end the process
-            host, _, port = address.rpartition(":")
-            socket.create_connection((host.strip("[]"), int(port)), ANSWER).close()
+        _require_answer(address)
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, namespace="sentattn")
     except OSError as error:
         start = "start one with ray start --head, or type engine.address=HOST:PORT of its head"
@@ -82,6 +82,23 @@ def connected(address: str) -> Iterator[list[Node]]:
         ]
     finally:
         ray.shutdown()
+
+
+def _require_answer(address: str) -> None:
+    """Tries an address, since Ray itself waits for minutes for a cluster that is gone, and cannot be interrupted.
+
+    Raises:
+        OSError: If nothing answers.
+    """
+    if address != AUTO:
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER).close()
+        return
+    attempt = [sys.executable, "-c", "import ray; ray.init('auto', log_to_driver=False, logging_level='ERROR')"]
+    try:
+        subprocess.run(attempt, capture_output=True, timeout=CONNECT, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError("the cluster of this machine is gone") from error
 
 
 def find_slots(request: SlotRequest, nodes: Sequence[Node]) -> list[RaySlot]:
