@@ -9,7 +9,7 @@ demo: $(VENV)/.installed ## train on the embedded corpus, then read a sentence w
 	$(RUN) -m sentattn.predict run=latest text="Slow at first, but the food was wonderful."
 
 test: $(VENV)/.installed ## the tests that need no more than minutes
-	$(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4
+	$(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
 check: $(VENV)/.installed ## lint, format, types, layers of imports
 	$(VENV)/bin/ruff check .
