@@ -12,6 +12,7 @@ from sentattn.errors import Fault, SettingError
 Settings = Mapping[str, Any]
 
 TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+STEP_TASKS = "SLURM_STEP_NUM_TASKS"
 FIRST_PORT, PORTS = 15000, 10000
 LOOPBACK = "127.0.0.1"
 
@@ -35,7 +36,7 @@ def place() -> Place | None:
     Raises:
         SettingError: If SLURM has not divided the processes evenly among the machines.
     """
-    return read_place(os.environ) or read_place(srun_variables(os.environ))
+    return read_place({**os.environ, **launcher_variables(os.environ)})
 
 
 def read_place(environ: Mapping[str, str]) -> Place | None:
@@ -45,13 +46,27 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
     return Place(int(environ["RANK"]), int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"]))
 
 
+def launcher_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables of torchrun that are to be set: those of srun's task, none where torchrun has set its own.
+
+    Raises:
+        SettingError: If the tasks of srun are not divided evenly among the machines.
+    """
+    return {} if read_place(environ) else srun_variables(environ)
+
+
+def leave_step() -> None:
+    """Makes this process no task of the step in which srun has started it or what has started it."""
+    os.environ.pop(STEP_TASKS, None)
+
+
 def srun_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Translates the variables that srun sets for each task of a step to torchrun's; a batch script itself is no step.
 
     Raises:
         SettingError: If the tasks are not divided evenly among the machines.
     """
-    world = int(environ.get("SLURM_STEP_NUM_TASKS", "1"))
+    world = int(environ.get(STEP_TASKS, "1"))
     if world == 1:
         return {}
     from lightning_fabric.plugins.environments.slurm import SLURMEnvironment

@@ -25,7 +25,7 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor, distributed
 from torch.distributed.rendezvous import rendezvous
 
-from sentattn.distributed.devices import place, srun_variables
+from sentattn.distributed.devices import launcher_variables, place
 from sentattn.errors import Interruption, SettingError, UserError
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def connected() -> Iterator[None]:
     if here is None or distributed.is_initialized():
         yield
         return
-    os.environ.update(srun_variables(os.environ))
+    os.environ.update(launcher_variables(os.environ))
     has_agent = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun's, in its own command or in `launch`
     if has_agent:
         end_with_agent()

@@ -27,6 +27,7 @@ from sentattn.config.request import read_request
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
+from sentattn.distributed.devices import leave_step
 from sentattn.distributed.launch import run_ranks
 from sentattn.errors import Fault, Interruption, Pruned, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb import TrialCallback
@@ -67,6 +68,7 @@ def preload(studies: Sequence[Sequence[str]]) -> None:
 
 def run(task: TrialTask, connection: TrialConnection) -> None:
     """Trains in this process, or in one for each device, and sends the result."""
+    leave_step()  # a scheduler or a node of Ray may be one of several tasks of srun, a trial is none
     if task.devices > 1:
         _run_ranks(task, connection)
     else:

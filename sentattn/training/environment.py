@@ -39,6 +39,7 @@ IRRELEVANT = (
     r".*`trainer.fit` .*already .*",
     r".*It is recommended to use `self.log\(.*sync_dist=True.*",  # what is logged has been reduced
     r".*`broadcast_buffers` is deprecated.*",  # its new name came with torch 2.13
+    r".*The `srun` command is available on your system but is not used.*",  # a training of one process needs none
 )
 """Warnings of libraries that are of no use to the user."""
 WARM_UP, REPEATS = 3, 15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -169,3 +170,12 @@ def test_this_process_by_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     assert devices.place() == Place(5, 8, 4), "torchrun inside a step of srun"
+    assert devices.launcher_variables(os.environ) == {}, "it keeps the variables of torchrun"
+
+
+def test_a_process_can_leave_the_step_of_srun(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SRUN.items():
+        monkeypatch.setenv(name, value)
+    assert devices.launcher_variables(os.environ)["RANK"] == "3"
+    devices.leave_step()
+    assert devices.place() is None
