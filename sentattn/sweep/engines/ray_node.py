@@ -142,8 +142,13 @@ def run_trial(
         code = _exit_code(surroundings, replace(task, directory=folder), variables, connection)
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w") as archive:
-            archive.add(folder, arcname=".")
+            archive.add(folder, arcname=".", filter=_without_links_to_elsewhere)
         return TrialEnd(code, connection.outcome, content.getvalue())
+
+
+def _without_links_to_elsewhere(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leaves out links to files of this node, such as W&B's to its own log, which nobody should unpack."""
+    return None if entry.issym() and os.path.isabs(entry.linkname) else entry
 
 
 def _exit_code(
