@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -161,6 +162,24 @@ def test_kill_9_of_one_of_two_schedulers(tmp_path: Path, database: str) -> None:
     out, _ = survivor.communicate(timeout=600)
     assert survivor.returncode == 0, out
     assert_whole(tmp_path, database, 16)
+
+
+@pytest.mark.slow
+def test_kill_9_of_four_schedulers_at_random_moments(tmp_path: Path, database: str) -> None:
+    by_chance = random.Random(0)
+    words = (60, database, "sleep=0.05", "epochs=2")
+    running = [run(tmp_path, *words) for _ in range(4)]
+    for _ in range(8):
+        before = len(complete(tmp_path, database))
+        until(lambda before=before: len(complete(tmp_path, database)) > min(before, 58))
+        victim = by_chance.randrange(4)
+        running[victim].kill()
+        running[victim].communicate(timeout=600)
+        running[victim] = run(tmp_path, *words)
+    for process in running:
+        out, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, out
+    assert_whole(tmp_path, database, 60)
 
 
 def known(folder: Path, database: str) -> list[coordination.Peer]:
