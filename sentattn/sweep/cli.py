@@ -28,6 +28,8 @@ Ranges, of any setting of a training:
   keep=3               best trials that keep checkpoints and model; metrics and predictions of all are kept
   storage=URL          the study's database; by default SQLite in the study's folder. In PostgreSQL the same
                        command on several machines shares one study; `status`, `stop` and `best` take storage=URL too
+  heartbeat=20         seconds between two signs of life there: a scheduler that misses three is dead, and others run
+                       its trials again
 
   status   trials by state, and how far they are      stop   end a sweep that runs in another terminal: running
   best     the best setting, and how to train it             trials finish; a second time ends them too
