@@ -1,10 +1,11 @@
 """Simulates a sweep on many slots: what the schedulers, the sampler and the database take, and how long slots idle.
 
-usage: python benchmarks/cluster.py [slots=100] [trials=500] [schedulers=1] [minutes=1] [sampler=tpe] [storage=URL] ...
+usage: python benchmarks/cluster.py [slots=100] [trials=500] [schedulers=1] [minutes=1] [epochs=0] [sampler=tpe] ...
 
-Trials only last: `minutes` each, a quarter more or less. A scheduler that waits for one does not wait really; its clock
-moves on instead, so that an hour takes as long as the work of the schedulers. All that work is real, in a process for
-each scheduler. A slot is idle from the end of a trial until its next one begins. Other words are those of a sweep.
+Trials only last: `minutes` each, a quarter more or less, and report after each of `epochs`. A scheduler that waits for
+one does not wait really; its clock moves on instead, so that an hour takes as long as the work of the schedulers. All
+that work is real, in a process for each scheduler. It is measured from when all slots have had their first trial. A
+slot is idle from the end of a trial until its next one begins. Other words are those of a sweep.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ import numpy as np
 
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.engines import Engine, Message
+from sentattn.sweep.engines import Engine, Message, Report
 from sentattn.sweep.records import TrialOutcome, read
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
-OWN = {"slots": 100, "trials": 500, "schedulers": 1, "minutes": 1.0}
+OWN = {"slots": 100, "trials": 500, "schedulers": 1, "minutes": 1.0, "epochs": 0}
 
 
 class SimulatedEngine(Engine):
@@ -41,16 +42,19 @@ class SimulatedEngine(Engine):
     Attributes:
         idle: Seconds between the end of a slot's trial and the beginning of its next one.
         slept: Seconds in which there was no trial of this scheduler's.
+        began: When all slots had a trial: the time, and that of the processor.
     """
 
-    def __init__(self, minutes: float, seed: int) -> None:
+    def __init__(self, minutes: float, epochs: int, seed: int) -> None:
         self._seconds = 60 * minutes
+        self._epochs = epochs
         self._draw = np.random.default_rng(seed)
-        self._ends: list[tuple[float, str, RunningTrial]] = []
+        self._events: list[tuple[float, str, RunningTrial, int]] = []
         self._free: dict[Slot, float] = {}
         self._skipped = 0.0
         self.slept = 0.0
         self.idle: list[float] = []
+        self.began: tuple[float, float] | None = None
 
     def now(self) -> float:
         """Returns the time of the simulation in seconds."""
@@ -64,23 +68,30 @@ class SimulatedEngine(Engine):
         now = self.now()
         if trial.slot in self._free:
             self.idle.append(now - self._free.pop(trial.slot))
-        heapq.heappush(self._ends, (now + self._seconds * self._draw.uniform(0.75, 1.25), trial.key, trial))
+        seconds = self._seconds * self._draw.uniform(0.75, 1.25) / (self._epochs + 1)
+        for step in range(1, self._epochs + 2):
+            heapq.heappush(self._events, (now + step * seconds, trial.key, trial, step))
 
     def messages(self, timeout: float | None, wakeup: int) -> Iterable[tuple[RunningTrial, Message]]:
-        """Yields the outcome of the trials that have ended; where none has, it skips to the next."""
-        if not self._ends:  # other schedulers still have some
+        """Yields what trials have reported and how they ended; where there is nothing, it skips to the next."""
+        self.began = self.began or (time.perf_counter(), time.process_time())
+        if not self._events:  # other schedulers still have some
             began = time.perf_counter()
             time.sleep(min(0.1, timeout or 0.1))
             self.slept += time.perf_counter() - began
             return
-        self._skipped += max(0.0, self._ends[0][0] - self.now())
-        while self._ends and self._ends[0][0] <= self.now():
-            ended, _, trial = heapq.heappop(self._ends)
-            self._free[trial.slot] = ended
-            yield trial, TrialOutcome("complete", [1 - abs(float(str(trial.values["loss.penalty"])) - 0.3)])
+        self._skipped += max(0.0, self._events[0][0] - self.now())
+        while self._events and self._events[0][0] <= self.now():
+            ended, _, trial, step = heapq.heappop(self._events)
+            value = 1 - abs(float(str(trial.values["loss.penalty"])) - 0.3)
+            if step <= self._epochs:
+                yield trial, Report(step, value, {})
+            else:
+                self._free[trial.slot] = ended
+                yield trial, TrialOutcome("complete", [value])
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:
-        """Trials do not report."""
+        """Lets the trial go on: none is pruned."""
 
     def stop(self, trial: RunningTrial) -> None:
         """Is not called: nobody stops a simulation."""
@@ -108,15 +119,15 @@ class Count(SweepCallback):
 
 def schedule(number: int, words: list[str], folder: str, own: dict[str, float], results: Any) -> None:
     """Runs a scheduler, and sends its trials, seconds of work, those of its processor, and idle ones of its slots."""
-    plan = read_plan([*SPACE, *words, f"trials={own['trials']:.0f}", "pruner=none", f"output_dir={folder}"])
+    plan = read_plan([*SPACE, *words, f"trials={own['trials']:.0f}", f"output_dir={folder}"])
     share = int(own["slots"] / own["schedulers"])
     slots = [Slot(f"slot {index}", (), 1) for index in range(share)]
-    engine, count = SimulatedEngine(own["minutes"], number), Count()
+    engine, count = SimulatedEngine(own["minutes"], int(own["epochs"]), number), Count()
     with SweepStudy.open(plan, Path(folder) / plan.study) as study:
-        began, processor = time.perf_counter(), time.process_time()
         Scheduler([study], slots, engine, [count]).run()
-        spent = time.perf_counter() - began - engine.slept, time.process_time() - processor
-    results.put((count.trials, *spent, engine.idle))
+        assert engine.began
+        spent = time.perf_counter() - engine.began[0] - engine.slept, time.process_time() - engine.began[1]
+    results.put((count.trials - share, *spent, engine.idle))
 
 
 def main(arguments: list[str]) -> None:

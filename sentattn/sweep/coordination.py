@@ -78,6 +78,13 @@ class Membership:
         self._sign()
         fail_stale_trials(self._study)
 
+    def has_begun(self, number: int) -> bool:
+        """Returns whether the study has a trial of this number."""
+        try:
+            return self._trial_id(number) is not None
+        except KeyError:
+            return False
+
     def is_asked_to_stop(self) -> bool:
         """Returns whether a stop was asked for since the last call."""
         before, self._stops = self._stops, self._study.user_attrs.get(STOPS, 0)

@@ -119,7 +119,7 @@ class SweepStudy:
     def _ask(self) -> NextTrial | None:
         """Reserves a trial in the budget, while this process holds the study for itself."""
         with storages.exclusive(self._storage.engine, self.plan.study):
-            if self._membership:
+            if self._membership and not self._has_budget_by_number(self._membership):
                 self._end_orphans()
             if self.ended() or not self._has_budget():
                 return None
@@ -254,6 +254,7 @@ class SweepStudy:
         """Returns all trials, and counts them anew: those of other schedulers have moved on."""
         trials = self._study.get_trials(deepcopy=False)
         self._tally = Tally.of(trials, self.plan.retries)
+        self._failed = sum(trial.state is TrialState.FAIL for trial in trials)
         return trials
 
     def _end_orphans(self) -> None:
@@ -277,6 +278,16 @@ class SweepStudy:
     def _has_budget(self) -> bool:
         trials = self.plan.budget.trials
         return self._is_point_left() and (trials is None or self._tally.finished + self._tally.running < trials)
+
+    def _has_budget_by_number(self, membership: Membership) -> bool:
+        """Whether fewer trials have begun anywhere than the budget has: true only if sure, in one short query.
+
+        Those that are known to have failed do not count. A point that is left, or a trial to be tried again, needs all.
+        """
+        if self._tally.retries or self._points is not None:
+            return False
+        trials = self.plan.budget.trials
+        return trials is None or not membership.has_begun(trials + self._failed - 1)
 
     def _is_point_left(self) -> bool:
         return bool(self._tally.retries) or self._points is None or self._tally.tried < self._points
