@@ -15,6 +15,7 @@ import numpy as np
 
 from sentattn.compare.metrics import Ints
 from sentattn.compare.statistics import Floats
+from sentattn.errors import Fault, RunError
 
 Texts: TypeAlias = Sequence[str]
 Predictor: TypeAlias = Callable[[Texts], Floats]
@@ -115,7 +116,11 @@ def log_count_ratio(counts_NF: Any, inside_N: np.ndarray) -> Floats:
 
 
 def start_fasttext(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
-    """FastText's classifier (Joulin et al. 2016): the mean of vectors of 1 and 2 words; the learning rate is chosen."""
+    """FastText's classifier (Joulin et al. 2016): the mean of vectors of 1 and 2 words; the learning rate is chosen.
+
+    The predictor raises a RunError where probabilities do not add up to 1: fasttext-wheel 0.9.2, built with pybind11
+    3.1, repeats the largest for each class.
+    """
     import fasttext
 
     words = len({word for text in texts for word in text.split()})
@@ -146,7 +151,11 @@ def start_fasttext(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
             found, shares = model.predict([text.replace(LABEL, "") for text in others], k=classes)
             for row, (names, values) in enumerate(zip(found, shares, strict=True)):
                 probabilities_NC[row, [int(name.removeprefix(LABEL)) for name in names]] = values
-            probabilities_NC /= probabilities_NC.sum(axis=1, keepdims=True)
+            sums_N1: Floats = probabilities_NC.sum(axis=1, keepdims=True)
+            if not np.allclose(sums_N1, 1, atol=0.01):
+                message = "reference=fasttext: the probabilities of the package that is installed do not add up to 1"
+                raise RunError(Fault("reference", "package", f"{message}; pip install fasttext-numpy2."))
+            probabilities_NC /= sums_N1
             return probabilities_NC
 
         return predict

@@ -20,7 +20,7 @@ from sentattn.run import RESULT, Run, create
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
 
-PACKAGES = {"fasttext": ("fasttext", "fasttext")}
+PACKAGES = {"fasttext": ("fasttext", "fasttext-numpy2")}
 """The package that a reference needs, and how it is installed; scikit-learn where nothing else is said."""
 SKLEARN = ("sklearn", '"sentattn[report]"')
 

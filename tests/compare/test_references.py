@@ -87,6 +87,15 @@ def test_probabilities_of_fasttext_are_in_the_order_of_the_classes(fasttext: Fas
     np.testing.assert_allclose(probabilities, [[3 / 4, 1 / 4], [1 / 4, 3 / 4]], rtol=1e-12)
 
 
+def test_probabilities_that_do_not_add_up_are_refused(fasttext: FastText, monkeypatch: pytest.MonkeyPatch) -> None:
+    repeated = SimpleNamespace(predict=lambda texts, k: ([["\ue000label1", "\ue000label0"]], [[0.9, 0.9]]))
+    monkeypatch.setattr(sys.modules["fasttext"], "train_supervised", lambda **settings: repeated)
+    predict = REFERENCES["fasttext"].start(["a film", "a book"], np.array([0, 1]), 2).fit(0.1, 0)
+    with pytest.raises(RunError) as caught:
+        predict(["a film"])
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
+
+
 def test_fasttext_reads_its_rows_in_random_order(fasttext: FastText) -> None:
     labels = np.repeat([0, 1], 50)
     fitting = REFERENCES["fasttext"].start([f"w{label}" for label in labels], labels, 2)
