@@ -30,7 +30,7 @@ from sentattn.sweep.engines import Engine, Message, Report
 from sentattn.sweep.records import TrialOutcome, read
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.shared_study import open_sweep
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
 OWN = {"slots": 100, "trials": 500, "schedulers": 1, "minutes": 1.0, "epochs": 0}
@@ -123,7 +123,7 @@ def schedule(number: int, words: list[str], folder: str, own: dict[str, float], 
     share = int(own["slots"] / own["schedulers"])
     slots = [Slot(f"slot {index}", (), 1) for index in range(share)]
     engine, count = SimulatedEngine(own["minutes"], int(own["epochs"]), number), Count()
-    with SweepStudy.open(plan, Path(folder) / plan.study) as study:
+    with open_sweep(plan, Path(folder) / plan.study) as study:
         Scheduler([study], slots, engine, [count]).run()
         assert engine.began
         spent = time.perf_counter() - engine.began[0] - engine.slept, time.process_time() - engine.began[1]

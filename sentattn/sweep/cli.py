@@ -98,7 +98,7 @@ def sweep(arguments: Sequence[str]) -> None:
     from sentattn.sweep.report import report_callbacks
     from sentattn.sweep.report.callback import REPORT
     from sentattn.sweep.scheduler import Scheduler
-    from sentattn.sweep.study import SweepStudy
+    from sentattn.sweep.shared_study import open_sweep
 
     plan = read_plan(arguments)
     plans = plan.members or (plan,)
@@ -108,7 +108,7 @@ def sweep(arguments: Sequence[str]) -> None:
         for note in dict.fromkeys(note for one in plans for note in one.notes):
             print(note)
         pairs = zip(plans, folders, strict=True)
-        studies = [stack.enter_context(SweepStudy.open(one, folder)) for one, folder in pairs]
+        studies = [stack.enter_context(open_sweep(one, folder)) for one, folder in pairs]
         for study in studies:
             print(_standing(study))
         print(places, flush=True)

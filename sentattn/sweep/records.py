@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from sentattn.run import CHECKPOINTS, MODEL
 from sentattn.sweep import storage
 from sentattn.sweep.search_space import Dimension, Value, from_json
 
@@ -150,3 +152,17 @@ def pareto(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[
         for number, score in scores.items()
         if not any(other != score and all(map(ge, other, score)) for other in scores.values())
     ]
+
+
+def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
+    """Returns the numbers of trials, the best first and the first of equals before; of several objectives the front."""
+    front = pareto(points, modes) if len(modes) > 1 else points
+    sign = -1.0 if modes[0] == "max" else 1.0
+    return sorted(front, key=lambda number: (sign * points[number][0], number))
+
+
+def delete_large(trial: Path) -> None:
+    """Deletes checkpoints and models of a trial, which `from=` trains again; metrics and predictions stay."""
+    for folder in (trial, *trial.glob("seed-*")):
+        for name in (CHECKPOINTS, MODEL):
+            shutil.rmtree(folder / name, ignore_errors=True)

@@ -1,28 +1,23 @@
 """A study that is worked on: one `optuna.Study` in a database, which is all of its state.
 
 Each step is written when it is taken, so that no finished trial is lost when a process dies: trials that were
-running are tried again with their values under new numbers, and each finished trial is counted once. In PostgreSQL
-several schedulers share a study: each asks for a trial while it holds the study for itself, so that the trials that run
-anywhere are reservations in its budget.
+running are tried again with their values under new numbers, and each finished trial is counted once.
 """
 
 from __future__ import annotations
 
 import math
-import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from sentattn.run import CHECKPOINTS, MODEL
 from sentattn.sweep import storage as storages
-from sentattn.sweep.coordination import SCHEDULER, Membership
 from sentattn.sweep.owner import locked
 from sentattn.sweep.records import (
     ATTEMPT,
@@ -34,7 +29,8 @@ from sentattn.sweep.records import (
     TrialOutcome,
     attributes,
     best,
-    pareto,
+    delete_large,
+    ranked,
     records,
 )
 from sentattn.sweep.resume import open_study
@@ -49,12 +45,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SECONDS = "seconds"
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
-LARGE = (CHECKPOINTS, MODEL)
-"""What is deleted of all trials but the best: it can be trained again with `from=`."""
 NOTE_SECONDS = 5.0
 """Between two notes of the time on disk."""
-OTHER_DRAWS = 1_000_003
-"""What makes schedulers of one study draw other values: more than it has trials."""
 
 
 class SweepStudy:
@@ -73,14 +65,10 @@ class SweepStudy:
         self._running: dict[int, Trial] = {}
         self.failures = 0
         self.best_values: dict[int, Sequence[float]] = {}
-        with storages.exclusive(self._storage.engine, plan.study):
-            self._study = open_study(plan, self._storage)
-            self._membership = Membership(self._study, self._storage, plan.heartbeat) if plan.storage else None
+        self._study = self._begin()
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
-        past = len(self._read())
-        others = self._membership.number * OTHER_DRAWS if self._membership else 0
-        self._study.sampler = build_sampler(plan, past=past + others)
+        self._study.sampler = build_sampler(plan, past=self._past())
         self._study.pruner = build_pruner(plan)
         self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
         self._since = self._noted = time.monotonic()
@@ -117,25 +105,26 @@ class SweepStudy:
         return None if self.ended() else self._write(self._ask)
 
     def _ask(self) -> NextTrial | None:
-        """Reserves a trial in the budget, while this process holds the study for itself."""
-        with storages.exclusive(self._storage.engine, self.plan.study):
-            if self._membership and not self._has_budget_by_number(self._membership):
-                self._end_orphans()
-            if self.ended() or not self._has_budget():
-                return None
-            before = next(iter(self._tally.retries), None)
-            if before is not None:
-                attempt = attributes(before).get(ATTEMPT, 0) + (ERROR in attributes(before))
-                self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: before.number, ATTEMPT: attempt})
-            asked = self._study.ask()
-            values = suggest(asked, self.plan.space)
-            if self._membership:
-                self._membership.reserve(asked.number)
+        drawn = self._draw()
+        if drawn is None:
+            return None
+        asked, values, before = drawn
         self._tally.begin(before)
-        self._running[asked.number] = asked  # where the lock was lost it is an orphan, and this is done again
+        self._running[asked.number] = asked
         folder = self.folder / TRIALS / str(asked.number)
         folder.mkdir(parents=True, exist_ok=True)
         return NextTrial(asked.number, values, self.plan.trial_arguments(values), folder)
+
+    def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
+        """Returns a new trial, its values, and the one that it tries again; None where the budget has none left."""
+        if self.ended() or not self._has_budget():
+            return None
+        before = next(iter(self._tally.retries), None)
+        if before is not None:
+            attempt = attributes(before).get(ATTEMPT, 0) + (ERROR in attributes(before))
+            self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: before.number, ATTEMPT: attempt})
+        asked = self._study.ask()
+        return asked, suggest(asked, self.plan.space), before
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Records the first objective after an epoch, or a repeat, from 1; returns whether to end the trial."""
@@ -183,35 +172,26 @@ class SweepStudy:
         del self._running[number]
 
     def tick(self) -> float | None:
-        """Writes the time, and signs of life, now and then; returns the seconds until that is due, or None."""
-        pause = self.plan.heartbeat if self._membership else NOTE_SECONDS
-        if time.monotonic() - self._noted >= pause:
+        """Writes the time now and then; returns the seconds until it wants to be called again, or None."""
+        if time.monotonic() - self._noted >= NOTE_SECONDS:
             self._write(self._note)
-        return max(0.0, self._noted + pause - time.monotonic()) if self._membership else None
+        return None
 
     def _note(self) -> None:
         self._noted = time.monotonic()
-        before = self._study.user_attrs.get(SECONDS, 0.0) if self._membership else 0.0
-        self._study.set_user_attr(SECONDS, max(before, self.seconds()))
-        if self._membership:
-            self._membership.beat(self._running)
-            if self._membership.is_asked_to_stop():
-                signal.raise_signal(signal.SIGINT)
-            self._read()
+        self._study.set_user_attr(SECONDS, self.seconds())
 
     def _close(self) -> None:
         with self._writing():
             self._note()
-            if self._membership:
-                self._membership.leave()
 
     def elsewhere(self) -> int:
         """Returns how many trials other schedulers run of a study that has not ended."""
-        return 0 if self.ended() else self._tally.running - len(self._running)
+        return 0
 
     def is_first(self) -> bool:
-        """Whether this scheduler logs and confirms the study: the one that began first of those that work on it."""
-        return self._membership is None or self._membership.is_first()
+        """Whether this scheduler logs and confirms the study."""
+        return True
 
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""
@@ -250,27 +230,23 @@ class SweepStudy:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
         return best(self.records(), [objective.mode for objective in self.plan.objectives])
 
+    def _begin(self) -> optuna.Study:
+        return open_study(self.plan, self._storage)
+
+    def _past(self) -> int:
+        """Returns how many trials there were before, of which no draw is repeated."""
+        return len(self._read())
+
     def _read(self) -> list[FrozenTrial]:
-        """Returns all trials, and counts them anew: those of other schedulers have moved on."""
+        """Returns all trials, and counts them."""
         trials = self._study.get_trials(deepcopy=False)
         self._tally = Tally.of(trials, self.plan.retries)
-        self._failed = sum(trial.state is TrialState.FAIL for trial in trials)
         return trials
 
-    def _end_orphans(self) -> None:
-        """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
-        mine = (None, self._membership and self._membership.number)
-        running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
-        running = [trial for trial in running if trial.number not in self._running]
-        if orphans := [trial for trial in running if attributes(trial).get(SCHEDULER) in mine]:
-            for trial in orphans:
-                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-            self._read()
-
     def _write(self, work: Callable[[], T]) -> T:
-        """Does work in the database; in a shared one again and again, until it answers or was away for long."""
+        """Does work in the database."""
         with self._writing():
-            return storages.patiently(work) if self._membership else work()
+            return work()
 
     def _writing(self) -> AbstractContextManager[None]:
         return storages.writing(self.folder, self.plan.storage)
@@ -279,28 +255,12 @@ class SweepStudy:
         trials = self.plan.budget.trials
         return self._is_point_left() and (trials is None or self._tally.finished + self._tally.running < trials)
 
-    def _has_budget_by_number(self, membership: Membership) -> bool:
-        """Whether fewer trials have begun anywhere than the budget has: true only if sure, in one short query.
-
-        Those that are known to have failed do not count. A point that is left, or a trial to be tried again, needs all.
-        """
-        if self._tally.retries or self._points is not None:
-            return False
-        trials = self.plan.budget.trials
-        return trials is None or not membership.has_begun(trials + self._failed - 1)
-
     def _is_point_left(self) -> bool:
         return bool(self._tally.retries) or self._points is None or self._tally.tried < self._points
 
     def _keep_best(self, numbers: Sequence[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        modes = [objective.mode for objective in self.plan.objectives]
-        front = pareto(self._tally.complete, modes) if len(modes) > 1 else self._tally.complete
-        sign = -1.0 if modes[0] == "max" else 1.0
-        ordered = sorted(front, key=lambda number: (sign * self._tally.complete[number][0], number))
+        ordered = ranked(self._tally.complete, [objective.mode for objective in self.plan.objectives])
         self.best_values = {number: self._tally.complete[number] for number in ordered[: max(1, self.plan.keep)]}
         for number in {*numbers}.difference(ordered[: self.plan.keep]):
-            trial = self.folder / TRIALS / str(number)
-            for folder in (trial, *trial.glob("seed-*")):
-                for name in LARGE:
-                    shutil.rmtree(folder / name, ignore_errors=True)
+            delete_large(self.folder / TRIALS / str(number))

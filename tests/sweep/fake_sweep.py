@@ -13,7 +13,7 @@ from sentattn.config import command_line
 from sentattn.sweep.plan import Budget, Objective, Plan
 from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.search_space import Dimension
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.shared_study import open_sweep
 
 
 def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
@@ -53,7 +53,7 @@ def main(words: list[str]) -> None:
 def sweep(folder: Path, one: Plan) -> Noted:
     """Runs it, or resumes it."""
     noted = Noted()
-    with SweepStudy.open(one, folder) as study:
+    with open_sweep(one, folder) as study:
         Scheduler([study], slots(2), engine(folder), [noted]).run()
     return noted
 

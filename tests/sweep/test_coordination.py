@@ -22,13 +22,13 @@ from sentattn.errors import RunError, SettingError, UserError
 from sentattn.sweep import cli, coordination
 from sentattn.sweep.plan import Budget, Plan
 from sentattn.sweep.records import Record, read
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.shared_study import SharedStudy, open_sweep
 
 FAKE = "fake"
 
 
-def shared(database: str, trials: int = 10, **others: Any) -> Plan:
-    return plan(storage=database, heartbeat=1, budget=Budget(trials, None), **others)
+def shared(database: str, trials: int = 10, heartbeat: int = 60, **others: Any) -> Plan:
+    return plan(storage=database, heartbeat=heartbeat, budget=Budget(trials, None), **others)
 
 
 def complete(folder: Path, database: str) -> list[Record]:
@@ -54,7 +54,7 @@ def assert_whole(folder: Path, database: str, trials: int) -> None:
 
 def test_what_runs_anywhere_is_reserved_in_the_budget(tmp_path: Path, database: str) -> None:
     one = shared(database, trials=3)
-    with SweepStudy.open(one, tmp_path / "mine") as first, SweepStudy.open(one, tmp_path / "mine") as second:
+    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
         asked = [first.ask(), second.ask(), first.ask()]
         assert [trial.number for trial in asked if trial] == [0, 1, 2]
         assert first.ask() is second.ask() is None
@@ -75,31 +75,31 @@ def test_what_runs_anywhere_is_reserved_in_the_budget(tmp_path: Path, database: 
 
 def test_schedulers_draw_other_values(tmp_path: Path, database: str) -> None:
     one = shared(database)
-    with SweepStudy.open(one, tmp_path / "mine") as first, SweepStudy.open(one, tmp_path / "mine") as second:
+    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
         values = [trial.values for study in (first, second) for _ in range(5) if (trial := study.ask())]
     assert len({str(value) for value in values}) == 10
 
 
 def test_a_quasi_random_sequence_and_a_grid_are_shared(tmp_path: Path, database: str) -> None:
     one = shared(database, study="grid", sampler={"name": "grid"}, space={"model.attention.hops": "range(1,7)"})
-    with SweepStudy.open(one, tmp_path / "mine") as first, SweepStudy.open(one, tmp_path / "mine") as second:
+    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
         asked = [study.ask() for study in (first, second) * 3]
         assert {trial.values["model.attention.hops"] for trial in asked if trial} == {1, 2, 3, 4, 5, 6}
         assert first.ask() is None
     one = shared(database, study="qmc", sampler={"name": "qmc"})
-    with SweepStudy.open(one, tmp_path / "mine") as first, SweepStudy.open(one, tmp_path / "mine") as second:
+    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
         asked = [study.ask() for study in (first, second) * 3]
     alone = plan(budget=Budget(6, None), sampler={"name": "qmc"})
-    with SweepStudy.open(alone, tmp_path / "alone") as study:
+    with open_sweep(alone, tmp_path / "alone") as study:
         assert [trial and trial.values for trial in asked] == [t.values for _ in range(6) if (t := study.ask())]
 
 
 def test_a_scheduler_that_falls_silent_loses_its_trials(tmp_path: Path, database: str) -> None:
-    one = shared(database, trials=1)
-    silent = SweepStudy(one, tmp_path / "mine")
+    one = shared(database, trials=1, heartbeat=1)
+    silent = SharedStudy(one, tmp_path / "mine")
     lost = silent.ask()
     assert lost
-    with SweepStudy.open(one, tmp_path / "mine") as study:
+    with open_sweep(one, tmp_path / "mine") as study:
         assert study.ask() is None
         until(lambda: study.tick() is not None and not study.elsewhere())
         retried = study.ask()
@@ -116,7 +116,7 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = shared(database, trials=1)
-    dead = SweepStudy(one, tmp_path / "mine")
+    dead = SharedStudy(one, tmp_path / "mine")
 
     def die(*_: object) -> None:
         raise MemoryError
@@ -125,7 +125,7 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
         patch.setattr(coordination.Membership, "reserve", die)
         with pytest.raises(MemoryError):
             dead.ask()
-    with SweepStudy.open(one, tmp_path / "mine") as study:
+    with open_sweep(one, tmp_path / "mine") as study:
         assert (retried := study.ask())
         assert retried.number == 1
 
@@ -133,18 +133,18 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
 def test_another_space_waits_for_the_schedulers_of_the_old_one(tmp_path: Path, database: str) -> None:
     one = shared(database)
     wider = shared(database, space={**SPACE, "model.attention.hops": "range(1,61)"})
-    with SweepStudy.open(one, tmp_path / "mine") as study:
+    with open_sweep(one, tmp_path / "mine") as study:
         assert study.ask()
-        with pytest.raises(RunError) as caught, SweepStudy.open(wider, tmp_path / "mine"):
+        with pytest.raises(RunError) as caught, open_sweep(wider, tmp_path / "mine"):
             pass
         assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
-    with SweepStudy.open(wider, tmp_path / "mine") as study:
+    with open_sweep(wider, tmp_path / "mine") as study:
         assert study.waiting() == 1
 
 
 def test_the_first_scheduler_speaks_for_the_study(tmp_path: Path, database: str) -> None:
-    with SweepStudy.open(shared(database), tmp_path / "mine") as second:
-        with SweepStudy.open(shared(database), tmp_path / "mine") as third:
+    with open_sweep(shared(database), tmp_path / "mine") as second:
+        with open_sweep(shared(database), tmp_path / "mine") as third:
             assert (second.is_first(), third.is_first()) == (True, False)
             assert [peer.pid for peer in coordination.working(tmp_path / "mine", database)] == [os.getpid()] * 2
         assert second.is_first()
@@ -225,7 +225,7 @@ def test_a_database_that_cannot_be_reached(
         "host": postgres.url("postgres").replace(f":{postgres.port}/", ":1/"),
         "database": postgres.url("nothing"),
     }[word]
-    with pytest.raises(UserError) as caught, SweepStudy.open(shared(url), tmp_path / "mine"):
+    with pytest.raises(UserError) as caught, open_sweep(shared(url), tmp_path / "mine"):
         pass
     assert [fault.key for fault in caught.value.faults] == ["storage"]
     assert cli.main(["status", "mine", f"storage={url}", f"output_dir={tmp_path}"]) == 2
@@ -235,11 +235,11 @@ def test_a_database_that_cannot_be_reached(
 
 
 def test_a_database_of_another_version_of_optuna(tmp_path: Path, database: str) -> None:
-    with SweepStudy.open(shared(database), tmp_path / "mine"):
+    with open_sweep(shared(database), tmp_path / "mine"):
         pass
     with create_engine(database.replace("://", "+psycopg://")).begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = 'v0.9.0.a'"))
-    with pytest.raises(SettingError) as caught, SweepStudy.open(shared(database), tmp_path / "mine"):
+    with pytest.raises(SettingError) as caught, open_sweep(shared(database), tmp_path / "mine"):
         pass
     assert caught.value.faults[0].key == "storage"
 

@@ -24,7 +24,7 @@ from sentattn.sweep import storage
 from sentattn.sweep.plan import Budget, Objective
 from sentattn.sweep.records import read
 from sentattn.sweep.samplers import SAMPLERS
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.shared_study import open_sweep
 
 
 def test_the_budget_is_met_exactly_and_another_start_does_nothing(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_the_budget_is_met_exactly_and_another_start_does_nothing(tmp_path: Path
 
 
 def test_no_more_is_asked_than_the_budget_may_need(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(budget=Budget(3, None)), tmp_path) as study:
+    with open_sweep(plan(budget=Budget(3, None)), tmp_path) as study:
         asked = [study.ask() for _ in range(3)]
         assert study.ask() is None
         assert study.running() == 3
@@ -46,7 +46,7 @@ def test_no_more_is_asked_than_the_budget_may_need(tmp_path: Path) -> None:
 
 
 def test_values_and_arguments_of_what_is_asked(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(), tmp_path) as study:
+    with open_sweep(plan(), tmp_path) as study:
         asked = study.ask()
     assert asked
     assert asked.arguments[0] == "model=structured"
@@ -56,7 +56,7 @@ def test_values_and_arguments_of_what_is_asked(tmp_path: Path) -> None:
 
 def test_a_dead_trial_is_tried_again_with_its_values_and_uses_no_budget(tmp_path: Path) -> None:
     one = plan(budget=Budget(2, None), retries=2, failures=9)
-    with SweepStudy.open(one, tmp_path) as study:
+    with open_sweep(one, tmp_path) as study:
         tries = []
         for again in (True, True, False):
             asked = study.ask()
@@ -77,14 +77,14 @@ def test_a_dead_trial_is_tried_again_with_its_values_and_uses_no_budget(tmp_path
 
 
 def test_what_waits_to_be_tried_again_waits_on_disk(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(), tmp_path) as study:
+    with open_sweep(plan(), tmp_path) as study:
         asked = study.ask()
         assert asked
         tell(study, asked.number, state="failed", retry=True)
     for _ in range(2):
-        with SweepStudy.open(plan(), tmp_path) as study:
+        with open_sweep(plan(), tmp_path) as study:
             assert study.waiting() == 1
-    with SweepStudy.open(plan(), tmp_path) as study:
+    with open_sweep(plan(), tmp_path) as study:
         again = study.ask()
         assert again
         assert (again.values, study.waiting()) == (asked.values, 0)
@@ -93,7 +93,7 @@ def test_what_waits_to_be_tried_again_waits_on_disk(tmp_path: Path) -> None:
 def test_failures_in_a_row_end_it_and_a_new_start_begins_counting_anew(tmp_path: Path) -> None:
     one = plan(failures=2)
     for _ in range(2):
-        with SweepStudy.open(one, tmp_path) as study:
+        with open_sweep(one, tmp_path) as study:
             for _ in range(2):
                 asked = study.ask()
                 assert asked
@@ -104,12 +104,12 @@ def test_failures_in_a_row_end_it_and_a_new_start_begins_counting_anew(tmp_path:
 
 def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) -> None:
     one = plan(retries=0)
-    with SweepStudy.open(one, tmp_path) as study:
+    with open_sweep(one, tmp_path) as study:
         asked = study.ask()
         assert asked
         study.interrupt(asked.number)
         assert study.waiting() == 1
-    with SweepStudy.open(one, tmp_path) as study:
+    with open_sweep(one, tmp_path) as study:
         again = study.ask()
         assert again
         assert again.values == asked.values
@@ -120,7 +120,7 @@ def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) ->
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
 def test_a_trial_without_a_figure_has_failed(tmp_path: Path, value: float | None) -> None:
-    with SweepStudy.open(plan(), tmp_path) as study:
+    with open_sweep(plan(), tmp_path) as study:
         asked = study.ask()
         assert asked
         tell(study, asked.number, *([] if value is None else [value]))
@@ -133,18 +133,18 @@ def test_hours_are_counted_over_all_starts(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     one = plan(budget=Budget(None, 1.0))
     for _ in range(2):
-        with SweepStudy.open(one, tmp_path) as study:
+        with open_sweep(one, tmp_path) as study:
             assert study.ask()
             now[0] += 1799.0
             assert study.ended() == ""
-    with SweepStudy.open(one, tmp_path) as study:
+    with open_sweep(one, tmp_path) as study:
         now[0] += 3.0
         assert study.ended() == "the budget of 1 hours is used up"
 
 
 def test_several_objectives(tmp_path: Path) -> None:
     two = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
-    with SweepStudy.open(plan(objectives=two, budget=Budget(2, None)), tmp_path) as study:
+    with open_sweep(plan(objectives=two, budget=Budget(2, None)), tmp_path) as study:
         for values in ([0.9, 10.0], [0.8, 5.0]):
             asked = study.ask()
             assert asked
@@ -154,7 +154,7 @@ def test_several_objectives(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(), tmp_path) as study:
+    with open_sweep(plan(), tmp_path) as study:
         asked = study.ask()
         assert asked
         blocker = sqlite3.connect(tmp_path / storage.DATABASE)
@@ -165,7 +165,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("storage", "unwritable")
         blocker.execute("ALTER TABLE gone RENAME TO trial_values")
         blocker.commit()
-    with SweepStudy.open(plan(), tmp_path) as study:
+    with open_sweep(plan(), tmp_path) as study:
         assert study.waiting() == 1
 
 
@@ -177,7 +177,7 @@ def test_whatever_happens_no_trial_is_lost_or_doubled(
     folder, high = tmp_path_factory.mktemp("study"), 31
     one = plan(budget=Budget(6, None), failures=1000, retries=1)
     stack = ExitStack()
-    study, running, told = stack.enter_context(SweepStudy.open(one, folder)), list[int](), dict[int, str]()
+    study, running, told = stack.enter_context(open_sweep(one, folder)), list[int](), dict[int, str]()
     for step in [*steps, "break", *["ask", "complete"] * 8]:
         if step == "ask" and (asked := study.ask()):
             assert asked.number not in told
@@ -187,7 +187,7 @@ def test_whatever_happens_no_trial_is_lost_or_doubled(
             high += step == "widen"
             running.clear()
             one = replace(one, space=plan({**SPACE, "model.attention.hops": f"range(1,{high})"}).space)
-            study = stack.enter_context(SweepStudy.open(one, folder))
+            study = stack.enter_context(open_sweep(one, folder))
         elif running and step not in ("ask", "break", "widen"):
             number = running.pop(0)
             state = {"complete": "complete", "pruned": "pruned"}.get(step, "failed")
@@ -207,7 +207,7 @@ def test_whatever_happens_no_trial_is_lost_or_doubled(
 @pytest.mark.parametrize("mode", ["max", "min"])
 def test_only_the_best_keep_what_is_large(tmp_path: Path, mode: Literal["max", "min"]) -> None:
     (tmp_path / "trials" / "3-old").mkdir(parents=True)  # no trial
-    with SweepStudy.open(plan(keep=2, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
+    with open_sweep(plan(keep=2, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
         for value in (1.0, 3.0, 2.0, 3.0):
             asked = study.ask()
             assert asked
@@ -221,7 +221,7 @@ def test_only_the_best_keep_what_is_large(tmp_path: Path, mode: Literal["max", "
     for number in range(4):
         found = {file.name for file in (tmp_path / "trials" / str(number) / "seed-0").iterdir()}
         assert found == {"result.json", *(["checkpoints", "model"] if number in kept else [])}
-    with SweepStudy.open(plan(keep=1, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
+    with open_sweep(plan(keep=1, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
         assert [*study.best_values] == kept[:1]
 
 
@@ -234,7 +234,7 @@ def test_running_trials_reach_the_sampler(tmp_path: Path, monkeypatch: pytest.Mo
         return real(self, study, trial)
 
     monkeypatch.setattr(optuna.samplers.TPESampler, "infer_relative_search_space", spy)
-    with SweepStudy.open(plan(sampler={"name": "tpe"}), tmp_path) as study:
+    with open_sweep(plan(sampler={"name": "tpe"}), tmp_path) as study:
         assert study.ask()
         assert study.ask()
     assert seen == [[], [TrialState.RUNNING]]
@@ -249,7 +249,7 @@ def test_the_sampler_keeps_away_from_running_trials() -> None:
 def test_a_password_is_never_printed(tmp_path: Path) -> None:
     one = plan(storage="postgresql+nodriver://me:secret@host/db")
     assert "secret" not in repr(one)
-    with pytest.raises(SettingError) as caught, SweepStudy.open(one, tmp_path):
+    with pytest.raises(SettingError) as caught, open_sweep(one, tmp_path):
         pass
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -258,28 +258,28 @@ def test_a_password_is_never_printed(tmp_path: Path) -> None:
 def test_a_study_in_a_database_elsewhere(tmp_path: Path) -> None:
     one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
     for name in ("mine", "other"):
-        with SweepStudy.open(replace(one, study=name), tmp_path / name) as study:
+        with open_sweep(replace(one, study=name), tmp_path / name) as study:
             asked = study.ask()
             assert asked
             tell(study, asked.number, 0.5)
     assert [record.state for record in read(tmp_path / "mine", one.storage)] == ["complete"]
     assert not (tmp_path / "mine" / storage.DATABASE).exists()
     wider = replace(one, space=plan({**SPACE, "model.attention.hops": "range(1,61)"}).space)
-    with SweepStudy.open(wider, tmp_path / "mine") as study:
+    with open_sweep(wider, tmp_path / "mine") as study:
         assert study.finished() == 1
     assert len(read(tmp_path / "other", one.storage)) == 1
 
 
 def test_a_scheduler_of_another_machine_is_not_disturbed(tmp_path: Path) -> None:
     one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
-    with SweepStudy.open(one, tmp_path / "here") as study:
+    with open_sweep(one, tmp_path / "here") as study:
         assert study.ask()
     shared = storage.load(tmp_path / "mine", one.storage)
     process = {"pid": 7, "host": "elsewhere", "machine": "another", "started": "1"}
     shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time()})
-    with pytest.raises(RunError) as caught, SweepStudy.open(one, tmp_path / "there"):
+    with pytest.raises(RunError) as caught, open_sweep(one, tmp_path / "there"):
         pass
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
     shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time() - 3600})
-    with SweepStudy.open(one, tmp_path / "there") as study:
+    with open_sweep(one, tmp_path / "there") as study:
         assert study.waiting() == 1

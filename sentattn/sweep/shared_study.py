@@ -1,0 +1,119 @@
+"""A study in a database, which several schedulers may work on.
+
+Each asks for a trial while it holds the study for itself, so that the trials that run anywhere are reservations in its
+budget. All is done again and again while the database does not answer.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import optuna
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from sentattn.sweep import storage as storages
+from sentattn.sweep.coordination import SCHEDULER, Membership
+from sentattn.sweep.records import attributes
+from sentattn.sweep.study import SECONDS, SweepStudy
+
+if TYPE_CHECKING:
+    from sentattn.sweep.plan import Plan
+
+T = TypeVar("T")
+OTHER_DRAWS = 1_000_003
+"""What makes schedulers of one study draw other values: more than it has trials."""
+
+
+def open_sweep(plan: Plan, folder: Path) -> AbstractContextManager[SweepStudy]:
+    """Begins a study or resumes it: in `plan.storage`, or in its folder.
+
+    Raises:
+        RunError: If another process works on it that may not, or it cannot be written.
+        SettingError: If the study there is about something else.
+    """
+    return (SharedStudy if plan.storage else SweepStudy).open(plan, folder)
+
+
+class SharedStudy(SweepStudy):
+    """A study that this process works on, with others or alone."""
+
+    def _begin(self) -> optuna.Study:
+        with self._exclusive():
+            study = super()._begin()
+            self._membership = Membership(study, self._storage, self.plan.heartbeat)
+            return study
+
+    def _past(self) -> int:
+        return super()._past() + self._membership.number * OTHER_DRAWS
+
+    def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
+        with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again
+            if not self._has_budget_by_number():
+                self._end_orphans()
+            drawn = super()._draw()
+            if drawn:
+                self._membership.reserve(drawn[0].number)
+            return drawn
+
+    def _has_budget_by_number(self) -> bool:
+        """Whether fewer trials have begun anywhere than the budget has: true only if sure, in one short query.
+
+        Those that are known to have failed do not count. A point that is left, or a trial to be tried again, needs all.
+        """
+        if self._tally.retries or self._points is not None:
+            return False
+        trials = self.plan.budget.trials
+        return trials is None or not self._membership.has_begun(trials + self._failed - 1)
+
+    def _end_orphans(self) -> None:
+        """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
+        running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
+        running = [trial for trial in running if trial.number not in self._running]
+        if orphans := [one for one in running if attributes(one).get(SCHEDULER) in (None, self._membership.number)]:
+            for trial in orphans:
+                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+            self._read()
+
+    def _read(self) -> list[FrozenTrial]:
+        trials = super()._read()
+        self._failed = sum(trial.state is TrialState.FAIL for trial in trials)
+        return trials
+
+    def tick(self) -> float:
+        """Writes the time, and signs of life, now and then; returns the seconds until that is due."""
+        if time.monotonic() - self._noted >= self.plan.heartbeat:
+            self._write(self._note)
+        return max(0.0, self._noted + self.plan.heartbeat - time.monotonic())
+
+    def _note(self) -> None:
+        self._noted = time.monotonic()
+        self._study.set_user_attr(SECONDS, max(self._study.user_attrs.get(SECONDS, 0.0), self.seconds()))
+        self._membership.beat(self._running)
+        if self._membership.is_asked_to_stop():
+            signal.raise_signal(signal.SIGINT)
+        self._read()
+
+    def _close(self) -> None:
+        super()._close()
+        with self._writing():
+            self._membership.leave()
+
+    def elsewhere(self) -> int:
+        """Returns how many trials other schedulers run of a study that has not ended."""
+        return 0 if self.ended() else self._tally.running - len(self._running)
+
+    def is_first(self) -> bool:
+        """Whether this scheduler logs and confirms the study: the one that began first of those that work on it."""
+        return self._membership.is_first()
+
+    def _write(self, work: Callable[[], T]) -> T:
+        with self._writing():
+            return storages.patiently(work)
+
+    def _exclusive(self) -> AbstractContextManager[None]:
+        return storages.exclusive(self._storage.engine, self.plan.study)
