@@ -193,7 +193,7 @@ function about(text) {
 }
 
 function facts(row) {
-  return "labeled " + row.label + (row.stars === null ? "" : ", " + row.stars + " stars") + ", " + row.tokens + " tokens";
+  return "labeled " + row.label + (row.stars === null ? "" : ", " + row.stars + (row.stars === 1 ? " star" : " stars")) + ", " + row.tokens + " tokens";
 }
 
 function item(row) {
