@@ -20,6 +20,7 @@ from sentattn.loggers.panels import (
     place_of,
     section,
     study_specification,
+    tried_values,
 )
 from sentattn.run import RESULT, Run
 
@@ -126,7 +127,7 @@ def publish(
     for study in studies:
         trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT}"))]
         place = place_of(trial.settings for trial in trials)
-        ids, reason, done = _uploaded(trials, place, faults)
+        ids, reason, done = _uploaded(trials, place, faults, tried_values(study, trials))
         yield from done
         yield from add(study_specification(study, ids, place), reason)
     if faults:
@@ -138,7 +139,10 @@ def _runs(entries: Sequence[Entry]) -> list[Run]:
 
 
 def _uploaded(
-    runs: Sequence[Run], place: Mapping[str, Any], faults: list[Fault]
+    runs: Sequence[Run],
+    place: Mapping[str, Any],
+    faults: list[Fault],
+    values: Mapping[Path, Mapping[str, Any]] | None = None,
 ) -> tuple[dict[Path, str], str, list[str]]:
     """Uploads runs, and notes what goes wrong.
 
@@ -153,7 +157,7 @@ def _uploaded(
     ids, done = {}, []
     for run in runs:
         try:
-            local = logged(run, place)
+            local = logged(run, place, (values or {}).get(run.path))
             outcome = upload(local)
             ids[run.path] = local.run_id
         except RunError as error:

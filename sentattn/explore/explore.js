@@ -18,9 +18,17 @@ async function ask(path, body) {
   return answer;
 }
 
-function say(message, isError = false) {
-  byId("status").textContent = message;
+// `unseen` is for screen readers: what others see in the models.
+function say(message, isError = false, unseen = "") {
+  const hidden = document.createElement("span");
+  hidden.className = "unseen";
+  hidden.textContent = unseen;
+  byId("status").replaceChildren(message + " ", hidden);
   byId("status").classList.toggle("error", isError);
+}
+
+function enable(id, isOn) {
+  byId(id).setAttribute("aria-disabled", !isOn);  // not `disabled`, which would lose the focus
 }
 
 async function predict(text, more = {}) {
@@ -29,7 +37,6 @@ async function predict(text, more = {}) {
   try {
     const answer = await ask("/api/predict", { text, pairs: byId("pairs").checked, ...more });
     if (turn !== asked) return null;
-    say("Predicted in " + Math.round(answer.milliseconds) + " ms.");
     return answer;
   } catch (error) {
     if (turn === asked) say(error.message, true);
@@ -54,30 +61,46 @@ async function remove(model, token) {
 function show(next) {
   steps = next;
   const removed = steps.slice(1).map((step) => step.removed);
-  byId("models").hidden = !steps.length;
-  byId("models").classList.toggle("compared", removed.length > 0);
-  byId("undo").disabled = byId("restore").disabled = !removed.length;
-  models.forEach((model, i) => {
+  const without = removed.length ? "without " + removed.join(", ") : "";
+  byId("models").hidden = false;
+  enable("undo", without);
+  enable("restore", without);
+  const labels = models.map((model, i) => {
     const [before, now] = [model.querySelector(".before"), model.querySelector(".now")];
-    before.hidden = !removed.length;
-    fill(before, removed.length ? steps[0].articles[i] : "", "all words");
-    fill(now, steps.at(-1).articles[i], removed.length ? "without " + removed.join(", ") : "");
+    const chosen = [...now.querySelectorAll("fieldset input:checked")];
+    before.hidden = !without;
+    fill(before, without && steps[0].articles[i], "all words", chosen);
+    fill(now, steps.at(-1).articles[i], without || "all words", chosen);
+    now.querySelector(".text").role = "group";
+    now.querySelector(".text").ariaLabel = "words";
     now.querySelectorAll(".text span").forEach((token, place) => {
       token.role = "button";
       token.tabIndex = place ? -1 : 0;
     });
+    const [is, was] = [now, before].map((side) => side.querySelector(".label")?.textContent);
+    return model.querySelector("h2").textContent + ": " + is + (was ? ", was " + was : "");
   });
+  say("Predicted in " + Math.round(steps.at(-1).milliseconds) + " ms.", false, [without, ...labels].filter(Boolean).join("; "));
   save();
 }
 
-function fill(side, html, title) {
+// Shows an answer on one side of a model, with the hop and the head that are chosen.
+function fill(side, html, title, chosen) {
   side.innerHTML = html;  // made by the server from a template that escapes every text; the page's policy runs no script in it
   if (title) {
-    const heading = document.createElement("h3");
+    const heading = document.createElement("p");
+    heading.className = "note";
     heading.textContent = title;
     side.prepend(heading);
   }
+  chosen.forEach((one) => same(side, one).forEach((input) => { input.checked = true; }));
   side.querySelectorAll("article").forEach(activate);
+}
+
+// The inputs of a side that choose the same hop or head as another input; a name is `row-` or `head-` and a number.
+function same(side, input) {
+  const kind = input.name.split("-")[0];
+  return side.querySelectorAll("input[name^=" + kind + "][value='" + input.value + "']");
 }
 
 function save() {
@@ -113,7 +136,7 @@ async function undo() {
   if (!last.articles) {
     const answer = await predict(last.text);
     if (!answer) return;
-    last.articles = answer.articles;
+    Object.assign(last, { articles: answer.articles, milliseconds: answer.milliseconds });
   }
   show(rest);
 }
@@ -121,7 +144,6 @@ async function undo() {
 // One token of a text is reached by Tab, the others by the arrow keys.
 function focusOn(token) {
   for (const other of token.parentNode.querySelectorAll("span")) other.tabIndex = other === token ? 0 : -1;
-  token.setAttribute("aria-label", token.textContent + ", weight " + token.dataset.weight + ", remove");
   token.focus();
 }
 
@@ -136,6 +158,13 @@ byId("models").addEventListener("click", (event) => {
   const at = placed(event);
   if (at) remove(at.model, at.place);
 });
+byId("models").addEventListener("focusin", (event) => {
+  const token = placed(event)?.token;
+  if (token) token.ariaLabel = token.textContent + ", weight " + token.dataset.weight + ", remove";
+});
+byId("models").addEventListener("change", (event) => {  // both sides of a model show the same hop
+  for (const other of same(event.target.closest(".sides"), event.target)) if (!other.checked) other.click();
+}, true);
 byId("models").addEventListener("keydown", (event) => {
   const at = placed(event);
   if (!at) return;
@@ -147,6 +176,9 @@ byId("models").addEventListener("keydown", (event) => {
   else return;
   event.preventDefault();
 });
+document.addEventListener("click", (event) => {
+  if (event.target.ariaDisabled === "true") event.stopImmediatePropagation();
+}, true);
 byId("typed").addEventListener("submit", (event) => { event.preventDefault(); start(area.value); });
 area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start(area.value); });
 area.addEventListener("input", () => { about(""); save(); });
@@ -161,15 +193,18 @@ function about(text) {
 }
 
 function facts(row) {
-  return row.label + (row.stars === null ? "" : ", " + row.stars + " stars") + ", " + row.tokens + " tokens";
+  return "labeled " + row.label + (row.stars === null ? "" : ", " + row.stars + (row.stars === 1 ? " star" : " stars")) + ", " + row.tokens + " tokens";
 }
 
 function item(row) {
   const entry = document.createElement("li"), button = document.createElement("button"), small = document.createElement("small");
   button.append(row.start, small);
-  const predicted = row.predicted.map((one) =>
-    byId("model-" + one.model).textContent + ": " + one.label + " " + (100 * one.probability).toFixed(1) + " %");
-  small.textContent = [facts(row), ...predicted].join("; ");
+  small.append(facts(row));
+  for (const one of row.predicted) {
+    const part = document.createElement(one.label === row.label ? "span" : "b");  // errors are bold
+    part.textContent = byId("model-" + one.model).textContent + ": " + one.label + " " + (100 * one.probability).toFixed(1) + "\u00a0%";
+    small.append("; ", part);
+  }
   button.addEventListener("click", () => pick(row.row));
   entry.append(button);
   return entry;
@@ -185,7 +220,7 @@ async function pick(row) {
     return;
   }
   scrollTo({ top: 0 });
-  area.focus();
+  byId("picked").focus();
   await start(area.value);
 }
 
@@ -206,8 +241,8 @@ async function list(from) {
     byId("rows").replaceChildren(...answer.rows.map(item));
     const last = from + answer.rows.length;
     byId("total").textContent = answer.total ? (from + 1) + " to " + last + " of " + answer.total.toLocaleString("en") : "no rows";
-    byId("previous").disabled = !from;
-    byId("next").disabled = last >= answer.total;
+    enable("previous", from > 0);
+    enable("next", last < answer.total);
   } catch (error) {
     if (turn === listed) byId("total").textContent = error.message;
   }
@@ -216,7 +251,10 @@ async function list(from) {
 if (filters) {
   const page = Number(byId("rows").dataset.page);
   byId("total").textContent = "Reading";
-  filters.addEventListener("change", () => list(0));
+  filters.addEventListener("change", () => {
+    if (filters.elements.model) filters.elements.model.parentNode.hidden = filters.elements.order.value !== "errors";
+    list(0);
+  });
   filters.addEventListener("submit", (event) => event.preventDefault());
   byId("previous").addEventListener("click", () => list(Math.max(0, first - page)));
   byId("next").addEventListener("click", () => list(first + page));

@@ -108,8 +108,7 @@ function pairs(figure, tokens) {
   canvas.addEventListener("pointermove", over);
   canvas.addEventListener("pointerdown", over);
   canvas.addEventListener("pointerleave", leave);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
-  addEventListener("resize", show);
+  figure.addEventListener("repaint", show);
   show();
 }
 
@@ -122,6 +121,12 @@ function activate(article) {
   if (figure) pairs(figure, [...article.querySelectorAll(".text span")]);
 }
 
+function repaint() {
+  document.querySelectorAll("figure").forEach((figure) => figure.dispatchEvent(new Event("repaint")));
+}
+
 document.querySelectorAll("article").forEach(activate);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+addEventListener("resize", repaint);
 document.addEventListener("pointerover", point);
 document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });

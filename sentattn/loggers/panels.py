@@ -110,22 +110,23 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str
         ids: The name of each trial on W&B, by its directory.
         place: `project`, `entity` and `host` of the trials.
     """
-    import pyarrow.parquet as pq
-
     from sentattn.loggers.guard import summarize  # imports Lightning
 
-    table = pq.read_table(study / TRIALS)
-    columns = table.column_names
-    complete = [row for row in table.to_pylist() if row["state"] == "complete"]
-    trials = {Path(row["directory"]).resolve() for row in complete}
-    runs = {path: name for path, name in ids.items() if {path.resolve(), path.resolve().parent} & trials}  # or seeds
-    values = summarize(Run(next(iter(runs))).result) if runs else {}
-    searched = columns[columns.index("state") + 1 : columns.index("best_epoch")]
-    keys, metrics = ([name for name in searched if (name in values) is known] for known in (False, True))
-    panels = [panel for metric in metrics for panel in sweep_panels(keys, metric)]
+    trials, searched = _trials(study)
+    complete = [row for row in trials.values() if row["state"] == "complete"]
+    runs = {path: name for path, name in ids.items() if trials.get(_number(study, path)) in complete}
+    first = next(map(Run, runs), None)
+    values = summarize(first.result) if first else {}
+    keys, metrics = ([name for name in searched if (_final(name) in values) is known] for known in (False, True))
+    order = ""
+    if first and (metric := first.settings["objective"]["metric"]) in metrics:
+        complete.sort(key=lambda row: row[metric], reverse=first.settings["objective"]["mode"] == "max")
+        order = f", the best by {metric} first"
+    panels = [panel for metric in metrics for panel in sweep_panels(keys, _final(metric))]
     heading = ["trial", *keys, *metrics, "seconds"]
-    rows = [["number", *heading[1:]], ["---"] * len(heading)]
-    lines = [heading, rows[1], *([_cell(row[name]) for name in rows[0]] for row in complete[:MAX_ROWS])]
+    best = complete[:MAX_ROWS]
+    cells = [[_cell(row[name]) for name in ("number", *heading[1:])] for row in best]
+    lines = [heading, ["---"] * len(heading), *cells]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     name = f"study {study.name}"
     return {
@@ -139,10 +140,48 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str
         "report": {
             "title": name,
             "description": f"{len(complete)} complete trials",
-            "blocks": [{"kind": "MarkdownBlock", "text": text}, {"kind": "PanelGrid", "panels": panels}],
+            "blocks": [
+                {"kind": "P", "text": f"{len(best)} of {len(complete)} complete trials{order}."},
+                {"kind": "MarkdownBlock", "text": text},
+                {"kind": "PanelGrid", "panels": panels},
+            ],
         },
     }
 
 
+def tried_values(study: Path, runs: Iterable[Run]) -> dict[Path, dict[str, Any]]:
+    """Returns the values that runs of a study tried, by their directories, from the study's table of trials."""
+    from sentattn.loggers.guard import summarize  # imports Lightning
+
+    trials, searched = _trials(study)
+    found = {}
+    for run in runs:
+        row, known = trials.get(_number(study, run.path), {}), summarize(run.result)
+        tried = {name: row.get(name) for name in searched if _final(name) not in known}
+        found[run.path] = {name: value for name, value in tried.items() if value is not None}
+    return found
+
+
+def _final(name: str) -> str:
+    """Returns the name of an objective among the final values of a run: `latency_ms.one` is `latency_ms/one` there."""
+    return name.replace(".", "/")
+
+
+def _number(study: Path, path: Path) -> str:
+    """Returns the number of the trial that a run directory belongs to; an empty string for none."""
+    inside, folder = path.resolve(), (study / "trials").resolve()
+    return inside.relative_to(folder).parts[0] if folder in inside.parents else ""
+
+
+def _trials(study: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Returns the rows of a study's table of trials by number, and its columns of settings and objectives."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(study / TRIALS)
+    columns = table.column_names
+    trials = {str(row["number"]): row for row in table.to_pylist()}
+    return trials, columns[columns.index("state") + 1 : columns.index("best_epoch")]
+
+
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -19,7 +19,7 @@ from sentattn.loggers.upload import LocalRun, find_runs
 from sentattn.run import MODEL, PREDICTIONS, Run
 
 
-def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
+def logged(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None = None) -> LocalRun:
     """Returns W&B's folder of a run, written from the run directory where there is none: metrics, summary, confusions.
 
     Nothing is uploaded.
@@ -27,6 +27,7 @@ def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
     Args:
         run: A finished run.
         place: Where it is to be uploaded if it was trained without W&B: `project`, `entity`, `host`.
+        values: Of a trial of a sweep, the values that it tried, by their keys.
 
     Raises:
         RunError: If the run is damaged or W&B's files cannot be written.
@@ -41,11 +42,12 @@ def logged(run: Run, place: Mapping[str, Any]) -> LocalRun:
         settings={"group": None, "tags": [], **run.settings},
         setting=str(result["setting"]),
         resumed=True,  # the guard logs the epochs of the run directory
-        study=None,
+        study=result.get("study"),
     )
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(io.StringIO()):
         guard.start()
+        guard.attempt(lambda logger: logger.experiment.config.update(dict(values or {}), allow_val_change=True), None)
         guard.log_media(lambda: matrices, epoch=int(result.get("best_epoch") or 1))
         guard.finish(summarize(result))
     if not (found := find_runs([run.path])):

@@ -46,20 +46,18 @@ def outputs(tmp_path: Path) -> Path:
     return tmp_path / "outputs"
 
 
-def study(folder: Path) -> Path:
+def study(folder: Path, metric: str = "val/accuracy") -> Path:
     """A study of two complete trials and one that failed."""
-    paths = [
+    for number in range(2):
         make_run(folder / "trials" / str(number), "model=mean", split="val", study="mine", seed=number)
-        for number in range(2)
-    ]
     columns = {
         "number": [0, 1, 2],
         "state": ["complete", "complete", "failed"],
         "optimizer.lr": [0.1, 0.01, 0.2],
-        "val/accuracy": [0.8, 0.7, None],
+        metric: [0.8, 0.9, None],
         "best_epoch": [1, 2, None],
         "seconds": [3.0, 4.0, None],
-        "directory": [*map(str, paths), str(folder / "trials" / "2")],
+        "directory": [f"elsewhere/trials/{number}" for number in range(3)],  # where the study was made
     }
     pq.write_table(pa.table(columns), folder / "trials.parquet")
     return folder
@@ -164,6 +162,9 @@ def test_a_study_has_a_dashboard_of_its_own(tmp_path: Path, server: Server) -> N
     assert main([str(folder), "to=wandb"]) == 0
     assert [view["displayName"] for view in server.views.values()] == ["study mine"] * 2
     assert len(server.runs) == 2
+    assert all(name.startswith("mine-") for name in server.runs)  # a trial's number is not unique in a project
+    configs = [json.loads(run.arguments["config"]) for run in server.runs.values()]
+    assert sorted(config["optimizer.lr"]["value"] for config in configs) == [0.01, 0.1]
 
 
 def test_the_specification_of_a_study(tmp_path: Path) -> None:
@@ -174,9 +175,19 @@ def test_the_specification_of_a_study(tmp_path: Path) -> None:
     parallel, importance = found["workspace"]["sections"][0]["panels"]
     assert parallel["columns"] == [{"config": "optimizer.lr"}, {"summary": "val/accuracy"}]
     assert importance == {"kind": "ParameterImportancePlot", "with_respect_to": "val/accuracy"}
-    table = found["report"]["blocks"][0]["text"].splitlines()
+    heading, table = (block["text"] for block in found["report"]["blocks"][:2])
+    assert heading == "2 of 2 complete trials, the best by val/accuracy first."
+    table = table.splitlines()
     assert table[0] == "| trial | optimizer.lr | val/accuracy | seconds |"
-    assert table[2:] == ["| 0 | 0.1 | 0.8 | 3 |", "| 1 | 0.01 | 0.7 | 4 |"]
+    assert table[2:] == ["| 1 | 0.01 | 0.9 | 4 |", "| 0 | 0.1 | 0.8 | 3 |"]
+
+
+def test_costs_as_objectives_are_final_values_not_settings(tmp_path: Path) -> None:
+    folder = study(tmp_path / "mine", metric="parameters.total")
+    ids = {path.parent: path.parent.name for path in folder.glob("trials/**/result.json")}
+    panels = study_specification(folder, ids, PLACE)["workspace"]["sections"][0]["panels"]
+    assert panels[0]["columns"] == [{"config": "optimizer.lr"}, {"summary": "parameters/total"}]
+    assert panels[1]["with_respect_to"] == "parameters/total"
 
 
 def test_pictures_of_attention_are_found_by_their_names(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page
 
 
 def test_a_word_is_removed_by_a_click_and_the_old_result_stays(page: Page) -> None:
+    assert not page.driver.find_element(By.ID, "models").is_displayed()
     page.type(TEXT)
     assert not page.all(".before:not([hidden])")
     words = page.words()
@@ -142,6 +143,19 @@ def test_hops_switch(page: Page) -> None:
     assert [one.get_attribute("style") for one in shades] != mean
 
 
+def test_a_hop_stays_chosen_and_both_sides_show_it(page: Page) -> None:
+    def chosen() -> list[str]:
+        return [one.get_attribute("value") for one in page.all(".model:nth-of-type(1) fieldset input:checked")]
+
+    page.type(TEXT)
+    page.all(".model:nth-of-type(1) .now fieldset label")[2].click()
+    page.all(".now .text span")[3].click()
+    page.until(lambda: page.all(".before:not([hidden])"))
+    assert chosen() == ["2", "2"]
+    page.all(".model:nth-of-type(1) .before fieldset label")[1].click()
+    assert chosen() == ["1", "1"]
+
+
 def test_everything_is_reached_by_keyboard(page: Page) -> None:
     page.driver.find_element(By.ID, "text").send_keys(TEXT)
     page.press(Keys.TAB, Keys.ENTER)  # the button that predicts
@@ -158,6 +172,13 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
     page.press(Keys.DELETE)
     page.until(lambda: page.words() == [words[0], *words[2:]])
     assert page.driver.execute_script(focused) == words[2]  # the next word can be removed at once
+    said = str(page.driver.find_element(By.ID, "status").get_attribute("textContent"))
+    assert f"without {words[1]}; structured: " in said
+    assert ", was " in said
+    undo = page.driver.find_element(By.ID, "undo")
+    undo.send_keys(Keys.ENTER)
+    page.until(lambda: page.words() == words)
+    assert page.driver.switch_to.active_element == undo  # which has nothing left to do
 
 
 def test_rows_are_filtered_and_picked(page: Page) -> None:
@@ -173,6 +194,7 @@ def test_rows_are_filtered_and_picked(page: Page) -> None:
     assert picked.startswith("Row ")
     assert "negative" in picked
     assert page.driver.find_element(By.ID, "text").get_attribute("value")
+    assert page.driver.switch_to.active_element.text == picked
 
 
 def test_pairs_are_drawn(page: Page) -> None:
