@@ -107,19 +107,24 @@ def test_runs_trained_without_wandb_are_uploaded_once(outputs: Path, server: Ser
     assert {name: len(one.history) for name, one in server.runs.items()} == lines
 
 
-def test_wandbs_own_package_loads_and_saves_it_unchanged(outputs: Path, server: Server) -> None:
+def kinds_after_a_round_trip(folder: Path, server: Server) -> list[list[str]]:
+    """Loads and saves what was published by W&B's own package, and returns the kinds of panels of the workspace."""
     import wandb_workspaces.reports.v2 as wr
     import wandb_workspaces.workspaces as ws
 
-    assert main([str(outputs), "to=wandb"]) == 0
-    addresses = published(outputs)
+    addresses = published(folder)
     specs = {key: json.loads(view["spec"]) for key, view in server.views.items()}
     ws.Workspace.from_url(addresses["workspace"]).save()
     wr.Report.from_url(addresses["report"]).save()
     assert {key: json.loads(view["spec"]) for key, view in server.views.items()} == specs
     [workspace] = [spec for spec in specs.values() if "section" in spec]
     sections = workspace["section"]["panelBankConfig"]["sections"]
-    kinds = [[panel["viewType"] for panel in section["panels"]] for section in sections]
+    return [[panel["viewType"] for panel in section["panels"]] for section in sections]
+
+
+def test_wandbs_own_package_loads_and_saves_it_unchanged(outputs: Path, server: Server) -> None:
+    assert main([str(outputs), "to=wandb"]) == 0
+    kinds = kinds_after_a_round_trip(outputs, server)
     assert kinds[0] == ["Bar Chart", "Bar Chart", *["Scatter Plot"] * 3, "Run Comparer"]
 
 
@@ -165,6 +170,7 @@ def test_a_study_has_a_dashboard_of_its_own(tmp_path: Path, server: Server) -> N
     assert all(name.startswith("mine-") for name in server.runs)  # a trial's number is not unique in a project
     configs = [json.loads(run.arguments["config"]) for run in server.runs.values()]
     assert sorted(config["optimizer.lr"]["value"] for config in configs) == [0.01, 0.1]
+    assert kinds_after_a_round_trip(folder, server)[0] == ["Parallel Coordinates Plot", "Parameter Importance"]
 
 
 def test_the_specification_of_a_study(tmp_path: Path) -> None:
