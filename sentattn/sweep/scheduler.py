@@ -20,6 +20,8 @@ from sentattn.sweep.source import TrialSource
 from sentattn.training.signals import Signals
 
 MINUTE = 60.0
+END = 15.0
+"""Seconds that the end of a sweep may take after a second signal, such as while its database does not answer."""
 
 
 @dataclass
@@ -145,6 +147,8 @@ class Scheduler:
 class StopSignals:
     """Ctrl-C once: no new trials. Twice, or SIGTERM: the end. Signals are noted while it is entered.
 
+    `END` seconds after the second signal it raises `Interruption` wherever the scheduler waits.
+
     Args:
         resumable: Whether all trials stop soon by themselves, so that SIGTERM is as Ctrl-C.
 
@@ -163,11 +167,13 @@ class StopSignals:
             os.set_blocking(end, False)
 
     def __enter__(self) -> StopSignals:
-        self._before = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        handled = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
+        self._before = {number: signal.signal(number, self._receive) for number in handled}
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -182,8 +188,12 @@ class StopSignals:
             return False
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGALRM and self.received is not None:
+            raise Interruption(self.received, "the same command resumes.")
         self.at_once = (number == signal.SIGTERM and not self.resumable) or self.received is not None
         self.received = number
+        if self.at_once:
+            signal.setitimer(signal.ITIMER_REAL, END)
 
 
 def _deadline(trial: RunningTrial) -> float:

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,26 @@ def test_the_database_restarts_in_the_middle(tmp_path: Path, postgres: PostgresS
         out, _ = process.communicate(timeout=600)
         assert process.returncode == 0, out
     assert_whole(tmp_path, database, 12)
+
+
+@pytest.mark.slow
+def test_ctrl_c_twice_while_the_database_is_away(tmp_path: Path, postgres: PostgresServer, database: str) -> None:
+    words = (8, database, "sleep=0.2", "epochs=2")
+    process = run(tmp_path, *words)
+    until(lambda: len([*tmp_path.rglob("done")]) >= 2)
+    postgres.stop()
+    try:
+        assert process.stdout
+        assert "does not answer" in process.stdout.readline()
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        process.communicate(timeout=60)
+        assert process.returncode == 2
+    finally:
+        postgres.start()
+    assert run(tmp_path, *words).wait(600) == 0
+    assert_whole(tmp_path, database, 8)
 
 
 def test_stop_reaches_all_schedulers_and_the_same_command_resumes(tmp_path: Path, database: str) -> None:

@@ -14,7 +14,8 @@ import pytest
 from stand_in import Listed, Noted, engine, prepared, scheduler, slots
 
 from sentattn.errors import DataError, Interruption, RunError
-from sentattn.sweep.scheduler import Scheduler
+from sentattn.sweep import scheduler as scheduling
+from sentattn.sweep.scheduler import Scheduler, StopSignals
 
 
 def is_alive(pid: int) -> bool:
@@ -184,6 +185,19 @@ def test_a_second_ctrl_c_and_sigterm_end_it_at_once(tmp_path: Path, number: int)
     assert "2 trials will be run again" in str(caught.value)
     assert caught.value.exit_code == 128 + number
     assert all(gone(int(pid.read_text())) for pid in pids)
+
+
+def test_a_second_ctrl_c_also_ends_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "END", 0.05)
+    with StopSignals() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert (stop.received, stop.at_once) == (signal.SIGINT, False)
+        signal.raise_signal(signal.SIGINT)
+        assert stop.at_once
+        with pytest.raises(Interruption) as caught:
+            time.sleep(60)
+    assert caught.value.exit_code == 130
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_a_server_that_dies_is_replaced(tmp_path: Path) -> None:

@@ -23,13 +23,24 @@ from sentattn.errors import Fault, RunError
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.engines import Engine, Message, TrialTask, ray_node
 from sentattn.sweep.engines.failures import exit_reason, failed
-from sentattn.sweep.engines.ray_cluster import Node, RaySlot, check_nodes, on_node, prepare_nodes, reason_of
+from sentattn.sweep.engines.ray_cluster import (
+    Node,
+    RaySlot,
+    check_nodes,
+    on_node,
+    prepare_nodes,
+    reason_of,
+    require_answer,
+)
 from sentattn.sweep.records import TrialOutcome
 
 SENT = ("WANDB_", "MLFLOW_")
 """Beginnings of the variables that trials get from the scheduler; others are those of their node."""
 PATIENCE = 10.0
 """Seconds in which trials that were killed end."""
+INTERVAL, SILENCE = 10.0, 30.0
+"""Seconds between two checks whether the head answers, and after which one that does not ends the sweep: after 60 Ray
+ends this process with a message of its own."""
 
 
 @dataclass
@@ -63,6 +74,9 @@ class RayEngine(Engine):
         self._running: dict[int, _Worker] = {}
         self._started = 0
         self._mailbox: Any = None
+        self._run_trial: Any = None
+        self._head = ""
+        self._checked = self._answered = 0.0
         self._done: deque[tuple[int | None, Future[Any]]] = deque()  # a trial, or None for the mailbox
         self._wakeup, self._wake = os.pipe()
         os.set_blocking(self._wakeup, False)
@@ -91,27 +105,28 @@ class RayEngine(Engine):
 
         check_nodes(self._nodes, None if self._surroundings.collect else self._log.parent)
         prepare_nodes(self._nodes, self._surroundings, self._studies, self._log)
-        here = on_node(ray.get_runtime_context().get_node_id())
+        context = ray.get_runtime_context()
+        here = on_node(context.get_node_id())
         self._mailbox = ray.remote(ray_node.Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        self._run_trial = ray.remote(max_retries=0, max_calls=1)(ray_node.run_trial)
+        self._head = context.gcs_address
+        self._checked = self._answered = time.monotonic()
         self._listen()
 
     def start(self, trial: RunningTrial) -> None:
         """Puts a trial into Ray's queue, from which it begins on a node with free resources."""
-        import ray
-
         slot = trial.slot
         assert isinstance(slot, RaySlot)
         task = replace(TrialTask.of(trial), directory=str(trial.folder.absolute()))
         self._started += 1
-        on_slot = ray.remote(num_cpus=slot.threads, num_gpus=slot.num_gpus, max_retries=0, max_calls=1)
-        run = on_slot(ray_node.run_trial)
+        run = self._run_trial.options(num_cpus=slot.threads, num_gpus=slot.num_gpus)
         result = run.remote(self._surroundings, task, slot.environment(), self._mailbox, self._started)
         self._running[self._started] = _Worker(trial, result)
         self._notice(self._started, result)
 
     def messages(self, timeout: float | None, wakeup: int) -> Iterator[tuple[RunningTrial, Message]]:
         """Yields messages of trials; see `Engine.messages`."""
-        wait([wakeup, self._wakeup], timeout)
+        wait([wakeup, self._wakeup], INTERVAL if timeout is None else min(timeout, INTERVAL))
         with suppress(BlockingIOError):
             os.read(self._wakeup, 1 << 10)
         for worker in self._running.values():
@@ -124,6 +139,24 @@ class RayEngine(Engine):
             else:
                 worker = self._running.pop(number)
                 yield worker.trial, self._outcome(worker.trial, future)
+        self._require_head()
+
+    def _require_head(self) -> None:
+        """Checks every `INTERVAL` seconds whether the head of the cluster answers.
+
+        Raises:
+            RunError: If it has not for `SILENCE` seconds.
+        """
+        if time.monotonic() - self._checked < INTERVAL:
+            return
+        try:
+            require_answer(self._head)
+            self._answered = time.monotonic()
+        except OSError as error:
+            if time.monotonic() - self._answered >= SILENCE:
+                message = f"The head of the Ray cluster, {self._head}, does not answer; the same command resumes."
+                raise RunError(Fault("engine.address", "network", message)) from error
+        self._checked = time.monotonic()
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:
         """Answers a report; a trial that has died meanwhile needs no answer."""

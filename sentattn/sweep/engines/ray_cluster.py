@@ -23,6 +23,8 @@ from sentattn.sweep.resources import VISIBLE, Slot, SlotRequest, slots_line
 
 ANSWER, CONNECT = 10.0, 60.0
 """Seconds in which the head of a cluster answers, and in which Ray finds the cluster of this machine."""
+SKIPPED = "Raylet is terminated"
+"""What Ray prints of a node that dies, with 20 lines of its log: its trials are reported."""
 
 
 class Node(NamedTuple):
@@ -58,12 +60,13 @@ def connected(address: str) -> Iterator[list[Node]]:
     Raises:
         RunError: If there is none, or it has another version of Ray or Python.
     """
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", SKIPPED)  # read when Ray is imported
     import ray
 
     address = os.environ.get("RAY_ADDRESS") or address if address == AUTO else address
     handler = signal.getsignal(signal.SIGTERM)  # Ray sets its own
     try:
-        _require_answer(address)
+        require_answer(address)
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, namespace="sentattn")
     except OSError as error:
         start = "start one with ray start --head, or type engine.address=HOST:PORT of its head"
@@ -84,7 +87,7 @@ def connected(address: str) -> Iterator[list[Node]]:
         ray.shutdown()
 
 
-def _require_answer(address: str) -> None:
+def require_answer(address: str) -> None:
     """Tries an address, since Ray itself waits for minutes for a cluster that is gone, and cannot be interrupted.
 
     Raises:

@@ -6,18 +6,21 @@ It is imported by Ray's workers, so that it imports neither torch nor, at its to
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import importlib
 import importlib.metadata
 import io
 import os
 import platform
+import shutil
 import signal
 import sys
 import tarfile
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,9 @@ from sentattn.sweep.callbacks import LOG
 from sentattn.sweep.engines import Message, Report, TrialConnection, TrialTask
 from sentattn.sweep.engines.preload import redirect_output
 from sentattn.sweep.records import TrialOutcome
+
+TEMPORARY = "sentattn-trial-"
+"""Beginning of the names of the folders in which trials train whose run directories are brought back."""
 
 
 class Mailbox:
@@ -137,13 +143,37 @@ def run_trial(
     if not surroundings.collect:
         redirect_output(str(Path(task.directory) / LOG))
         return TrialEnd(_exit_code(surroundings, task, variables, connection), connection.outcome)
-    with tempfile.TemporaryDirectory(prefix="sentattn-trial-", ignore_cleanup_errors=True) as folder:
+    remove_abandoned()
+    with temporary_folder() as folder:
         redirect_output(str(Path(folder) / LOG))
         code = _exit_code(surroundings, replace(task, directory=folder), variables, connection)
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w") as archive:
             archive.add(folder, arcname=".", filter=_without_links_to_elsewhere)
         return TrialEnd(code, connection.outcome, content.getvalue())
+
+
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder of this node that is locked, until this process has removed it or was killed."""
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True) as folder:
+        lock = os.open(folder, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+        os.close(lock)
+
+
+def remove_abandoned() -> None:
+    """Removes the temporary folders of trials on this node that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+        with suppress(OSError):  # it is locked, of another user, or gone
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.listdir(folder):  # one that is empty may be about to be locked
+                    shutil.rmtree(folder)
+            finally:
+                os.close(lock)
 
 
 def _without_links_to_elsewhere(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

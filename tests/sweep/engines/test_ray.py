@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ from stand_in import FAKE, Listed, Noted, prepared
 
 from sentattn.errors import DataError, RunError, SettingError, UserError
 from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.engines import ray_node
+from sentattn.sweep.engines import ray_cluster, ray_node
 from sentattn.sweep.engines.ray import RayEngine
 from sentattn.sweep.engines.ray_cluster import RaySlot, connected
+from sentattn.sweep.records import read
 from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy
 
@@ -31,17 +34,24 @@ ROOT = Path(__file__).parents[3]
 PATH = os.pathsep.join([str(ROOT), str(Path(__file__).parents[1])])
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The head, and a second node that tests may remove; `second` replaces it."""
+@contextmanager
+def started_cluster(folder: Path) -> Iterator[Any]:
+    """A cluster that has only a head, whose processes work in a folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", PATH)  # which nodes and their workers inherit
         patch.delenv("RAY_ADDRESS", raising=False)
-        patch.chdir(tmp_path_factory.mktemp("nodes"))
+        patch.chdir(folder)
         cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
         patch.chdir(ROOT)
         yield cluster
         cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The head, and a second node that tests may remove; `second` replaces it."""
+    with started_cluster(tmp_path_factory.mktemp("nodes")) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -51,6 +61,12 @@ def second(cluster: Any) -> Any:
         cluster.add_node(**NODE)
         cluster.wait_for_nodes()
     return cluster.list_all_nodes()[1]
+
+
+@pytest.fixture(autouse=True)
+def _head_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the check whether the head answers: tests reach loopback only, and Ray's head has another address."""
+    monkeypatch.setattr("sentattn.sweep.engines.ray.require_answer", lambda head: None)
 
 
 def address(cluster: Any) -> str:
@@ -99,6 +115,30 @@ class OnceAllRun(Noted):
         if len(self._begun) >= self._count and self._call:
             call, self._call = self._call, None
             call()
+
+
+def refused(where: str) -> tuple[str, str]:
+    """Key and kind of the error of a cluster to which this process cannot connect."""
+    with pytest.raises(RunError) as caught, connected(where):
+        pass
+    [fault] = caught.value.faults
+    return fault.key, fault.kind
+
+
+def test_the_cluster_of_this_machine_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes first: Ray prefers a cluster that runs."""
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_cluster, "CONNECT", 15.0)
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
+    began = time.monotonic()
+    assert refused("auto") == ("engine.address", "not_found")
+    assert time.monotonic() - began >= 15, "Ray itself waits for longer"
+
+
+def test_no_cluster() -> None:
+    assert refused("127.0.0.1:1") == ("engine.address", "not_found")
 
 
 @pytest.mark.usefixtures("second")
@@ -159,6 +199,14 @@ def test_run_directories_come_back_as_files(cluster: Any, tmp_path: Path) -> Non
     assert {file.name for file in (tmp_path / "trials" / "0").iterdir()} == {"pid", "server", "done", "log.txt"}
 
 
+def test_a_trial_that_is_killed_leaves_no_temporary_folder(cluster: Any, tmp_path: Path) -> None:
+    before = {*Path(tempfile.gettempdir()).glob(f"{ray_node.TEMPORARY}*")}
+    study = prepared(tmp_path, Listed([["act=hang"]], retries=0), trials=1, limit_minutes=3 / 60)
+    sweep(cluster, tmp_path, study, count=1, collect=True)
+    assert [study.told[number][0] for number in range(2)] == ["failed", "complete"]
+    assert {*Path(tempfile.gettempdir()).glob(f"{ray_node.TEMPORARY}*")} <= before
+
+
 @pytest.mark.usefixtures("second")
 def test_the_log_of_a_failed_trial_comes_back(cluster: Any, tmp_path: Path) -> None:
     study, noted = Listed([["act=raise"]], retries=0), Noted()
@@ -207,11 +255,65 @@ def test_unusable_data_ends_it_before_the_first_trial(cluster: Any, tmp_path: Pa
     assert study.given == {}
 
 
-def test_no_cluster() -> None:
-    with pytest.raises(RunError) as caught, connected("127.0.0.1:1"):
-        pass
-    [fault] = caught.value.faults
-    assert (fault.key, fault.kind) == ("engine.address", "not_found")
+def test_a_cluster_with_another_version_of_ray(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("ray.__version__", "2.0.0")
+        assert refused(address(cluster)) == ("engine.address", "conflict")
+    with connected(address(cluster)) as nodes:
+        assert nodes
+
+
+RESUMED = """
+import sys
+from pathlib import Path
+import fake_sweep
+from sentattn.config import command_line
+from sentattn.sweep.engines.ray import RayEngine
+from sentattn.sweep.engines.ray_cluster import RaySlot, connected
+from sentattn.sweep.scheduler import Scheduler
+from sentattn.sweep.study import SweepStudy
+def main(words):
+    folder = Path(words[0])
+    with connected(words[1]) as nodes, SweepStudy.open(fake_sweep.plan(3, "epochs=4", "sleep=0.5"), folder) as study:
+        engine = RayEngine("fake_trial", (), folder / "server.txt", nodes)
+        Scheduler([study], [RaySlot("Ray 1", (), 1)], engine, []).run()
+sys.exit(command_line.run(main))
+"""
+
+
+def resume(folder: Path, cluster: Any) -> subprocess.Popen[str]:
+    """Begins a sweep of three trials in a process of its own, or resumes it."""
+    command = [sys.executable, "-c", RESUMED, str(folder), cluster.address]
+    environment = {**os.environ, "PYTHONPATH": PATH}
+    return subprocess.Popen(
+        command, env=environment, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+@pytest.mark.parametrize("with_its_node", [False, True])
+def test_the_head_dies_and_the_same_command_resumes(tmp_path: Path, with_its_node: bool) -> None:
+    with started_cluster(tmp_path) as first:
+        process = resume(tmp_path, first)
+        while process.poll() is None and not [*tmp_path.glob("trials/*/done")]:
+            time.sleep(0.1)
+        if with_its_node:
+            first.remove_node(first.head_node, allow_graceful=False)
+        else:
+            first.head_node.kill_gcs_server()
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, out
+    assert out.startswith("error: ")
+    assert out.count("\n") == 1, out
+    before = {record.number for record in read(tmp_path) if record.state == "complete"}
+    assert before
+    with started_cluster(tmp_path) as second:
+        process = resume(tmp_path, second)
+        out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, out
+    records = [record for record in read(tmp_path) if record.state == "complete"]
+    assert len({record.values["x"] for record in records}) == len(records) == 3
+    assert before <= {record.number for record in records}
+    assert {record.state for record in read(tmp_path)} <= {"complete", "interrupted"}
 
 
 DRIVER = """
