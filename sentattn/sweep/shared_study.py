@@ -98,10 +98,9 @@ class SharedStudy(SweepStudy):
             signal.raise_signal(signal.SIGINT)
         self._read()
 
-    def _close(self) -> None:
-        super()._close()
-        with self._writing():
-            self._membership.leave()
+    def _leave(self) -> None:
+        super()._leave()
+        self._membership.leave()
 
     def elsewhere(self) -> int:
         """Returns how many trials other schedulers run of a study that has not ended."""

@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -59,7 +59,7 @@ def open_storage(
     if url is not None:
         try:
             address = _address(url)
-            with nullcontext() if reader else exclusive(create_engine(address, poolclass=NullPool), "tables"):
+            with exclusive(create_engine(address, poolclass=NullPool), "tables"):  # readers write Optuna's version too
                 return make(address.replace("{", "%7B"), engine_kwargs={"pool_pre_ping": True})  # Optuna fills in {}
         except (ArgumentError, ImportError, RuntimeError) as error:
             hint = ' Type pip install "sentattn[postgres]".' if isinstance(error, ImportError) else ""

@@ -17,6 +17,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from sentattn.errors import RunError
 from sentattn.sweep import storage as storages
 from sentattn.sweep.owner import locked
 from sentattn.sweep.records import (
@@ -89,8 +90,13 @@ class SweepStudy:
                 folder.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(locked(folder) if plan.storage is None else nullcontext())
                 study = cls(plan, folder)
-            stack.callback(study._close)
-            yield study
+            try:
+                yield study
+            except BaseException:
+                with suppress(RunError), study._writing():  # it is the first error that is shown, and nothing waits
+                    study._leave()
+                raise
+            study._write(study._leave)
 
     @property
     def study(self) -> str:
@@ -181,9 +187,8 @@ class SweepStudy:
         self._noted = time.monotonic()
         self._study.set_user_attr(SECONDS, self.seconds())
 
-    def _close(self) -> None:
-        with self._writing():
-            self._note()
+    def _leave(self) -> None:
+        self._note()
 
     def elsewhere(self) -> int:
         """Returns how many trials other schedulers run of a study that has not ended."""
