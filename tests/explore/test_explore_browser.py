@@ -116,6 +116,7 @@ def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page
     address = f"http://127.0.0.1:{server.port}/"
     driver.get(address)
     driver.execute_script("sessionStorage.clear()")
+    driver.get(address)  # the first one shows the text of the test before
     return Page(driver, address)
 
 
