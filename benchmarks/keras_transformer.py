@@ -33,7 +33,7 @@ WORKER = "--keras"
 
 def settings(imdb: str, rows: str) -> list[str]:
     """Returns the settings of our side; its data are read here for the other side too."""
-    return ["experiment=keras_imdb", f"data.path={imdb}", f"data.limit={rows}"]
+    return ["experiment=keras_imdb", f"data.max_length={LENGTH}", f"data.path={imdb}", f"data.limit={rows}"]
 
 
 def write_rows(imdb: str, rows: str, file: Path) -> int:

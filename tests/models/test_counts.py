@@ -18,7 +18,7 @@ def count(module: nn.Module, *, trainable: bool = True) -> int:
 
 
 def test_keras_transformer_example() -> None:
-    keras = model("experiment=keras_imdb", num_embeddings=20_000, classes=2)
+    keras = model("experiment=keras_imdb", "data.max_length=200", num_embeddings=20_000, classes=2)
     assert count(keras.embedding) == 646_400
     assert count(keras.encoder) == 6_464
     assert count(keras) == 653_566
