@@ -29,8 +29,8 @@ Settings = Mapping[str, Any]
 
 SECONDS, LONGEST, STEPS = 15.0, 60.0, 16
 """Seconds that all batches may take together and one alone, and how many of all sizes there are at most."""
-SINGLE, HEAVIEST = 2, 2
-"""Batches at the beginning of what is timed: a single text, and the largest batches."""
+SINGLE, HEAVIEST = 3, 2
+"""Batches at the beginning of what is timed: a short text twice and the longest alone, and the largest batches."""
 OUTPUTS = {
     "embedding": "states_BLE",
     "encoder": "states_BLD",
@@ -42,6 +42,8 @@ OUTPUTS = {
 """The parts of a model and what each returns."""
 ONCE = {"max_epochs": 1, "min_epochs": None, "profiler": None, "limit_train_batches": 1.0, "limit_val_batches": 1.0}
 """Trainer settings with which each of a few batches is used once."""
+STEP = 3
+"""Forward passes that cost about as much as a training step."""
 CHECKPOINTS = 2
 """The best and the last."""
 
@@ -66,22 +68,20 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
             warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # a few steps are enough
             steps = Timer(signals, progress, "Timing training steps", train.sample())
             _trainer(settings, steps).fit(lit, train_dataloaders=steps.batches)
-            token = steps.seconds_per_token()
-            forward = token / 3  # a step computes about as much as three forward passes
+            seconds = {split: steps.expected(batches.tokens).sum() / STEP for split, batches in passes.items()}
             if steps.tried_heaviest:
                 validation = Timer(signals, progress, "Timing validation", passes["val"].sample())
                 _trainer(settings, validation).validate(lit, dataloaders=validation.batches, verbose=False)
-                forward = validation.seconds_per_token()
+                seconds = {split: validation.expected(batches.tokens).sum() for split, batches in passes.items()}
         progress.close()
-    seconds = {split: float(forward * batches.tokens.sum()) for split, batches in passes.items()}
     share = _batches(trainer.get("limit_train_batches"), len(train)) / len(train)
     weights = sum(parameter.nbytes for parameter in lit.parameters())
     kept = weights + steps.state_bytes + (weights if settings["ema_decay"] is not None else 0)
     if not steps.tried_heaviest:
-        duration = _duration(token * train.tokens[-1])
+        duration = _duration(steps.expected(train.tokens[-1]))
         print(f"The largest batch was not tried: a step with it would take about {duration}.")
     print(_memory(settings, weights, steps.state_bytes))
-    print("\n".join(_time(settings, float(token * train.tokens.sum() * share), seconds, seeds=seeds, world=world)))
+    print("\n".join(_time(settings, steps.expected(train.tokens).sum() * share, seconds, seeds=seeds, world=world)))
     print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * kept + weights)))
     print("Nothing was trained; leave out check=true to train.")
 
@@ -118,7 +118,7 @@ class Batches(Iterable[Batch]):
 
     def __iter__(self) -> Iterator[Batch]:
         for index, rows in enumerate(self.rows):
-            if index > 1 and self.timer and self.timer.is_over(self.tokens[index] / self.tokens[index - 1]):
+            if index >= SINGLE and self.timer and self.timer.is_over(self.tokens[index]):
                 return
             yield self.dataset[rows]
 
@@ -127,14 +127,15 @@ class Batches(Iterable[Batch]):
         return Batches(self.dataset, [self.rows[index] for index in indices], self.lengths)
 
     def sample(self) -> Batches:
-        """Returns what is timed: a single text, the heaviest batches, and then batches of all sizes.
+        """Returns what is timed: single texts, the heaviest batches, and then batches of all sizes.
 
         The most memory is taken by the batch with the most tokens, or by the one with the most pairs of tokens.
         """
         spread = np.linspace(0, len(self) - 1, min(STEPS, len(self))).round().astype(int)
         heaviest = [int((self.tokens * self.longest).argmax()), len(self) - 1]
         chosen = self.pick([*heaviest, *np.random.default_rng(0).permutation(spread)])
-        return Batches(self.dataset, [*[self.rows[0][:1]] * SINGLE, *chosen.rows], self.lengths)
+        short, long = self.rows[0][:1], max(self.rows[int(self.longest.argmax())], key=lambda row: self.lengths[row])
+        return Batches(self.dataset, [short, short, [long], *chosen.rows], self.lengths)
 
 
 class Timer(Callback):
@@ -152,19 +153,29 @@ class Timer(Callback):
         self._started = 0.0
         batches.timer = self
 
-    def is_over(self, growth: float) -> bool:
-        """Returns whether the next batch, `growth` times the last one, would take too long, or all so far have."""
-        return sum(self.seconds[1:]) > SECONDS or self.seconds[-1] * growth > LONGEST
+    def is_over(self, tokens: int) -> bool:
+        """Returns whether a batch of so many tokens would take too long, or all so far have."""
+        return sum(self.seconds[1:]) > SECONDS or bool(self.expected(tokens) > LONGEST)
 
     @property
     def tried_heaviest(self) -> bool:
         """Whether the heaviest batches were among those that were timed."""
         return len(self.seconds) >= SINGLE + HEAVIEST
 
-    def seconds_per_token(self) -> float:
-        """Returns the mean over the batches of all sizes, or from the last batch where there are none."""
-        timed = slice(min(SINGLE + HEAVIEST, len(self.seconds) - 1), len(self.seconds))
-        return sum(self.seconds[timed]) / int(self.batches.tokens[timed].sum())
+    def expected(self, tokens: Any) -> Any:
+        """Returns the seconds of batches with so many tokens: as many a token as batches of all sizes take.
+
+        Where none of these were timed, on the line through the short text and the last batch, since a step also takes
+        time that does not depend on the tokens, as for the update of the weights.
+        """
+        timed = slice(SINGLE + HEAVIEST, len(self.seconds))
+        if len(self.seconds) > timed.start:
+            return tokens * (sum(self.seconds[timed]) / self.batches.tokens[timed].sum())
+        short, last = self.seconds[1], self.seconds[-1]
+        fewest, most = self.batches.tokens[[1, len(self.seconds) - 1]]
+        if most == fewest:
+            return tokens * (last / most)
+        return short + (tokens - fewest) * max(last - short, 0) / (most - fewest)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.signals.install()  # Ctrl-C and SIGTERM raise at once, not as Lightning handles them

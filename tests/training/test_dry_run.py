@@ -235,31 +235,38 @@ def test_a_ranks_share_of_each_batch() -> None:
     assert shared.tokens.tolist() == [1, 9, 10]
 
 
-def test_a_sample_begins_with_a_single_text_and_the_heaviest_batches() -> None:
+def test_a_sample_begins_with_single_texts_and_the_heaviest_batches() -> None:
     many_short = batches([1, 2] * 10, [0])
     sample = many_short.sample()
     # 40 tokens against 9; 80 pairs of tokens against 81
-    assert sample.rows[:4] == [[0], [0], [0], [1, 2] * 10]
-    assert sorted(map(len, sample.rows[4:])) == [1, 20], "and all sizes"
-    assert len(batches(*([row] for row in [0, 1, 2, 3, 4, 5] * 10)).sample()) == 4 + dry_run.STEPS
+    assert sample.rows[:5] == [[0], [0], [0], [0], [1, 2] * 10]
+    assert sorted(map(len, sample.rows[5:])) == [1, 20], "and all sizes"
+    assert batches([1, 2], [3, 0], [2, 3, 2, 3]).sample().rows[:3] == [[1], [1], [0]], "the longest is not the first"
+    assert len(batches(*([row] for row in [0, 1, 2, 3, 4, 5] * 10)).sample()) == 5 + dry_run.STEPS
 
 
 def test_a_sample_ends_where_the_next_batch_would_take_too_long() -> None:
     sample = batches([1], [2, 3, 4, 5] * 20).sample()
-    timer(sample, 0.0, LONGEST / 100)  # for one token, and the next batch has 400
-    assert len(list(sample)) == 2
-    timer(sample, SECONDS + 1, LONGEST / 1000)
+    fewest, most, next_one = sample.tokens[[0, 2, 3]]
+    slope = LONGEST / (next_one - fewest)
+    timer(sample, 0.0, 1.0, 1.0 + slope * (most - fewest))  # and LONGEST more than a second for the next batch
+    assert len(list(sample)) == 3
+    timer(sample, 0.0, LONGEST / 100, LONGEST / 100)
+    assert len(list(sample)) == len(sample), "what a step takes without a token is not taken for each"
+    timer(sample, SECONDS + 1, LONGEST / 1000, LONGEST / 1000)
     assert len(list(sample)) == len(sample), "the first batch pays for the start"
-    timer(sample, 0.0, SECONDS + 1)
-    assert len(list(sample)) == 2
+    timer(sample, 0.0, 0.0, SECONDS + 1)
+    assert len(list(sample)) == 3
 
 
-def test_seconds_of_a_token() -> None:
+def test_expected_seconds() -> None:
     sample = batches([1], [2], [3], [0]).sample()
-    assert sample.tokens[:4].tolist() == [1, 1, 9, 9]
-    complete = timer(sample, 5.0, 1.0, 9.0, 9.0, *(2.0 * sample.tokens[4:]))
+    assert sample.tokens[:5].tolist() == [1, 1, 9, 9, 9]
+    complete = timer(sample, 5.0, 1.0, 8.0, 9.0, 9.0, *(2.0 * sample.tokens[5:]))
     assert complete.tried_heaviest
-    assert complete.seconds_per_token() == pytest.approx(2.0)
-    cut = timer(sample, 5.0, 1.0)
+    assert complete.expected(np.array([3, 10])) == pytest.approx([6.0, 20.0])
+    cut = timer(sample, 5.0, 1.0, 2.0)  # 7/8 of a second and an eighth a token
     assert not cut.tried_heaviest
-    assert cut.seconds_per_token() == pytest.approx(1.0)
+    assert cut.expected(np.array([1, 17, 80])) == pytest.approx([1.0, 3.0, 10.875])
+    equal = timer(batches([0], [0]).sample(), 5.0, 1.0, 3.0)
+    assert equal.expected(18) == pytest.approx(6.0), "texts of one length have no line"
