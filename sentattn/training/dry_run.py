@@ -68,12 +68,12 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
             warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # a few steps are enough
             steps = Timer(signals, progress, "Timing training steps", train.sample())
             _trainer(settings, steps).fit(lit, train_dataloaders=steps.batches)
-            seconds = {split: steps.expected(batches.tokens).sum() / STEP for split, batches in passes.items()}
+            timer, passes_each = steps, STEP
             if steps.tried_heaviest:
-                validation = Timer(signals, progress, "Timing validation", passes["val"].sample())
-                _trainer(settings, validation).validate(lit, dataloaders=validation.batches, verbose=False)
-                seconds = {split: validation.expected(batches.tokens).sum() for split, batches in passes.items()}
+                timer, passes_each = Timer(signals, progress, "Timing validation", passes["val"].sample()), 1
+                _trainer(settings, timer).validate(lit, dataloaders=timer.batches, verbose=False)
         progress.close()
+    seconds = {split: timer.expected(batches.tokens).sum() / passes_each for split, batches in passes.items()}
     share = _batches(trainer.get("limit_train_batches"), len(train)) / len(train)
     weights = sum(parameter.nbytes for parameter in lit.parameters())
     kept = weights + steps.state_bytes + (weights if settings["ema_decay"] is not None else 0)
