@@ -141,6 +141,7 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
 
 ADDED_LATER: dict[str, tuple[Any, ...]] = {
     "model.freeze_attention": (False,),
+    "model.attention.window": (None,),
     "model.wide": ({"_target_": "sentattn.models.wide.NoWide"},),
     "data.val_by": ("row", None),
     "data.group": (None,),

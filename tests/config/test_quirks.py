@@ -16,7 +16,7 @@ NEEDED = {"structured": ["loss.penalty=1", "loss.class_weights=balanced"]}
 """What a source's quirks are quirks of, where the variant alone does not have it."""
 CHANGES: dict[str, dict[str, Any]] = {
     "feedforward": {"model.attention.squash": "tanh", "model.attention.position_bias": 600},
-    "relation": {"model.attention.score": "linear", "model.attention.gate": "sigmoid"},
+    "relation": {"model.attention.score": "linear", "model.attention.gate": "sigmoid", "model.attention.window": None},
     "structured": {"loss.penalty_form": "norm", "loss.class_weight_reduction": "mean"},
 }
 

@@ -35,6 +35,8 @@ class Relation(Attention):
         gate: What makes weights of scores: `softmax` or the post's `sigmoid`.
         self_pairs: Whether a token is paired with itself. Without, n (n - 1) pairs count instead of
             n^2; a text of one token keeps its pair.
+        window: Tokens are paired within consecutive windows of so many tokens, as in the local attention of Liu et
+            al. (2018), section 4.2.3; time grows with the length then, not with its square. None pairs all tokens.
     """
 
     learns = True
@@ -51,6 +53,7 @@ class Relation(Attention):
         score: Literal["pairwise", "linear", "none"] = "pairwise",
         gate: Literal["softmax", "sigmoid"] = "softmax",
         self_pairs: bool = True,
+        window: Count | None = None,
     ) -> None:
         super().__init__()
         if (score, gate) in (("linear", "softmax"), ("none", "sigmoid")):
@@ -61,6 +64,7 @@ class Relation(Attention):
         self.out_dim, self.hops = width, 1
         self.gate = gate
         self.self_pairs = self_pairs
+        self.window = window
         self.score_pair = None if score == "none" else PairLinear(dim, 1 if score == "linear" else hidden)
         self.score_out = nn.Linear(hidden, 1, bias=False) if score == "pairwise" else None
         self.feature_pair = PairLinear(dim, width)
@@ -75,10 +79,12 @@ class Relation(Attention):
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns values_BRD of the features' width, with R = 1."""
-        sums_BF, reads_BL = sum_pairs(self._weigh, mask_BL, self._halves(states_BLD))
-        values_BF = sums_BF / self._counts(mask_BL)
+        (texts, length), mask_NW = mask_BL.shape, self._windows(mask_BL)
+        sums_NF, reads_NW = sum_pairs(self._weigh, mask_NW, self._halves(self._windows(states_BLD)))
+        sums_BF, counts_B1 = (x.unflatten(0, (texts, -1)).sum(1) for x in (sums_NF, self._counts(mask_NW)))
+        reads_BL = reads_NW.reshape(texts, -1)[:, :length]
         weights_BL = reads_BL / reads_BL.sum(dim=1, keepdim=True)
-        return Attended(values_BF[:, None].to(states_BLD.dtype), weights_BL[:, None])
+        return Attended((sums_BF / counts_B1)[:, None].to(states_BLD.dtype), weights_BL[:, None])
 
     def scoring_parameters(self) -> Iterator[nn.Parameter]:
         """Yields those of the score of a pair; the features are values."""
@@ -87,14 +93,29 @@ class Relation(Attention):
     @torch.no_grad()
     def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the weights a_ts of each t, or its gates divided by their sum, (B, 1, L, L)."""
-        halves = self._halves(states_BLD)
-        pairs_BLL = halves.score_first_BLA.new_zeros(*mask_BL.shape, mask_BL.shape[1])
-        workspace = Workspace.like(pairs_BLL)
-        for texts, firsts in halves.slices():
-            _, scores_BTL = score(halves.cut(texts, firsts), workspace)
-            pairs_BLL[texts, firsts] = self._weigh(scores_BTL, mask_BL[texts], firsts)
-        sums_BL1 = pairs_BLL.sum(dim=2, keepdim=True)
-        return (pairs_BLL / sums_BL1.masked_fill(sums_BL1 == 0, 1.0))[:, None]
+        (texts, length), mask_NW = mask_BL.shape, self._windows(mask_BL)
+        halves = self._halves(self._windows(states_BLD))
+        pairs_NWW = halves.score_first_BLA.new_zeros(*mask_NW.shape, mask_NW.shape[1])
+        workspace = Workspace.like(pairs_NWW)
+        for windows, firsts in halves.slices():
+            _, scores_NTW = score(halves.cut(windows, firsts), workspace)
+            pairs_NWW[windows, firsts] = self._weigh(scores_NTW, mask_NW[windows], firsts)
+        sums_NW1 = pairs_NWW.sum(dim=2, keepdim=True)
+        rows_NWW = pairs_NWW / sums_NW1.masked_fill(sums_NW1 == 0, 1.0)
+        blocks_BWWKK = rows_NWW.unflatten(0, (texts, -1)).permute(0, 2, 3, 1).diag_embed()  # K windows of a text
+        size = blocks_BWWKK.shape[1] * blocks_BWWKK.shape[3]
+        pairs_BLL = blocks_BWWKK.permute(0, 3, 1, 4, 2).reshape(texts, size, size)[:, :length, :length]
+        return pairs_BLL[:, None]
+
+    def _windows(self, tensor_BL: Tensor) -> Tensor:
+        """Returns the windows of all texts, (N, W) for (B, L), the last one padded.
+
+        An exported graph keeps whole texts, since its number of windows would fix their length.
+        """
+        if self.window is None or torch.compiler.is_exporting():
+            return tensor_BL
+        padded_BL = nn.functional.pad(tensor_BL, (0, 0) * (tensor_BL.dim() - 2) + (0, self.window - 1))
+        return padded_BL.unfold(1, self.window, self.window).movedim(-1, 2).flatten(0, 1)
 
     def _halves(self, states_BLD: Tensor) -> Halves:
         """What each token adds to its pairs, in single precision or better: thousands of pairs are summed."""
@@ -109,21 +130,27 @@ class Relation(Attention):
         return Halves._make(x if x is None or x.dtype == torch.float64 else x.float() for x in halves)
 
     def _weigh(self, scores_BTL: Tensor, mask_BL: Tensor, firsts: slice) -> Tensor:
-        """Weights of the pairs of some first tokens; exactly 0 where either token is padding."""
-        padding_BT1, excluded_BTL = ~mask_BL[:, firsts, None], ~mask_BL[:, None]
-        if not self.self_pairs:
-            positions_L = torch.arange(mask_BL.shape[1], device=mask_BL.device)
-            same_TL = positions_L[firsts, None] == positions_L
-            excluded_BTL = excluded_BTL | (same_TL & (mask_BL.sum(dim=1) > 1)[:, None, None])
+        """Weights of the pairs of some first tokens; exactly 0 where a pair does not count."""
+        excluded_BTL = ~self._counted(mask_BL, firsts)
         if self.gate == "sigmoid":
-            return scores_BTL.tanh().sigmoid().masked_fill(padding_BT1 | excluded_BTL, 0.0)
-        # Every row keeps a pair, so that a softmax makes exactly 0 of the smallest number.
+            return scores_BTL.tanh().sigmoid().masked_fill(excluded_BTL, 0.0)
+        # Every real token keeps a pair, so that a softmax makes exactly 0 of the smallest number.
         scores_BTL = scores_BTL.masked_fill(excluded_BTL, torch.finfo(scores_BTL.dtype).min)
-        return scores_BTL.softmax(dim=2).masked_fill(padding_BT1, 0.0)
+        return scores_BTL.softmax(dim=2).masked_fill(excluded_BTL, 0.0)
+
+    def _counted(self, mask_BL: Tensor, firsts: slice) -> Tensor:
+        """Which pairs of some first tokens count, (B, T, L)."""
+        counted_BTL = mask_BL[:, firsts, None] & mask_BL[:, None]
+        positions_L = torch.arange(mask_BL.shape[1], device=mask_BL.device)
+        if self.window is not None:
+            counted_BTL = counted_BTL & (positions_L[firsts, None] // self.window == positions_L // self.window)
+        if not self.self_pairs:
+            alone_BT1 = counted_BTL.sum(dim=2, keepdim=True) == 1
+            counted_BTL = counted_BTL & (alone_BT1 | (positions_L[firsts, None] != positions_L))
+        return counted_BTL
 
     def _counts(self, mask_BL: Tensor) -> Tensor:
         """What the sum over pairs is divided by, (B, 1): first tokens, or with a gate pairs."""
-        tokens_B1 = mask_BL.sum(dim=1, keepdim=True)
         if self.gate == "softmax":
-            return tokens_B1
-        return tokens_B1 * (tokens_B1 if self.self_pairs else (tokens_B1 - 1).clamp_min(1))
+            return mask_BL.sum(dim=1, keepdim=True)
+        return self._counted(mask_BL, slice(None)).sum(dim=(1, 2))[:, None]

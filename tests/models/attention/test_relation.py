@@ -29,6 +29,7 @@ LEGAL = pytest.mark.parametrize(
 SELF_PAIRS = pytest.mark.parametrize("self_pairs", [True, False])
 SLICES = pytest.mark.parametrize("budget", [1, 60, 2**20], ids=["a token", "some", "all"])
 """One first token is worked out at a time, some of a text or of two, or all at once."""
+WINDOWS = pytest.mark.parametrize("window", [None, 1, 2, 8])
 
 
 def make(**settings: Any) -> Relation:
@@ -53,7 +54,9 @@ def reference(module: Relation, score: str, states_LD: np.ndarray) -> tuple[np.n
     w = {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
     n = len(states_LD)
     weights, values = np.zeros((n, n)), np.zeros(module.out_dim)
-    counted = [(t, s) for t in range(n) for s in range(n) if module.self_pairs or t != s or n == 1]
+    size = module.window or n
+    windows = [range(start, min(start + size, n)) for start in range(0, n, size)]
+    counted = [(t, s) for w in windows for t in w for s in w if module.self_pairs or t != s or len(w) == 1]
     for t, s in counted:
         pair = np.concatenate([states_LD[t], states_LD[s]])
         z = 0.0
@@ -85,18 +88,23 @@ def assert_equals_reference(module: Relation, score: str) -> None:
 
 @LEGAL
 @SELF_PAIRS
+@WINDOWS
 @SLICES
 def test_equals_the_formula(
-    score: str, gate: str, self_pairs: bool, budget: int, monkeypatch: pytest.MonkeyPatch
+    score: str, gate: str, self_pairs: bool, window: int | None, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(BUDGET, "cpu", budget)
-    assert_equals_reference(make(score=score, gate=gate, self_pairs=self_pairs), score)
+    assert_equals_reference(make(score=score, gate=gate, self_pairs=self_pairs, window=window), score)
 
 
 @LEGAL
-def test_an_exported_graph_has_the_same_formula(score: str, gate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@WINDOWS
+def test_an_exported_graph_has_the_same_formula(
+    score: str, gate: str, window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert_equals_reference(make(score=score, gate=gate), score)
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    assert_equals_reference(make(score=score, gate=gate, window=window), score)
 
 
 @LEGAL
@@ -239,8 +247,10 @@ def test_memory_grows_with_the_length_and_not_with_its_square(monkeypatch: pytes
 @pytest.mark.slow
 @LEGAL
 @SELF_PAIRS
-def test_exports_with_a_length_that_may_change(score: str, gate: str, self_pairs: bool) -> None:
-    module, traced_BL, mask_BL = make(score=score, gate=gate, self_pairs=self_pairs).eval(), ragged(5, 2), ragged(9, 1)
+@pytest.mark.parametrize("window", [None, 4])
+def test_exports_with_a_length_that_may_change(score: str, gate: str, self_pairs: bool, window: int | None) -> None:
+    module = make(score=score, gate=gate, self_pairs=self_pairs, window=window).eval()
+    traced_BL, mask_BL = ragged(5, 2), ragged(9, 1)
     free = {0: Dim("texts"), 1: Dim("tokens")}
     program = export(module, (states(traced_BL), traced_BL), dynamic_shapes=(free, free), strict=False)
     found, expected = program.module()(states(mask_BL), mask_BL), module(states(mask_BL), mask_BL)
