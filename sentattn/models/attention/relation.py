@@ -35,8 +35,9 @@ class Relation(Attention):
         gate: What makes weights of scores: `softmax` or the post's `sigmoid`.
         self_pairs: Whether a token is paired with itself. Without, n (n - 1) pairs count instead of
             n^2; a text of one token keeps its pair.
-        window: Tokens are paired within consecutive windows of so many tokens, as in the local attention of Liu et
-            al. (2018), section 4.2.3; time grows with the length then, not with its square. None pairs all tokens.
+        window: Tokens are paired within consecutive windows of so many, as in the local attention of Liu et al.
+            (2018, Generating Wikipedia by Summarizing Long Sequences). Time grows with the length then, not with its
+            square, but in an exported graph, which weighs the other pairs with 0. None pairs all tokens.
     """
 
     learns = True
@@ -81,7 +82,7 @@ class Relation(Attention):
         """Returns values_BRD of the features' width, with R = 1."""
         (texts, length), mask_NW = mask_BL.shape, self._windows(mask_BL)
         sums_NF, reads_NW = sum_pairs(self._weigh, mask_NW, self._halves(self._windows(states_BLD)))
-        sums_BF, counts_B1 = (x.unflatten(0, (texts, -1)).sum(1) for x in (sums_NF, self._counts(mask_NW)))
+        sums_BF, counts_B1 = (x.reshape(texts, -1, x.shape[1]).sum(1) for x in (sums_NF, self._counts(mask_NW)))
         reads_BL = reads_NW.reshape(texts, -1)[:, :length]
         weights_BL = reads_BL / reads_BL.sum(dim=1, keepdim=True)
         return Attended((sums_BF / counts_B1)[:, None].to(states_BLD.dtype), weights_BL[:, None])
@@ -93,19 +94,14 @@ class Relation(Attention):
     @torch.no_grad()
     def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the weights a_ts of each t, or its gates divided by their sum, (B, 1, L, L)."""
-        (texts, length), mask_NW = mask_BL.shape, self._windows(mask_BL)
-        halves = self._halves(self._windows(states_BLD))
-        pairs_NWW = halves.score_first_BLA.new_zeros(*mask_NW.shape, mask_NW.shape[1])
-        workspace = Workspace.like(pairs_NWW)
-        for windows, firsts in halves.slices():
-            _, scores_NTW = score(halves.cut(windows, firsts), workspace)
-            pairs_NWW[windows, firsts] = self._weigh(scores_NTW, mask_NW[windows], firsts)
-        sums_NW1 = pairs_NWW.sum(dim=2, keepdim=True)
-        rows_NWW = pairs_NWW / sums_NW1.masked_fill(sums_NW1 == 0, 1.0)
-        blocks_BWWKK = rows_NWW.unflatten(0, (texts, -1)).permute(0, 2, 3, 1).diag_embed()  # K windows of a text
-        size = blocks_BWWKK.shape[1] * blocks_BWWKK.shape[3]
-        pairs_BLL = blocks_BWWKK.permute(0, 3, 1, 4, 2).reshape(texts, size, size)[:, :length, :length]
-        return pairs_BLL[:, None]
+        halves = self._halves(states_BLD)
+        pairs_BLL = halves.score_first_BLA.new_zeros(*mask_BL.shape, mask_BL.shape[1])
+        workspace = Workspace.like(pairs_BLL)
+        for texts, firsts in halves.slices():
+            _, scores_BTL = score(halves.cut(texts, firsts), workspace)
+            pairs_BLL[texts, firsts] = self._weigh(scores_BTL, mask_BL[texts], firsts)
+        sums_BL1 = pairs_BLL.sum(dim=2, keepdim=True)
+        return (pairs_BLL / sums_BL1.masked_fill(sums_BL1 == 0, 1.0))[:, None]
 
     def _windows(self, tensor_BL: Tensor) -> Tensor:
         """Returns the windows of all texts, (N, W) for (B, L), the last one padded.
