@@ -35,9 +35,9 @@ class Relation(Attention):
         gate: What makes weights of scores: `softmax` or the post's `sigmoid`.
         self_pairs: Whether a token is paired with itself. Without, n (n - 1) pairs count instead of
             n^2; a text of one token keeps its pair.
-        window: Tokens are paired within consecutive windows of so many, as in the local attention of Liu et al.
-            (2018, Generating Wikipedia by Summarizing Long Sequences). Time grows with the length then, not with its
-            square, but in an exported graph, which weighs the other pairs with 0. None pairs all tokens.
+        window: Number of tokens of a window. Only tokens of the same window are paired, as in the local attention of
+            Liu et al. (2018, Generating Wikipedia by Summarizing Long Sequences), so that time grows with the length
+            and not with its square, except in an exported graph. None pairs all tokens of a text.
     """
 
     learns = True
