@@ -62,7 +62,7 @@ def main(folders: list[str]) -> None:
 
 def _is_shared_recipe(settings: Mapping[str, Any]) -> bool:
     """Whether a run has the recipe of `BY_ROW`, so that its parts say which of them it is like."""
-    recipe = {"optimizer.lr": 0.005, "data.vectors": None, "loss.label_smoothing": 0.1}
+    recipe = {"optimizer.lr": 0.005, "data.vectors": None, "loss.label_smoothing": 0.1, "model.attention.window": None}
     return all(at(settings, key) == value for key, value in recipe.items())
 
 
