@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch.nn import functional
 from sentattn.config.types import Fraction, NonNegative, Positive, as_typed, checked
 from sentattn.errors import Fault, SettingError
 
+Number = TypeVar("Number", float, Tensor)
 Reduce = Callable[[Tensor], Tensor]
 """Sums a tensor over the processes that share a batch, with a gradient."""
 
@@ -82,7 +83,7 @@ class ClassifierLoss(nn.Module):
         return self.combine(parts)
 
     def _cross_entropy(self, logits_BC: Tensor, labels_B: Tensor, smoothing: float) -> Tensor:
-        logits_BC = logits_BC.float()
+        logits_BC = at_least_float32(logits_BC)
         # Trainer.precision may have made the weights another kind of number than the logits are here.
         weights_C = None if self.weights_C is None else self.weights_C.to(logits_BC.dtype)
         reduction = "mean" if self.by_weight else "sum"
@@ -100,25 +101,35 @@ class ClassifierLoss(nn.Module):
         """Returns the loss of a process without a row of a batch; `zero` depends on all parameters."""
         return self.combine(dict.fromkeys(self.terms, zero))
 
-    def over_processes(self, local: LossParts, labels_B: Tensor, reduce: Reduce) -> tuple[LossParts, Tensor]:
-        """Returns the loss of a batch that several processes share, from this process's, and its number of rows."""
+    def over_processes(self, local: LossParts, labels_B: Tensor, reduce: Reduce) -> tuple[LossParts, dict[str, Tensor]]:
+        """Returns the loss of a batch that several processes share, from this process's, and the terms' weights."""
         weights = self.weights_of(labels_B)
-        sums = [part.float() * weights[name] for name, part in local.parts.items()]
-        *sums, weight, rows = reduce(torch.stack([*sums, *weights.values()])).unbind()
+        sums = [at_least_float32(part) * weights[name] for name, part in local.parts.items()]
+        *sums, weight, rows = reduce(torch.stack([*sums, *(one.to(sums[0]) for one in weights.values())])).unbind()
         weights = {"cross_entropy": weight.detach(), "penalty": rows.detach()}
         parts = {name: total / weights[name] for name, total in zip(local.parts, sums, strict=True)}
-        return self.combine(parts), rows.detach()
+        return self.combine(parts), weights
 
     def weights_of(self, labels_B: Tensor) -> dict[str, Tensor]:
         """Returns what each term was divided by, which is the weight of the batch in a mean over batches."""
-        rows = torch.tensor(float(len(labels_B)), device=labels_B.device)
-        weight = self.weights_C[labels_B].sum().float() if self.by_weight and self.weights_C is not None else rows
-        return {"cross_entropy": weight, "penalty": rows}
+        rows = torch.full((), float(len(labels_B)), device=labels_B.device)
+        if not self.by_weight or self.weights_C is None:
+            return {"cross_entropy": rows, "penalty": rows}
+        return {"cross_entropy": at_least_float32(self.weights_C)[labels_B].sum(), "penalty": rows}
 
     def combine(self, parts: dict[str, Tensor]) -> LossParts:
         """Returns the loss that consists of these terms."""
-        loss = parts["cross_entropy"]
-        return LossParts(loss + self.penalty * parts["penalty"] if self.penalty else loss, parts)
+        return LossParts(self.total(parts), parts)
+
+    def total(self, terms: Mapping[str, Number]) -> Number:
+        """Returns the loss of these terms, numbers or tensors."""
+        loss = terms["cross_entropy"]
+        return loss + self.penalty * terms["penalty"] if self.penalty else loss
+
+
+def at_least_float32(numbers: Tensor) -> Tensor:
+    """Returns bfloat16 and float16 as float32, and other numbers as they are."""
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
 def _weights(weights: str | list[float], power: float, counts: Mapping[str, int]) -> Tensor | None:

@@ -175,8 +175,8 @@ def test_faulty_weights_are_refused(faulty: dict[str, Any], sentence: str) -> No
 
 def shared_by_processes(
     loss: ClassifierLoss, shares: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
-) -> list[tuple[float, dict[str, float], float]]:
-    """Computes the loss and the gradients on each process, with the sums of all shares."""
+) -> list[tuple[float, dict[str, float], dict[str, float]]]:
+    """Computes the loss and the gradients on each process, with the sums of all shares, and the terms' weights."""
     zero = torch.zeros((), requires_grad=True)
     local = [loss(*share) if len(share[1]) else loss.of_no_rows(zero) for share in shares]
     sums: list[torch.Tensor] = []
@@ -185,10 +185,10 @@ def shared_by_processes(
     total = torch.stack(sums).sum(dim=0).detach()
     computed = []
     for part, (_, labels_B, _) in zip(local, shares, strict=True):
-        (whole, parts), rows = loss.over_processes(part, labels_B, lambda own: total + own - own.detach())
+        (whole, parts), weights = loss.over_processes(part, labels_B, lambda own: total + own - own.detach())
         whole.backward()
         values = {name: float(value.detach()) for name, value in parts.items()}
-        computed.append((float(whole.detach()), values, float(rows)))
+        computed.append((float(whole.detach()), values, {term: float(weight) for term, weight in weights.items()}))
     return computed
 
 
@@ -204,11 +204,34 @@ def test_processes_have_the_loss_and_the_gradients_of_one_process(
     labels_B = torch.tensor(rng.integers(0, 3, rows))
     weights_BRL = torch.tensor(rng.dirichlet(np.ones(6), (rows, 4)), dtype=torch.float32, requires_grad=True)
     loss = make(COUNTS, penalty=0.7, class_weights=weights, class_weight_reduction=reduction, label_smoothing=0.1)
+    weight = rows
+    if weights != "none" and reduction == "weighted":
+        numbers = [100 / 30, 100 / 90, 100 / 180] if weights == "balanced" else weights
+        weight = sum(numbers[label] for label in labels_B)
     whole, parts = loss(logits_BC, labels_B, weights_BRL)
     expected = torch.autograd.grad(whole, [logits_BC, weights_BRL])
     shares = list(zip(*(tensor.split(sizes) for tensor in (logits_BC, labels_B, weights_BRL)), strict=True))
-    for found, found_parts, found_rows in shared_by_processes(loss, shares):
+    for found, found_parts, found_weights in shared_by_processes(loss, shares):
         assert found == pytest.approx(float(whole.detach()), rel=1e-5)
         assert found_parts == pytest.approx({name: float(part.detach()) for name, part in parts.items()}, rel=1e-5)
-        assert found_rows == rows
+        assert found_weights == pytest.approx({"cross_entropy": weight, "penalty": rows}, rel=1e-6)
     torch.testing.assert_close((logits_BC.grad, weights_BRL.grad), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", ["none", [0.5, 2.0, 7.0]])
+def test_float64_in_float64_out(weights: Any) -> None:
+    rng = np.random.default_rng(5)
+    logits, labels = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
+    numbers = np.ones(3) if weights == "none" else np.array(weights)
+    loss = make(COUNTS, class_weights=weights, penalty=0.7).double()
+    hops_BRL = torch.tensor(rng.dirichlet(np.ones(6), (9, 4)))
+    single = loss(torch.from_numpy(logits), torch.from_numpy(labels), hops_BRL)
+    shared, _ = loss.over_processes(single, torch.from_numpy(labels), lambda own: own)
+    expected = weighted_by_numpy(logits, labels, numbers, 0.0, mean=False)
+    for parts in (single.parts, shared.parts):
+        assert float(parts["cross_entropy"]) == pytest.approx(expected, rel=1e-14)
+
+
+def test_weights_of_a_batch_are_summed_in_float32_at_least() -> None:
+    weights_of = make((1, 1), class_weights=[1.0, 256.0]).bfloat16().weights_of(torch.tensor([0] * 3 + [1]))
+    assert {term: float(weight) for term, weight in weights_of.items()} == {"cross_entropy": 259.0, "penalty": 4.0}

@@ -110,7 +110,7 @@ class EpochRecorder(Callback):
         self._add_train_seconds()
         before = self.rows[-1] if self.rows else {"tokens": 0, "train_seconds": 0.0}
         speed = (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
-        means = pl_module.means.compute() | {SPEED: speed}
+        means = pl_module.train_means() | {SPEED: speed}
         pl_module.means.reset()
         pl_module.log_dict(means)
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()} | means
@@ -143,7 +143,7 @@ class EpochLines(Callback):
     ) -> None:
         def note() -> str:
             assert isinstance(pl_module, LitClassifier)
-            loss = pl_module.means.compute()["train/loss"]
+            loss = pl_module.train_means()["train/loss"]
             speed = (batch_idx + 1 - self._first_batch) / max(time.monotonic() - self._started, 1e-9)
             return f"loss {format_value(loss)}, {speed:.1f} batches/s"
 

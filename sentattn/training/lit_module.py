@@ -15,7 +15,7 @@ from torchmetrics import MeanMetric
 
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
-from sentattn.losses import ClassifierLoss, LossParts
+from sentattn.losses import ClassifierLoss, LossParts, at_least_float32
 from sentattn.metrics import ClassifierMetrics
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.schedulers import Steps
@@ -36,7 +36,7 @@ class EpochMeans:
     def add(self, values: Mapping[str, Tensor], *, weight: float | Tensor) -> None:
         """Adds the values of a step, scalars by name, with a weight such as the rows of the batch."""
         for name, value in values.items():
-            weighted = value.detach().float() * weight
+            weighted = at_least_float32(value.detach()) * weight
             # What was loaded from a checkpoint is in main memory.
             self._sums[name] = self._sums[name].to(value.device) + weighted if name in self._sums else weighted
             self._weights[name] = weight + self._weights.get(name, 0)
@@ -93,9 +93,16 @@ class LitClassifier(LightningModule):
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        (loss, parts), rows = self.compute_global_loss(batch)
-        self.means.add({"train/loss": loss} | {f"train/{name}": part for name, part in parts.items()}, weight=rows)
+        (loss, parts), weights = self.compute_global_loss(batch)
+        for term, value in parts.items():
+            self.means.add({f"train/{term}": value}, weight=weights[term])
         return loss
+
+    def train_means(self) -> dict[str, float]:
+        """Returns the means of the epoch so far: `train/loss`, its terms, and what else was added to `means`."""
+        means = self.means.compute()
+        loss = self.loss.total({term: means[f"train/{term}"] for term in self.loss.terms})
+        return dict(sorted({**means, "train/loss": loss}.items()))
 
     def configure_gradient_clipping(
         self,
@@ -129,6 +136,8 @@ class LitClassifier(LightningModule):
         self.metrics.reset(self.device)
         for mean in (*self.terms.values(), *self.accuracies.values()):
             mean.to(self.device).reset()
+        for term in self.terms.values():
+            term.set_dtype(torch.promote_types(self.dtype, torch.float32))  # type: ignore[arg-type]
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         classified, (_, parts) = self.compute_loss(batch)
@@ -167,10 +176,10 @@ class LitClassifier(LightningModule):
             logits_BC, wide_BC = classified.parts.get("attention"), classified.parts["wide"]
         return classified, self.loss(logits_BC, batch.labels_B, classified.attended.weights_BRL, wide_BC)
 
-    def compute_global_loss(self, batch: Batch) -> tuple[LossParts, Tensor | int]:
-        """Returns the loss of a batch and its number of rows, over all ranks that share the batch."""
+    def compute_global_loss(self, batch: Batch) -> tuple[LossParts, dict[str, Tensor]]:
+        """Returns the loss of a batch and the weight of each term, over all ranks that share the batch."""
         if not ranks.several():
-            return self.compute_loss(batch)[1], len(batch.labels_B)
+            return self.compute_loss(batch)[1], self.loss.weights_of(batch.labels_B)
         if len(batch.labels_B):
             local = self.compute_loss(batch)[1]
         else:
