@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, at, defaults, load
+from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError
 
 TARGET = "_target_"
@@ -101,14 +102,19 @@ def label(settings: Mapping[str, Any]) -> str:
     """Returns the name of a run's variant and every part that is not the variant's own, or `?` where it has none.
 
     Examples are `structured`, `structured, attention=query` and `feedforward, encoder=cnn`. Values inside a part, such
-    as `hops`, are left out, save that an attention is frozen.
+    as `hops`, are left out, save that an attention is frozen, or that n-grams are attended to otherwise than the name
+    of the wide part says.
     """
     model, choices = settings.get("model"), Choices.of()
     if not isinstance(model, Mapping) or "name" not in model:
         return UNKNOWN
     variant = str(model["name"])
     preset = defaults(choices.node("model", variant)) if variant in choices.names("model") else {}
-    parts = [f"{slot}={name}" for slot, name in slots(settings).items() if preset.get(slot, name) != name]
+    chosen = slots(settings)
+    parts = [f"{slot}={name}" for slot, name in chosen.items() if preset.get(slot, name) != name]
+    wide = choices.node("model/wide", chosen["wide"]) if chosen.get("wide") in choices.names("model/wide") else {}
+    if "attend" in wide and (attend := model["wide"].get("attend", False)) != wide["attend"]:
+        parts.append(f"wide.attend={as_typed(attend)}")
     parts += ["frozen attention"] if model.get("freeze_attention") else []
     return ", ".join([variant, *parts])
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from sentattn.config.types import Positive, checked
+from sentattn.config.types import Positive, as_typed, checked
 from sentattn.errors import Fault, SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.embedding import Embedding
@@ -64,8 +64,9 @@ class TextClassifier(nn.Module):
         self.embedding, self.encoder, self.attention = embedding, encoder, attention
         self.pooling, self.head = pooling, head
         self.wide = wide if wide is not None else NoWide()
-        if isinstance(self.wide, WideNGrams) and self.wide.scores is not None and not embedding.reads:
-            message = "model.wide.attend=true has no effect: model/embedding=none leaves nothing to attend to."
+        if isinstance(self.wide, WideNGrams) and self.wide.attend and not embedding.reads:
+            typed = as_typed(self.wide.attend)
+            message = f"model.wide.attend={typed} has no effect: model/embedding=none leaves nothing to attend to."
             raise SettingError(Fault("model.wide.attend", "no_effect", message))
         if init_std is not None:
             for weight in (w for part in (encoder, attention, pooling, head) for w in part.parameters() if w.dim() > 1):

@@ -36,7 +36,7 @@ class WideTerms(NamedTuple):
 
     Attributes:
         terms_BGC: To the logits of the wide part.
-        attended_BGC: To the logits of the attention, and trained with them; 0 where it attends to no n-gram.
+        attended_BGC: To the logits of the attention, and trained with them; 0 where it has none.
         places_BG: The n-gram of order `orders[i]` that ends at token t of L has the place i L + t.
     """
 
@@ -104,7 +104,9 @@ class WideNGrams(Wide):
     The attention a_f = n softmax_t(u_o h_t) says how much an n-gram of o words counts where it first ends, at token t
     of n with the encoder's state h_t; u starts at 0, so that all count 1. It is trained with the attention's logits, to
     which the sum with all weights s is added: the learned weights soon explain the training rows so well that there is
-    nothing to learn from the sum with them. Without it a_f = 1.
+    nothing to learn from the sum with them. An attention that is `uniform` has the same sum with a_f = 1 among its
+    logits, so that against it a learned one differs in a_f alone. Without an attention over n-grams a_f = 1, and the
+    attention's logits have no such sum.
 
     The weights are learned by plain gradient descent. Steps of equal size, as Adam takes them, would give an n-gram of
     two rows as much weight as one of two thousand.
@@ -114,7 +116,8 @@ class WideNGrams(Wide):
         classes: Number of classes C.
         dim: Width of the encoder's states.
         orders: Lengths of the n-grams.
-        attend: Whether an attention over the encoder's states decides how much an n-gram counts.
+        attend: Whether an attention over the encoder's states decides how much an n-gram counts (true), all count
+            the same in the attention's logits too (`uniform`), or those logits have no n-grams (false).
         vocab_size: Most n-grams that have a weight for each class.
         min_count: How often an n-gram must occur in the training rows to have one (`counted`).
         table: Whether the most frequent n-grams of the training rows have weights (`counted`), or all n-grams share
@@ -143,7 +146,7 @@ class WideNGrams(Wide):
         classes: Count,
         dim: int,
         orders: Sequence[Count] = (1, 2, 3),
-        attend: bool = False,
+        attend: bool | Literal["uniform"] = False,
         vocab_size: Count = 1000000,
         min_count: Count = 2,
         table: Literal["counted", "hashed"] = "counted",
@@ -158,7 +161,8 @@ class WideNGrams(Wide):
         self.vocab_size, self.min_count = vocab_size, min_count
         self.dropout, self.share = dropout, share
         self.lr, self.weight_decay = lr, weight_decay
-        self.scores = nn.Linear(dim, len(self.orders), bias=False) if attend else None
+        self.attend = attend
+        self.scores = nn.Linear(dim, len(self.orders), bias=False) if attend is True else None
         if self.scores is not None:
             nn.init.zeros_(self.scores.weight)
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64) if table == "counted" else None)
@@ -228,7 +232,8 @@ class WideNGrams(Wide):
         ratios_BGC = _scaled(ratios_BGC, rows_BG)
         weights_BGC = functional.embedding(rows_BG.clamp_min(0), self.weights_FC)
         if self.scores is None:
-            return WideTerms(ratios_BGC * weights_BGC, torch.zeros_like(ratios_BGC), places_BG)
+            attended_BGC = self.scale * ratios_BGC if self.attend else torch.zeros_like(ratios_BGC)
+            return WideTerms(ratios_BGC * weights_BGC, attended_BGC, places_BG)
         scores_BLO = self.scores(states_BLD).masked_fill(~mask_BL[..., None], float("-inf"))
         attention_BLO = mask_BL.sum(dim=1)[:, None, None] * scores_BLO.softmax(dim=1)
         attention_BG1 = attention_BLO.transpose(1, 2).flatten(1).gather(1, places_BG)[..., None].to(ratios_BGC.dtype)

@@ -354,6 +354,16 @@ def test_a_variant_as_it_is_has_its_name_alone(name: str) -> None:
             "structured, encoder=lstm, attention=feedforward, pooling=mean",
         ),
         (["model.attention.hops=8", "model.embedding.size=20"], "structured"),
+        (["model/wide=attended_ngrams"], "structured, wide=attended_ngrams"),
+        (["model/wide=ngrams", "model.wide.attend=false"], "structured, wide=ngrams"),
+        (
+            ["model/wide=attended_ngrams", "model.wide.attend=uniform"],
+            "structured, wide=attended_ngrams, wide.attend=uniform",
+        ),
+        (
+            ["model/wide=attended_ngrams", "model.wide.attend=false"],
+            "structured, wide=attended_ngrams, wide.attend=false",
+        ),
     ],
 )
 def test_each_exchanged_part_is_named(words: list[str], expected: str) -> None:

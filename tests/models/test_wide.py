@@ -217,10 +217,13 @@ def test_the_attention_gets_the_gradient_that_it_has_without_a_wide_part() -> No
     assert gradients["ngrams"]["wide.weights_FC"].grad.abs().max() > 0
 
 
-@pytest.mark.parametrize(("wide", "share"), [("ngrams", 0.75), ("attended_ngrams", 0.5)])
-def test_parts_are_named_and_sum_to_the_logits(wide: str, share: float) -> None:
+@pytest.mark.parametrize(
+    ("wide", "share"),
+    [(["ngrams"], 0.75), (["attended_ngrams"], 0.5), (["attended_ngrams", "model.wide.attend=uniform"], 0.5)],
+)
+def test_parts_are_named_and_sum_to_the_logits(wide: list[str], share: float) -> None:
     tokens_BL, mask_BL = batch(ROWS_OF_TWO)
-    classified = built("model=mean", f"model/wide={wide}").eval()(tokens_BL, mask_BL)
+    classified = built("model=mean", f"model/wide={wide[0]}", *wide[1:]).eval()(tokens_BL, mask_BL)
     assert list(classified.parts) == ["attention", "wide"]
     torch.testing.assert_close(
         (1 - share) * classified.parts["attention"] + share * classified.parts["wide"], classified.logits_BC
@@ -276,6 +279,52 @@ def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with
         np.testing.assert_allclose(found.attended_BGC[b].sum(dim=0).tolist(), naive, atol=1e-5)
 
 
+@pytest.mark.parametrize("with_labels", [False, True])
+def test_uniform_attention_is_a_learned_one_with_scores_of_0(with_labels: bool) -> None:
+    labels_B = torch.tensor(LABELS_OF_TWO) if with_labels else None
+    tokens_BL, mask_BL = batch(ROWS_OF_TWO, width=6)
+    states_BLD = torch.randn(*tokens_BL.shape, STATE, dtype=torch.float64)
+    found = {}
+    for attend in (False, "uniform", True):
+        wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, attend=attend)
+        torch.manual_seed(1)
+        with torch.no_grad():
+            wide.weights_FC.normal_()
+        found[attend] = wide(tokens_BL, mask_BL, states_BLD, labels_B)
+    for uniform, learned in zip(found["uniform"], found[True], strict=True):
+        torch.testing.assert_close(uniform, learned)
+    torch.testing.assert_close(found["uniform"].terms_BGC, found[False].terms_BGC)
+    assert found["uniform"].attended_BGC.any()
+    assert not found[False].attended_BGC.any()
+
+
+def test_models_with_uniform_attention_have_the_logits_of_those_with_scores_of_0_and_no_scores() -> None:
+    tokens_BL, _ = batch(ROWS_OF_TWO, width=9)
+    words = ("model=additive", "model/wide=attended_ngrams")
+    learned, uniform = built(*words).eval(), built(*words, "model.wide.attend=uniform").eval()
+    missing, unexpected = uniform.load_state_dict(learned.state_dict(), strict=False)
+    assert (missing, unexpected) == ([], ["wide.scores.weight"])
+    for padded in (tokens_BL, tokens_BL[:, :6]):
+        found, expected = (model(padded, padded > 0) for model in (uniform, learned))
+        torch.testing.assert_close(found.logits_BC, expected.logits_BC)
+        for part in ("attention", "wide"):
+            torch.testing.assert_close(found.parts[part], expected.parts[part])
+
+
+def test_what_else_is_learned_of_the_attentions_part_does_not_depend_on_attending_uniformly() -> None:
+    texts = corpus()
+    tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
+    gradients = []
+    for attend in ("uniform", "true"):
+        model = built("model=structured", "model/wide=attended_ngrams", f"model.wide.attend={attend}").eval()
+        classified = model(tokens_BL, tokens_BL > 0, labels_B=labels_B)
+        functional.cross_entropy(classified.parts["attention"], labels_B).backward()
+        gradients.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
+    uniform, learned = gradients
+    assert learned.keys() - uniform.keys() == {"wide.scores.weight"}
+    torch.testing.assert_close(uniform, {name: learned[name] for name in uniform})
+
+
 def by_key(grams: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """N-grams in the order of the table's rows: as numbers whose digits are the words."""
     return sorted(grams, key=lambda gram: sum(word * WORDS**i for i, word in enumerate(reversed(gram))))
@@ -296,7 +345,8 @@ def test_the_attention_learns_from_the_loss_of_its_part_alone() -> None:
     assert "wide.weights_FC" not in gradients["attention"]
 
 
-def test_attending_without_words_is_refused() -> None:
+@pytest.mark.parametrize("attend", ["true", "uniform"])
+def test_attending_without_words_is_refused(attend: str) -> None:
     with pytest.raises(SettingError) as raised:
-        built("model=wide", "model.wide.attend=true")
+        built("model=wide", f"model.wide.attend={attend}")
     assert [(fault.key, fault.kind) for fault in raised.value.faults] == [("model.wide.attend", "no_effect")]
