@@ -54,7 +54,8 @@ LIBRARY: dict[str, dict[str, str]] = {
         "devices": "How many devices, or which, such as `[0,2]`.",
         "num_nodes": "How many machines.",
         "strategy": "How several devices train one model.",
-        "precision": "Numbers to compute with; `bf16-mixed` keeps the weights in float32.",
+        "precision": "Numbers to compute with; `bf16-mixed` keeps the weights in float32. `auto` is `bf16-mixed` on a "
+        "GPU that computes in bfloat16, and `32-true` elsewhere; a run keeps which it was.",
         "accumulate_grad_batches": "Batches whose gradients make one step.",
         "gradient_clip_val": "What a gradient is clipped at; null does not clip.",
         "gradient_clip_algorithm": "Whether that is the norm of the whole gradient or the value of each component.",

@@ -28,7 +28,8 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   checkpoint_minutes=5     between two checkpoints inside an epoch; 0 writes one after each step
 
   trainer=default          ddp takes two devices (trainer.devices=8 for more); data.batch_size stays the rows of a step
-  trainer.precision        bf16-mixed is faster on a GPU, and so are matmul_precision=high and compile=true
+  trainer.precision=auto   bf16-mixed on a GPU that has it, 32-true elsewhere; matmul_precision=high and compile=true
+                           are faster on a GPU too
   threads=null             number of threads of a process on a CPU
 
   docs/settings.md lists all settings.

@@ -113,7 +113,7 @@ STRICTER: dict[str, dict[str, Any]] = {
         "devices": Count | Literal[-1, "auto"] | list[Whole],
         "num_nodes": Count,
         "strategy": Literal["auto", "ddp"],
-        "precision": Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"],
+        "precision": Literal["auto", "32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"],
         "max_epochs": Count,
         "min_epochs": Count | None,
         "num_sanity_val_steps": Whole,

@@ -20,6 +20,7 @@ from sentattn.sweep.grid import Grid
 from sentattn.sweep.plan import Budget, Objective, Plan
 from sentattn.sweep.resources import SlotRequest
 from sentattn.sweep.scheduler import Scheduler
+from sentattn.training.precision import resolve_precision
 
 SHOWN = Objective("val/accuracy", "max")
 """What the progress shows of a run: every run has it, whatever its best epoch is chosen by."""
@@ -108,7 +109,7 @@ def _compare(grid: Grid) -> None:
 
 def _standing(grid: Grid) -> str:
     """Returns how many runs there are, and how far they are."""
-    settings = len({setting_hash(cell.settings) for cell in grid.cells})
+    settings = len({setting_hash(resolve_precision(cell.settings)) for cell in grid.cells})
     seeds = len({cell.settings["seed"] for cell in grid.cells})
     runs = f"{plural(len(grid.cells), 'run')}: {plural(settings, 'setting')}, {plural(seeds, 'seed')}"
     return f"{runs}. {grid.finished()} finished, {grid.interrupted} to be resumed."

@@ -21,7 +21,7 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
 from sentattn.training.environment import THIS_MACHINE, format_bytes, require_memory, total_memory
-from sentattn.training.fit import prepare
+from sentattn.training.fit import choose_precision, prepare
 from sentattn.training.signals import Signals
 from sentattn.training.trainer import build_trainer
 
@@ -54,6 +54,7 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
     Raises:
         UserError: If the training would be refused, or its memory is not enough.
     """
+    settings = choose_precision(settings)
     trainer = settings["trainer"]
     world = trainer.get("num_nodes", 1) * devices.count({**trainer, "num_nodes": 1})
     with Signals() as signals, Progress() as progress:

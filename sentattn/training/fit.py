@@ -27,6 +27,7 @@ from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, averaging
 from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.evaluate import evaluate_split
+from sentattn.training.precision import AUTO, is_on_gpu, resolve_precision
 from sentattn.training.resume import open_interrupted, require_same
 from sentattn.training.seeds import train_all
 from sentattn.training.signals import Signals
@@ -95,6 +96,16 @@ def train(
         return _train_here(devices.as_placed(settings, place), resume, directory, study, callbacks)
 
 
+def choose_precision(settings: Settings) -> Settings:
+    """Returns settings with rank 0's precision in place of `trainer.precision=auto`, and prints it."""
+    if settings["trainer"].get("precision") == AUTO:
+        if is_on_gpu(settings["trainer"]):
+            torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no types for it
+        settings = ranks.from_rank_zero(resolve_precision(settings) if ranks.is_rank_zero() else settings)
+        print(f"Precision: {settings['trainer']['precision']} (trainer.precision=auto).")
+    return settings
+
+
 def prepare(settings: Settings, progress: Progress) -> Prepared:
     """Reads the data, builds the model, and prints what the user should know of both.
 
@@ -135,6 +146,7 @@ def _train_here(
 ) -> runs.Run:
     """Trains in this process, which may be one of several ranks; rank 0 writes the run."""
     environment.reset_peak_memory()
+    settings = choose_precision(settings)
     run: runs.Run | None = None
     with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as locks:
         try:

@@ -14,6 +14,7 @@ from sentattn.config.compose import setting_hash
 from sentattn.config.groups import at
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
+from sentattn.training.precision import resolve_precision
 
 SAME = ("seed", "test", "data.vectors")
 """Keys that the hash of a setting leaves out, and that make it another training all the same."""
@@ -131,13 +132,13 @@ def _is_finished(saved: run.Run, seed: int) -> bool:
 def _has_settings(saved: run.Run, settings: Mapping[str, Any]) -> bool:
     try:
         return identity(saved.settings) == identity(settings)
-    except (RunError, TypeError):  # damaged, or with values that no setting has
+    except (RunError, AttributeError, KeyError, TypeError):  # damaged, or with values that no setting has
         return False
 
 
 def identity(settings: Mapping[str, Any]) -> tuple[Any, ...]:
     """Returns what two trainings have in common of which one is enough: the hash of the setting, seed and the like."""
-    return setting_hash(settings), *(at(settings, key) for key in SAME)
+    return setting_hash(resolve_precision(settings)), *(at(settings, key) for key in SAME)
 
 
 def _is_being_trained(path: Path) -> bool:

@@ -1,0 +1,157 @@
+"""`trainer.precision=auto`: what it is on which device, and that runs are hashed and stored with that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from tiny import tiny
+
+from sentattn import train
+from sentattn.config.compose import compose, setting_hash
+from sentattn.config.request import read_request
+from sentattn.evaluate import main as evaluate
+from sentattn.run import Run, load
+from sentattn.training import precision
+from sentattn.training.fit import fit
+from sentattn.training.precision import gpu_has_bfloat16, resolve_precision
+from sentattn.training.resume import find_finished, identity
+
+WITHOUT_LSTM = "model=mean"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    gpu_has_bfloat16.cache_clear()
+
+
+def pretend_gpus(monkeypatch: pytest.MonkeyPatch, *capabilities: int) -> None:
+    """Makes torch see GPUs with these major numbers."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: bool(capabilities))
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda i: SimpleNamespace(major=capabilities[i]))
+
+
+def resolved(*words: str) -> str:
+    return str(resolve_precision(compose(list(words)))["trainer"]["precision"])
+
+
+def test_auto_is_the_default() -> None:
+    assert compose([])["trainer"]["precision"] == "auto"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "words", "expected"),
+    [
+        ((), (), "32-true"),
+        ((7,), (), "32-true"),
+        ((8,), (), "bf16-mixed"),
+        ((9,), ("trainer.accelerator=gpu",), "bf16-mixed"),
+        ((9,), ("trainer.accelerator=cpu",), "32-true"),
+        ((7, 9), ("trainer.devices=[1]",), "bf16-mixed"),
+        ((9, 7), ("trainer.devices=[1]",), "32-true"),
+        ((9,), ("trainer.precision=32-true",), "32-true"),
+        ((), ("trainer.precision=bf16-mixed",), "bf16-mixed"),
+    ],
+)
+def test_what_auto_is(
+    monkeypatch: pytest.MonkeyPatch, capabilities: tuple[int, ...], words: tuple[str, ...], expected: str
+) -> None:
+    pretend_gpus(monkeypatch, *capabilities)
+    assert resolved(*words) == expected
+
+
+def test_amds_gpus_have_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_gpus(monkeypatch, 1)
+    monkeypatch.setattr("torch.version.hip", "6.2")
+    assert resolved() == "bf16-mixed"
+
+
+def test_another_process_looks_where_this_process_has_not_initialized_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_gpus(monkeypatch, 7)
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: False)
+    asked: list[list[str]] = []
+
+    def answer(command: list[str], **_: Any) -> Any:
+        asked.append(command)
+        return SimpleNamespace(stdout=b"True\n")
+
+    monkeypatch.setattr(precision.subprocess, "run", answer)
+    assert resolved() == resolved() == "bf16-mixed"
+    assert len(asked) == 1  # once for all runs of a grid
+    compile(asked[0][-1], "", "exec")
+
+
+def test_a_run_on_a_processor_is_hashed_and_stored_with_32_bits(tiny_run: Run) -> None:
+    assert tiny_run.settings["trainer"]["precision"] == "32-true"
+    explicit = read_request(tiny("trainer.precision=32-true")).settings
+    assert tiny_run.result["setting"] == setting_hash(explicit)
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device with bfloat16, which is the processor in truth."""
+    monkeypatch.setattr(precision, "is_on_gpu", lambda trainer: True)
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda i: SimpleNamespace(major=9))
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    few = tiny("trainer.max_epochs=1", f"output_dir={folder}", *more)
+    return [WITHOUT_LSTM, *(word for word in few if not word.startswith(("model.encoder", "model.attention")))]
+
+
+@pytest.mark.usefixtures("on_gpu")
+def test_a_run_on_a_gpu_is_hashed_stored_found_and_evaluated_with_bfloat16(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fit(words(tmp_path))
+    assert "bf16-mixed" in capsys.readouterr().out
+    assert run.settings["trainer"]["precision"] == "bf16-mixed"
+    explicit = read_request(words(tmp_path, "trainer.precision=bf16-mixed")).settings
+    assert run.result["setting"] == setting_hash(explicit)
+    auto = read_request(words(tmp_path)).settings
+    assert identity(auto) == identity(explicit)
+    assert find_finished(auto) == run.path
+    assert find_finished(read_request(words(tmp_path, "trainer.precision=32-true")).settings) is None
+    # On a machine without a GPU, the same words are another setting, and the run can still be read.
+    monkeypatch.setattr(precision, "is_on_gpu", lambda trainer: False)
+    assert find_finished(auto) is None
+    assert read_request([f"from={run.path}"]).settings["trainer"]["precision"] == "bf16-mixed"
+    assert evaluate([str(run.path)]) == 0
+
+
+@pytest.mark.usefixtures("on_gpu")
+def test_an_interrupted_run_resumes_with_the_precision_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = fit(words(tmp_path))
+    (run.path / "result.json").unlink()
+    monkeypatch.setattr(precision, "is_on_gpu", lambda trainer: False)
+    resumed = fit([f"resume={run.path}"])
+    assert resumed.settings["trainer"]["precision"] == "bf16-mixed"
+    assert load(run.path).result["status"] == "finished"
+
+
+@pytest.mark.usefixtures("on_gpu")
+def test_the_settings_are_shown_as_typed_and_checked_as_trained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train.main(["--cfg", "job"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["trainer"]["precision"] == "auto"
+    assert train.main([*words(Path("unused")), "check=true"]) == 0
+    assert "bf16-mixed" in capsys.readouterr().out
+
+
+def test_autocast_is_off_on_a_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    original = torch.nn.Linear.forward
+    monkeypatch.setattr(
+        torch.nn.Linear,
+        "forward",
+        lambda self, x: (seen.append(torch.is_autocast_enabled("cpu")), original(self, x))[1],
+    )
+    fit(words(tmp_path))
+    assert set(seen) == {False}
