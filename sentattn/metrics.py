@@ -1,24 +1,27 @@
-"""Metrics of a classifier, from logits and labels."""
+"""Metrics of a classifier, from the probabilities that are stored and the labels, in double precision.
+
+Training, `evaluate`, references, `compare` and W&B all have their values from here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-from torchmetrics import MeanMetric, Metric, MetricCollection
-from torchmetrics.classification import (
-    MulticlassAccuracy,
-    MulticlassCalibrationError,
-    MulticlassCohenKappa,
-    MulticlassF1Score,
-)
-from torchmetrics.regression import MeanAbsoluteError
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 
 ORDERED_ONLY = ("mean_absolute_error", "quadratic_kappa")
 """Metrics that mean something only where classes are steps of a scale."""
+BINS = 15
+"""Bins of the calibration error."""
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""Probabilities are stored in single precision; one that was rounded to 0 counts as this."""
+DRAWS = 100
+"""Draws of labels behind the calibration error of a calibrated model."""
 
 
 def format_value(value: float) -> str:
@@ -26,54 +29,152 @@ def format_value(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 1000 else f"{value:.2e}"
 
 
-class ClassifierMetrics:
-    """Accuracy, macro and weighted F1, log loss and calibration error; for steps of a scale also the distance.
+def classifier_metrics(probabilities_NC: NDArray[Any], labels_N: NDArray[Any], *, ordered: bool) -> dict[str, float]:
+    """Returns every metric of predictions by its name.
 
-    - `accuracy`: share of the rows that are predicted correctly.
-    - `f1_macro`, `f1_weighted`: F1 averaged over classes, evenly and by their rows.
+    - `accuracy`: share of the rows that are predicted correctly; of equal probabilities the first class is predicted.
     - `log_loss`: mean of -log p(label), natural logarithm.
-    - `calibration_error`: expected difference between confidence and accuracy over 15 bins (Guo et al. 2017).
+    - `brier_score`: mean over rows of the sum over classes of (p - 1 or 0)^2 (Brier 1950).
     - `mean_absolute_error`: mean distance in steps, where `ordered`.
-    - `quadratic_kappa`: Cohen's kappa with quadratic weights, where `ordered`.
+    - `f1_macro`, `f1_weighted`: F1 averaged over classes, evenly and by their rows.
+    - `quadratic_kappa`: Cohen's kappa with quadratic weights (Cohen 1968), where `ordered`.
+    - `calibration_error`: see the function.
 
     Args:
-        classes: Number of classes C.
+        probabilities_NC: Probability of each class, of N rows, 1 or more.
+        labels_N: Numbers of the true classes.
         ordered: Whether the classes are steps of a scale.
-        is_distributed: Whether other processes measure rows of the same split, so that states are summed.
     """
+    p_NC, labels_N = probabilities_NC.astype(np.float64), labels_N.astype(np.int64)
+    counts_CC = confusion(p_NC, labels_N)
+    metrics = {name: float(of_rows(p_NC, labels_N).mean()) for name, of_rows in ROW_METRICS.items()}
+    metrics |= {name: float(of_counts(counts_CC)) for name, of_counts in CONFUSION_METRICS.items()}
+    metrics["calibration_error"] = calibration_error(p_NC.max(axis=1), correct(p_NC, labels_N))
+    return {name: value for name, value in metrics.items() if ordered or name not in ORDERED_ONLY}
 
-    def __init__(self, *, classes: int, ordered: bool, is_distributed: Callable[[], bool] = lambda: False) -> None:
-        shared: dict[str, Any] = {"distributed_available_fn": is_distributed}
-        of_labels: dict[str, Metric | MetricCollection] = {
-            "accuracy": MulticlassAccuracy(classes, average="micro", **shared),
-            "f1_macro": MulticlassF1Score(classes, average="macro", **shared),
-            "f1_weighted": MulticlassF1Score(classes, average="weighted", **shared),
-        }
-        if ordered:
-            of_labels["quadratic_kappa"] = MulticlassCohenKappa(classes, weights="quadratic", **shared)
-        self.of_labels = MetricCollection(of_labels)
-        self.log_loss = MeanMetric(**shared)
-        self.calibration_error = MulticlassCalibrationError(classes, n_bins=15, **shared)
-        self.distance = MeanAbsoluteError(**shared) if ordered else None
 
-    def update(self, logits_BC: Tensor, labels_B: Tensor) -> None:
-        """Adds a batch."""
-        logits_BC = logits_BC.float()
-        predicted_B = logits_BC.argmax(dim=-1)
-        self.of_labels.update(predicted_B, labels_B)
-        self.log_loss.update(functional.cross_entropy(logits_BC, labels_B, reduction="none"))
-        self.calibration_error.update(logits_BC.softmax(dim=-1), labels_B)
-        if self.distance is not None:
-            self.distance.update(predicted_B.float(), labels_B.float())
+def correct(probabilities_NC: Floats, labels_N: Ints) -> Floats:
+    """Returns 1 for each row that is predicted correctly, else 0."""
+    correct_N: Floats = (probabilities_NC.argmax(axis=1) == labels_N).astype(np.float64)
+    return correct_N
 
-    def compute(self) -> dict[str, Tensor]:
-        """Returns each metric over all rows since the last reset, on all processes."""
-        metrics: dict[str, Tensor] = dict(self.of_labels.compute())
-        metrics |= {"log_loss": self.log_loss.compute(), "calibration_error": self.calibration_error.compute()}
-        return metrics if self.distance is None else metrics | {"mean_absolute_error": self.distance.compute()}
 
-    def reset(self, device: torch.device | None = None) -> None:
-        """Forgets all rows; those that follow are on this device, or on the one of before."""
-        for metric in (self.of_labels, self.log_loss, self.calibration_error, self.distance):
-            if metric is not None:
-                metric.to(device).reset()
+def _log_loss(probabilities_NC: Floats, labels_N: Ints) -> Floats:
+    of_label_N: Floats = probabilities_NC[np.arange(len(labels_N)), labels_N]
+    return -np.log(np.maximum(of_label_N, SMALLEST))
+
+
+def _brier_score(probabilities_NC: Floats, labels_N: Ints) -> Floats:
+    errors_NC = probabilities_NC.copy()
+    errors_NC[np.arange(len(labels_N)), labels_N] -= 1
+    squared_N: Floats = np.square(errors_NC).sum(axis=1)
+    return squared_N
+
+
+def _absolute_error(probabilities_NC: Floats, labels_N: Ints) -> Floats:
+    steps_N: Floats = np.abs(probabilities_NC.argmax(axis=1) - labels_N).astype(np.float64)
+    return steps_N
+
+
+ROW_METRICS: Mapping[str, Callable[[Floats, Ints], Floats]] = {
+    "accuracy": correct,
+    "log_loss": _log_loss,
+    "brier_score": _brier_score,
+    "mean_absolute_error": _absolute_error,
+}
+"""Metrics that are means over rows: a value for each row."""
+
+
+def confusion(probabilities_NC: Floats, labels_N: Ints) -> Floats:
+    """Returns the counts of true and predicted classes, (true, predicted)."""
+    classes = probabilities_NC.shape[1]
+    counts = np.bincount(labels_N * classes + probabilities_NC.argmax(axis=1), minlength=classes**2)
+    return counts.astype(np.float64).reshape(classes, classes)
+
+
+def f1(confusion_CC: Floats) -> tuple[Floats, Floats]:
+    """Returns F1 of each class, and the number of rows of each class, from counts (..., true, predicted)."""
+    hits = np.diagonal(confusion_CC, axis1=-2, axis2=-1)
+    true, predicted = confusion_CC.sum(axis=-1), confusion_CC.sum(axis=-2)
+    total = true + predicted
+    return np.divide(2 * hits, total, out=np.zeros_like(total), where=total > 0), true
+
+
+def _f1_macro(confusion_CC: Floats) -> Floats:
+    """The mean over the classes that occur as label or prediction, as scikit-learn has it."""
+    scores, true = f1(confusion_CC)
+    occurs = true + confusion_CC.sum(axis=-2) > 0
+    mean: Floats = (scores * occurs).sum(axis=-1) / occurs.sum(axis=-1)
+    return mean
+
+
+def _f1_weighted(confusion_CC: Floats) -> Floats:
+    scores, true = f1(confusion_CC)
+    mean: Floats = (scores * true).sum(axis=-1) / true.sum(axis=-1)
+    return mean
+
+
+def _quadratic_kappa(confusion_CC: Floats) -> Floats:
+    """Cohen (1968): 1 - observed over expected squared distance.
+
+    0, no agreement beyond chance, where no distance is expected: labels and predictions are all of one class.
+    """
+    classes = confusion_CC.shape[-1]
+    distance_CC = np.subtract.outer(np.arange(classes), np.arange(classes)) ** 2
+    true, predicted = confusion_CC.sum(axis=-1), confusion_CC.sum(axis=-2)
+    expected = np.einsum("...i,...j,ij->...", true, predicted, distance_CC) / true.sum(axis=-1)
+    observed = (confusion_CC * distance_CC).sum(axis=(-2, -1))
+    kappa: Floats = 1 - np.divide(observed, expected, out=np.ones_like(expected), where=expected > 0)
+    return kappa
+
+
+CONFUSION_METRICS: Mapping[str, Callable[[Floats], Floats]] = {
+    "f1_macro": _f1_macro,
+    "f1_weighted": _f1_weighted,
+    "quadratic_kappa": _quadratic_kappa,
+}
+"""Metrics of counts (..., true, predicted)."""
+
+
+def calibration_bins(confidence_N: Floats) -> Ints:
+    """Returns the bin of each row, a number below `BINS`: rows with equal confidence are in one bin.
+
+    The bins are of equal mass: a bin holds a 15th of the rows, in the order of their confidence. Rows with equal
+    confidence belong to the bin of their middle one.
+    """
+    _, value_N, count_V = np.unique(confidence_N, return_inverse=True, return_counts=True)
+    twice_middle_V = 2 * np.cumsum(count_V) - count_V - 1  # the sum of the ranks of the first and the last row
+    bin_N: Ints = (twice_middle_V * BINS // (2 * len(confidence_N)))[value_N]
+    return bin_N
+
+
+def calibration_error(confidence_N: Floats, correct_N: Floats) -> float:
+    """Returns the expected calibration error of the predicted class over 15 bins of equal mass.
+
+    The mean over rows of |accuracy - confidence| of a row's bin (Guo et al. 2017, equation 3; bins of equal mass as in
+    Nguyen and O'Connor 2015). It is above 0 for a calibrated model too: see `calibrated_error`.
+
+    Args:
+        confidence_N: Probability of the predicted class.
+        correct_N: 1 where it is the label.
+    """
+    gaps = np.bincount(calibration_bins(confidence_N), weights=correct_N - confidence_N)
+    return float(np.abs(gaps).sum() / len(confidence_N))
+
+
+def calibrated_error(confidence_N: Floats) -> float:
+    """Returns the mean calibration error of a perfectly calibrated model with these confidences.
+
+    Labels are drawn from the confidences, `DRAWS` times, with a fixed seed. The order of the rows has no influence.
+
+    Args:
+        confidence_N: Probability of the predicted class.
+    """
+    confidence_N = np.sort(confidence_N)
+    starts = np.flatnonzero(np.diff(calibration_bins(confidence_N), prepend=-1))
+    random = np.random.default_rng(0)
+    gaps = [
+        np.abs(np.add.reduceat((random.random(len(confidence_N)) < confidence_N) - confidence_N, starts)).sum()
+        for _ in range(DRAWS)
+    ]
+    return float(np.mean(gaps) / len(confidence_N))

@@ -1,72 +1,122 @@
-"""Metrics against numbers worked out by NumPy from their definitions."""
+"""Metrics against scikit-learn, SciPy and sums by hand, and what they do not depend on."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn import metrics as reference
 
-from sentattn.metrics import ClassifierMetrics
+from sentattn.metrics import (
+    Floats,
+    Ints,
+    calibrated_error,
+    calibration_bins,
+    calibration_error,
+    classifier_metrics,
+)
 
-RNG = np.random.default_rng(5)
-LOGITS = RNG.normal(size=(400, 4))
-LABELS = np.where(RNG.random(400) < 0.5, LOGITS.argmax(1), RNG.integers(0, 4, 400))
-
-
-def compute(*, ordered: bool, batches: int = 3) -> dict[str, float]:
-    metrics = ClassifierMetrics(classes=4, ordered=ordered)
-    for rows in np.array_split(np.arange(400), batches):
-        metrics.update(torch.from_numpy(LOGITS[rows]), torch.from_numpy(LABELS[rows]))
-    return {name: float(value) for name, value in metrics.compute().items()}
-
-
-def probabilities() -> np.ndarray:
-    exponentials = np.exp(LOGITS)
-    return exponentials / exponentials.sum(axis=1, keepdims=True)
+RANDOM = np.random.default_rng(5)
 
 
-def f1s() -> np.ndarray:
-    predicted = LOGITS.argmax(1)
-    hits = np.array([np.sum((predicted == c) & (LABELS == c)) for c in range(4)])
-    return 2 * hits / np.array([np.sum(predicted == c) + np.sum(LABELS == c) for c in range(4)])
+def predictions(rows: int, classes: int, random: np.random.Generator = RANDOM) -> tuple[NDArray[np.float32], Ints]:
+    probabilities = random.dirichlet(np.ones(classes), rows).astype(np.float32)
+    return probabilities, random.integers(classes, size=rows)
 
 
-def test_accuracy_and_f1() -> None:
-    found = compute(ordered=False)
-    assert found["accuracy"] == pytest.approx(np.mean(LOGITS.argmax(1) == LABELS))
-    assert found["f1_macro"] == pytest.approx(f1s().mean(), abs=1e-6)
-    assert found["f1_weighted"] == pytest.approx(np.sum(f1s() * np.bincount(LABELS)) / 400, abs=1e-6)
-    assert "quadratic_kappa" not in found
+@pytest.mark.parametrize("classes", [2, 5])
+def test_values_are_those_of_scikit_learn(classes: int) -> None:
+    probabilities, labels = predictions(300, classes)
+    predicted, one_hot, exact = probabilities.argmax(1), np.eye(classes)[labels], probabilities.astype(float)
+    expected = {
+        "accuracy": reference.accuracy_score(labels, predicted),
+        "log_loss": -np.log(exact[np.arange(300), labels]).mean(),
+        "brier_score": ((exact - one_hot) ** 2).sum(1).mean(),
+        "mean_absolute_error": reference.mean_absolute_error(labels, predicted),
+        "f1_macro": reference.f1_score(labels, predicted, average="macro"),
+        "f1_weighted": reference.f1_score(labels, predicted, average="weighted"),
+        "quadratic_kappa": reference.cohen_kappa_score(labels, predicted, weights="quadratic"),
+    }
+    found = classifier_metrics(probabilities, labels, ordered=True)
+    assert set(found) == {*expected, "calibration_error"}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
 
 
-def test_log_loss_is_over_rows_whatever_the_batches() -> None:
-    expected = -np.log(probabilities()[np.arange(400), LABELS]).mean()
-    assert compute(ordered=False, batches=3)["log_loss"] == pytest.approx(expected, rel=1e-5)
-    assert compute(ordered=False, batches=7)["log_loss"] == pytest.approx(expected, rel=1e-5)
+def test_only_ordered_classes_have_distances() -> None:
+    assert not {"mean_absolute_error", "quadratic_kappa"} & set(classifier_metrics(*predictions(50, 3), ordered=False))
 
 
-def test_calibration_error_is_the_weighted_gap_of_fifteen_bins() -> None:
-    confidence, right = probabilities().max(1), LOGITS.argmax(1) == LABELS
-    bins = np.minimum((confidence * 15).astype(int), 14)
-    gaps = [np.sum(bins == b) / 400 * abs(confidence[bins == b].mean() - right[bins == b].mean()) for b in set(bins)]
-    assert compute(ordered=False)["calibration_error"] == pytest.approx(sum(gaps), abs=1e-5)
+@pytest.mark.parametrize(("label", "accuracy", "f1"), [(1, 1.0, 1.0), (0, 0.0, 0.0)])
+def test_labels_and_predictions_of_one_class_each(label: int, accuracy: float, f1: float) -> None:
+    found = classifier_metrics(np.tile([0.2, 0.5, 0.3], (4, 1)), np.full(4, label), ordered=True)
+    assert (found["accuracy"], found["f1_macro"], found["f1_weighted"]) == (accuracy, f1 / (2 - accuracy), f1)
+    assert found["quadratic_kappa"] == 0
 
 
-def test_ordered_classes_also_have_a_distance() -> None:
-    found = compute(ordered=True)
-    predicted = LOGITS.argmax(1)
-    assert found["mean_absolute_error"] == pytest.approx(np.abs(predicted - LABELS).mean(), abs=1e-6)
-    cost = (np.arange(4)[:, None] - np.arange(4)[None]) ** 2
-    seen = np.zeros((4, 4))
-    np.add.at(seen, (LABELS, predicted), 1)
-    by_chance = np.outer(seen.sum(1), seen.sum(0)) / 400
-    assert found["quadratic_kappa"] == pytest.approx(1 - (cost * seen).sum() / (cost * by_chance).sum(), abs=1e-5)
+def test_a_probability_of_0_costs_no_infinity() -> None:
+    found = classifier_metrics(np.array([[0.0, 1.0]] * 4, np.float32), np.zeros(4, int), ordered=False)
+    assert found["log_loss"] == pytest.approx(-np.log(2.0**-126))
 
 
-def test_reset_forgets() -> None:
-    metrics = ClassifierMetrics(classes=2, ordered=True)
-    metrics.update(torch.tensor([[1.0, 0.0]]), torch.tensor([1]))
-    metrics.reset()
-    metrics.update(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
-    assert metrics.compute()["accuracy"] == 1.0
-    assert metrics.compute()["mean_absolute_error"] == 0.0
+def test_a_nan_stays_one() -> None:
+    found = classifier_metrics(np.full((4, 2), np.nan, np.float32), np.array([0, 1, 0, 1]), ordered=False)
+    assert np.isnan([found["log_loss"], found["brier_score"], found["calibration_error"]]).all()
+
+
+def test_calibration_error_by_hand() -> None:
+    confidence = np.linspace(0.5, 1, 30)  # 15 bins of two rows each
+    correct = np.tile([1.0, 0.0], 15)
+    gaps = [abs(0.5 - confidence[i : i + 2].mean()) for i in range(0, 30, 2)]
+    assert calibration_error(confidence, correct) == pytest.approx(np.mean(gaps), rel=1e-12)
+
+
+def test_rows_with_equal_confidence_are_in_one_bin() -> None:
+    """Sorted by label, a constant confidence of 0.6 with half of the rows right is 0.1 off."""
+    assert calibration_error(np.full(1000, 0.6), np.repeat([1.0, 0.0], 500)) == pytest.approx(0.1)
+    assert calibration_bins(np.array([0.6, 0.9, 0.6, 0.6])).tolist() == [3, 11, 3, 3]  # ranks 0 to 2 and 3 of 4
+
+
+@pytest.mark.parametrize("rows", [1, 14, 15, 16, 1000])
+def test_bins_have_equal_mass(rows: int) -> None:
+    counts = np.bincount(calibration_bins(RANDOM.permutation(rows).astype(float)))
+    counts = counts[counts > 0]
+    assert len(counts) == min(rows, 15)
+    assert counts.max() - counts.min() <= 1
+
+
+ROWS = st.integers(0, 2**32 - 1).map(lambda seed: predictions(120, 4, np.random.default_rng(seed)))
+
+
+@given(ROWS, st.permutations(range(120)), st.booleans())
+def test_the_order_of_the_rows_has_no_influence(rows: tuple[Floats, Ints], order: list[int], coarse: bool) -> None:
+    probabilities, labels = rows
+    if coarse:  # many equal confidences
+        probabilities = probabilities.round(1)
+    expected = classifier_metrics(probabilities, labels, ordered=True)
+    assert classifier_metrics(probabilities[order], labels[order], ordered=True) == pytest.approx(expected, abs=1e-12)
+    confidence = probabilities.max(1).astype(float)
+    assert calibrated_error(confidence[order]) == pytest.approx(calibrated_error(confidence), abs=1e-12)
+
+
+@given(ROWS, st.permutations(range(4)))
+def test_the_order_of_the_classes_has_no_influence(rows: tuple[Floats, Ints], order: list[int]) -> None:
+    probabilities, labels = rows
+    expected = classifier_metrics(probabilities, labels, ordered=False)
+    permuted = classifier_metrics(probabilities[:, order], np.argsort(order)[labels], ordered=False)
+    assert permuted == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_error_of_a_calibrated_model_is_the_mean_over_labels_drawn_from_its_confidences() -> None:
+    """With one confidence p there is one bin, and |successes / n - p| has a mean that the binomial gives exactly."""
+    p, n = 0.7, 50
+    successes = np.arange(n + 1)
+    expected = np.sum(stats.binom.pmf(successes, n, p) * np.abs(successes / n - p))
+    assert calibrated_error(np.full(n, p)) == pytest.approx(expected, rel=0.25)  # 100 draws
+    confidence = RANDOM.uniform(0.5, 1, 3000)  # 15 bins of 200: sqrt(2 / pi) standard deviations of their means
+    by_bin = np.sort(confidence).reshape(15, 200)
+    normal = np.mean(np.sqrt(2 / np.pi * np.mean(by_bin * (1 - by_bin), axis=1) / 200))
+    assert calibrated_error(confidence) == pytest.approx(normal, rel=0.06)
+    assert calibrated_error(np.ones(20)) == 0

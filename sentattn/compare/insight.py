@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from sentattn.compare.metrics import Ints, blocks
+from sentattn.compare.metrics import blocks
 from sentattn.compare.runs import Comparison, Evaluated, Setting
 from sentattn.compare.statistics import Estimate, Floats, Term, jackknife, seed_term
 from sentattn.compare.texts import read_texts
@@ -22,6 +22,7 @@ from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
 from sentattn.insight.faithfulness import rank_correlation
 from sentattn.insight.shape import is_ranking
+from sentattn.metrics import Ints
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:

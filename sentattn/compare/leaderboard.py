@@ -162,7 +162,7 @@ def _csv(entries: Sequence[Entry]) -> list[str]:
     for entry in entries:
         values: list[float | str] = []
         for estimate in entry.metrics.values():
-            values += [estimate.value, *(estimate.interval() if entry.setting.has_seeds else ("", ""))]
+            values += [estimate.value, *(estimate.interval() if _has_interval(entry, estimate) else ("", ""))]
         costs = ["" if np.isnan(cost) else cost for cost, _ in entry.costs()]
         writer.writerow([entry.setting.name, len(entry.setting.runs), *values, *costs])
     return file.getvalue().splitlines()
@@ -171,5 +171,9 @@ def _csv(entries: Sequence[Entry]) -> list[str]:
 def _value(entry: Entry, name: str, sign: str) -> str:
     """The mean, with half of its 95% interval where there is one and it is to be shown."""
     estimate = entry.metrics[name]
-    half = f" {sign}{estimate.half_width():.4f}" if sign and entry.setting.has_seeds else ""
+    half = f" {sign}{estimate.half_width():.4f}" if sign and _has_interval(entry, estimate) else ""
     return f"{estimate.value:.4f}{half}"
+
+
+def _has_interval(entry: Entry, estimate: Estimate) -> bool:
+    return entry.setting.has_seeds and not np.isnan(estimate.error)

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sentattn.compare.metrics import Ints
 from sentattn.compare.statistics import Floats
 from sentattn.errors import Fault, RunError
+from sentattn.metrics import Ints
 
 Texts: TypeAlias = Sequence[str]
 Predictor: TypeAlias = Callable[[Texts], Floats]

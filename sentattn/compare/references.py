@@ -9,12 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn.compare.metrics import correct, estimates
+import numpy as np
+
 from sentattn.compare.reference_models import MIN_COUNT, REFERENCES
 from sentattn.compare.runs import Comparison, Setting, comparisons
 from sentattn.compare.texts import read_texts
 from sentattn.config.compose import setting_hash
 from sentattn.errors import Fault, RunError
+from sentattn.metrics import classifier_metrics, correct
 from sentattn.run import RESULT, Run, create
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> lis
     paths = []
     for seed in range(reference.seeds):
         model = models[best] if seed == 0 else fitting.fit(best, seed)
-        predictions = {split: (data.split(split), model(texts[split])) for split in ("val", "test")}
+        predictions = {split: (data.split(split), model(texts[split]).astype(np.float32)) for split in ("val", "test")}
         settings = {
             "model": {"name": name, "ngrams": reference.ngrams, "min_count": MIN_COUNT, reference.chosen: best},
             "data": comparison.settings[0].settings["data"],
@@ -114,9 +116,9 @@ def _write(
     run = create(settings)
     run.write_predictions(predictions)
     metrics = {
-        f"{split}/{metric}": estimate.value
+        f"{split}/{metric}": value
         for split, (rows, probabilities) in predictions.items()
-        for metric, estimate in estimates(probabilities[None], rows.labels, None, ordered=comparison.ordered).items()
+        for metric, value in classifier_metrics(probabilities, rows.labels, ordered=comparison.ordered).items()
     }
     result = {
         "status": "finished",

@@ -13,13 +13,12 @@ import numpy as np
 import yaml
 
 from sentattn.compare.folders import run_folders
-from sentattn.compare.metrics import Ints, correct
 from sentattn.compare.names import names
-from sentattn.compare.statistics import Floats
 from sentattn.config.groups import at
 from sentattn.config.targets import MOVED, renamed
 from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
+from sentattn.metrics import Floats, Ints, classifier_metrics, correct
 from sentattn.run import CONFIG, MODEL, PREDICTIONS, RESULT, Run
 
 ROUNDING = 1e-5
@@ -173,21 +172,30 @@ def _read(run: Run, split: str, where: Sequence[str], *, trials: bool) -> Evalua
     if result.get("status") != "finished":
         raise RunError(Fault("runs", "interrupted", f"{run.path} is {result.get('status')}; it is left out."))
     try:
-        setting, seed, expected = (
-            str(result["setting"]),
-            int(result["seed"]),
-            result["metrics"].get(f"{split}/accuracy"),
-        )
+        setting, seed = str(result["setting"]), int(result["seed"])
+        stored = {str(name): float(value) for name, value in result["metrics"].items() if value is not None}
         _ = result["data"], result["parameters"]["total"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = f"{run.path / RESULT} lacks a result ({error!r}); it is left out."
         raise RunError(Fault("runs", "damaged", message)) from error
     rows, probabilities_NC = _predictions(run, split)
-    accuracy = correct(probabilities_NC, rows.labels_N).mean()
-    if expected is not None and abs(accuracy - expected) > ROUNDING:
-        message = f"{run.path}: its predictions have {accuracy:.4f} of {split}/accuracy, {RESULT} says {expected:.4f}."
-        raise RunError(Fault("runs", "damaged", f"{message} It is left out."))
+    _require_same(run, split, stored, classifier_metrics(probabilities_NC, rows.labels_N, ordered=_is_ordered(run)))
     return Evaluated(run, renamed(run.settings, MOVED), result, setting, seed, rows, probabilities_NC)
+
+
+def _require_same(run: Run, split: str, stored: Mapping[str, float], computed: Mapping[str, float]) -> None:
+    """Refuses a run whose stored metrics are not those of its predictions."""
+    known = {name for name in computed if f"{split}/{name}" in stored}
+    if "format" not in run.result:  # earlier versions had bins of equal width, and a kappa of one class was NaN
+        known -= {"calibration_error", "quadratic_kappa"}
+    for name in sorted(known):
+        value, expected = computed[name], stored[f"{split}/{name}"]
+        if not np.isclose(value, expected, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
+            message = (
+                f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT} says {expected:.6g}. "
+                "It is left out."
+            )
+            raise RunError(Fault("runs", "damaged", message))
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:

@@ -11,6 +11,7 @@ BETTER: dict[str, str] = {
     "f1_macro": "max",
     "f1_weighted": "max",
     "log_loss": "min",
+    "brier_score": "min",
     "calibration_error": "min",
     "mean_absolute_error": "min",
     "quadratic_kappa": "max",

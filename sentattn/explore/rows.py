@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.compare.metrics import Ints
 from sentattn.compare.report.examples import surest
 from sentattn.compare.report.slices import NEGATION
 from sentattn.compare.runs import comparisons
@@ -20,6 +19,7 @@ from sentattn.data.corpus import Split
 from sentattn.errors import Fault, UserError
 from sentattn.explore.models import Model
 from sentattn.insight.prediction import visible
+from sentattn.metrics import Ints
 
 Order: TypeAlias = Literal["errors", "disagreement", "rows"]
 PAGE = 20

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 
-PACKAGES = ("sentattn", "torch", "pytorch-lightning", "torchmetrics", "hydra-core", "tokenizers", "numpy", "wandb")
+PACKAGES = ("sentattn", "torch", "pytorch-lightning", "hydra-core", "tokenizers", "numpy", "wandb")
 """This package and the libraries that results depend on."""
 IRRELEVANT = (
     r".*does not have many workers.*",  # batches are collated from a memory map faster than workers start

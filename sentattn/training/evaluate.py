@@ -55,7 +55,7 @@ def evaluate_split(
     evaluate = trainer.validate if split == "val" else trainer.test
     [metrics] = evaluate(lit, dataloaders=batches, verbose=False)
     progress.close()
-    return Evaluation(dict(metrics), lit.scores().softmax(dim=-1).numpy())
+    return Evaluation(dict(metrics), lit.probabilities)
 
 
 def evaluate_run(run: Run, settings: Settings, split: str) -> Evaluation:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pytorch_lightning import LightningModule
 from torch import Tensor
 from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
-from torchmetrics import MeanMetric
 
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.losses import ClassifierLoss, LossParts, at_least_float32
-from sentattn.metrics import ClassifierMetrics
+from sentattn.metrics import classifier_metrics
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.schedulers import Steps
 
@@ -63,7 +63,8 @@ class LitClassifier(LightningModule):
     """Trains a `TextClassifier`, and evaluates it on validation and test rows.
 
     `means` holds means over the epoch; what is added to it, under a name such as `train/loss`, is recorded at its end.
-    `ordered` says whether the classes are steps of a scale.
+    `ordered` says whether the classes are steps of a scale. `probabilities`, (rows of the split, C), are those of the
+    last validation or test, in the split's order; its metrics are computed from them.
     """
 
     def __init__(
@@ -78,15 +79,9 @@ class LitClassifier(LightningModule):
     ) -> None:
         super().__init__()
         self.model, self.loss, self.optimizer, self.scheduler = model, loss, optimizer, scheduler
-        self.metrics = ClassifierMetrics(classes=classes, ordered=ordered, is_distributed=ranks.several)
-        # No submodules, all of which each step would search for parameters: the average of the weights does so.
-        # A NaN stays one; with nan_strategy="disable" torchmetrics would leave the weights out.
-        self.terms = {
-            term: MeanMetric(distributed_available_fn=ranks.several, nan_strategy=math.nan) for term in loss.terms
-        }
-        self.accuracies = {part: MeanMetric(distributed_available_fn=ranks.several) for part in model.shares}
+        self.classes, self.ordered = classes, ordered
         self.means = EpochMeans()
-        self.logits: list[tuple[Tensor, Tensor]] = []
+        self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> Classified:
         classified: Classified = self.model(tokens_BL, mask_BL, labels_B=labels_B)
@@ -132,30 +127,41 @@ class LitClassifier(LightningModule):
         self.means.load_state_dict(checkpoint["means"])
 
     def on_validation_epoch_start(self) -> None:
-        self.logits = []
-        self.metrics.reset(self.device)
-        for mean in (*self.terms.values(), *self.accuracies.values()):
-            mean.to(self.device).reset()
-        for term in self.terms.values():
-            term.set_dtype(torch.promote_types(self.dtype, torch.float32))  # type: ignore[arg-type]
+        # Row, label, logits, and logits of each part: on the device until the end of the epoch, and copied once.
+        self._rows = [self._exact(torch.empty(0, 2 + self.classes * (1 + len(self.model.shares)), device=self.device))]
+        self._terms = self._exact(torch.zeros(len(self.loss.terms), 2, device=self.device))
+
+    def _exact(self, values: Tensor) -> Tensor:
+        """Values in the precision that holds numbers of rows; Apple's devices have no float64."""
+        return values.float() if values.device.type == "mps" else values.double()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         classified, (_, parts) = self.compute_loss(batch)
-        weights = self.loss.weights_of(batch.labels_B)
-        for term, value in parts.items():  # the loss of a split must not depend on how it is divided into batches
-            self.terms[term].update(value, weights[term])
-        self.metrics.update(classified.logits_BC, batch.labels_B)
-        for part, accuracy in self.accuracies.items():
-            accuracy.update((classified.parts[part].argmax(dim=-1) == batch.labels_B).float())
-        self.logits.append((batch.rows_B.cpu(), classified.logits_BC.float().cpu()))
+        weights = self.loss.weights_of(batch.labels_B)  # the loss of a split must not depend on its batches
+        terms = [(self._exact(parts[term]), self._exact(weights[term])) for term in self.loss.terms]
+        self._terms = self._terms + torch.stack([torch.stack([mean * weight, weight]) for mean, weight in terms])
+        numbers_B2 = torch.stack([batch.rows_B, batch.labels_B], dim=1)
+        logits = [classified.logits_BC, *(classified.parts[part] for part in self.model.shares)]
+        self._rows.append(torch.cat([self._exact(one) for one in (numbers_B2, *logits)], dim=1))
 
     def on_validation_epoch_end(self) -> None:
-        self.logits = [logits for of_rank in ranks.gather(self.logits) for logits in of_rank]
-        loss = self.loss.combine({term: mean.compute() for term, mean in self.terms.items()}).loss
+        width, terms = self._rows[0].shape[1], len(self.loss.terms)
+        local = torch.cat([torch.cat(self._rows).flatten(), self._terms.flatten()]).cpu().double().numpy()
+        gathered = [np.split(values, [len(values) - 2 * terms]) for values in ranks.gather(local)]
+        rows = np.concatenate([values.reshape(-1, width) for values, _ in gathered])
+        rows = rows[rows[:, 0].argsort()]
+        sums, weights = np.sum([values for _, values in gathered], axis=0).reshape(terms, 2).T
+        labels_N = rows[:, 1].astype(np.int64)
+        logits_PNC = torch.from_numpy(rows[:, 2:].astype(np.float32)).view(len(rows), -1, self.classes).transpose(0, 1)
+        self.probabilities, *of_parts = logits_PNC.softmax(dim=-1).numpy()
+        loss = self.loss.total(dict(zip(self.loss.terms, (sums / weights).tolist(), strict=True)))
+        metrics = {"loss": loss, **classifier_metrics(self.probabilities, labels_N, ordered=self.ordered)}
+        for part, probabilities_NC in zip(self.model.shares, of_parts, strict=True):
+            metrics[f"accuracy_{part}"] = float((probabilities_NC.argmax(axis=1) == labels_N).mean())
         split = "test" if self.trainer.testing else "val"
-        metrics = {"loss": loss, **self.metrics.compute()}
-        metrics |= {f"accuracy_{part}": mean.compute() for part, mean in self.accuracies.items()}
-        self.log_dict({f"{split}/{name}": value for name, value in metrics.items()})
+        # As tensors in main memory, which Lightning leaves there and in their precision.
+        exact = {f"{split}/{name}": torch.tensor(value, dtype=torch.float64) for name, value in metrics.items()}
+        self.log_dict(exact)
 
     on_test_epoch_start = on_validation_epoch_start
     test_step = validation_step
@@ -186,8 +192,3 @@ class LitClassifier(LightningModule):
             trainable = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
             local = self.loss.of_no_rows(0 * torch.stack([parameter.sum() for parameter in trainable]).sum())
         return self.loss.over_processes(local, batch.labels_B, ranks.summed)
-
-    def scores(self) -> Tensor:
-        """Returns the logits of the last validation or test, (rows of the split, C), in the split's order."""
-        rows_S, logits_SC = (torch.cat(tensors) for tensors in zip(*self.logits, strict=True))
-        return logits_SC[rows_S.argsort()]

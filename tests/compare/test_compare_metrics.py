@@ -1,4 +1,4 @@
-"""Metrics of stored predictions against scikit-learn and by hand."""
+"""Metrics of stored predictions as means over seeds, with their errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from sentattn.compare.metrics import BLOCKS, blocks, calibration_error, estimates
-from sentattn.compare.statistics import Floats
+from sentattn.compare.metrics import BLOCKS, CALIBRATED, blocks, estimates
+from sentattn.metrics import Floats, calibrated_error, classifier_metrics
 
 RANDOM = np.random.default_rng(0)
 
@@ -17,37 +17,23 @@ def predictions(seeds: int, rows: int, classes: int) -> tuple[Floats, np.ndarray
     return probabilities, RANDOM.integers(classes, size=rows)
 
 
-@pytest.mark.parametrize("classes", [2, 5])
-def test_values_are_scikit_learns(classes: int) -> None:
-    probabilities, labels = predictions(1, 300, classes)
-    predicted, one_hot = probabilities[0].argmax(1), np.eye(classes)[labels]
-    expected = {
-        "accuracy": reference.accuracy_score(labels, predicted),
-        "log_loss": reference.log_loss(labels, probabilities[0]),
-        "brier_score": ((probabilities[0] - one_hot) ** 2).sum(1).mean(),
-        "mean_absolute_error": reference.mean_absolute_error(labels, predicted),
-        "f1_macro": reference.f1_score(labels, predicted, average="macro"),
-        "f1_weighted": reference.f1_score(labels, predicted, average="weighted"),
-        "quadratic_kappa": reference.cohen_kappa_score(labels, predicted, weights="quadratic"),
-    }
+def test_values_are_the_means_over_seeds_of_the_metrics_of_each() -> None:
+    probabilities, labels = predictions(3, 300, 4)
     found = estimates(probabilities, labels, None, ordered=True)
-    assert set(found) == {*expected, "calibration_error"}
-    assert {name: found[name].value for name in expected} == pytest.approx(expected, rel=1e-9)
+    of_seeds = [classifier_metrics(one, labels, ordered=True) for one in probabilities]
+    expected = {name: float(np.mean([one[name] for one in of_seeds])) for name in of_seeds[0]}
+    assert {name: found[name].value for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert set(found) - set(expected) == {CALIBRATED}
 
 
-def test_calibration_error_by_hand() -> None:
-    confidence = np.linspace(0.5, 1, 30)  # 15 bins of two rows each
-    correct = np.tile([1.0, 0.0], 15)
-    gaps = [abs(0.5 - confidence[i : i + 2].mean()) for i in range(0, 30, 2)]
-    assert calibration_error(confidence, correct) == pytest.approx(np.mean(gaps), rel=1e-9)
-    shuffled = RANDOM.permutation(30)
-    assert calibration_error(confidence[shuffled], correct[shuffled]) == pytest.approx(np.mean(gaps), rel=1e-9)
-
-
-def test_only_ordered_classes_have_distances() -> None:
-    probabilities, labels = predictions(1, 50, 3)
-    found = estimates(probabilities, labels, None, ordered=False)
-    assert not {"mean_absolute_error", "quadratic_kappa"} & set(found)
+def test_a_calibration_error_has_no_interval_and_that_of_a_calibrated_model_beside_it() -> None:
+    probabilities, _ = predictions(2, 3000, 3)
+    draws = RANDOM.random((3000, 1)) > probabilities[0].cumsum(axis=1)
+    found = estimates(probabilities[:1], draws.sum(axis=1), None, ordered=False)  # labels drawn from the probabilities
+    error, calibrated = found["calibration_error"], found[CALIBRATED]
+    assert np.isnan([error.error, calibrated.error]).all()
+    assert calibrated.value == pytest.approx(calibrated_error(probabilities[0].max(axis=1)))
+    assert 0.5 < error.value / calibrated.value < 2
 
 
 def test_errors_have_terms_of_rows_and_seeds() -> None:
@@ -60,7 +46,7 @@ def test_errors_have_terms_of_rows_and_seeds() -> None:
     assert alone.error == pytest.approx(rows**0.5, rel=1e-9)
 
 
-def test_f1_and_calibration_have_errors_near_a_bootstrap() -> None:
+def test_f1_has_an_error_near_a_bootstrap() -> None:
     probabilities, labels = predictions(1, 2000, 3)
     found = estimates(probabilities, labels, None, ordered=False)
     predicted = probabilities[0].argmax(1)
@@ -76,8 +62,3 @@ def test_blocks_keep_groups_together_and_are_even() -> None:
     units = [len(set(groups[block == number])) for number in range(BLOCKS)]
     assert max(units) - min(units) <= 1
     assert len(set(blocks(7, None))) == 7
-
-
-def test_a_probability_of_0_costs_no_infinity() -> None:
-    found = estimates(np.array([[[0.0, 1.0]] * 4]), np.zeros(4, np.int64), None, ordered=False)
-    assert np.isfinite(found["log_loss"].value)

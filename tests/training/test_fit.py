@@ -234,7 +234,7 @@ def test_a_diverged_training_is_reported_and_its_columns_stay_apart(
     out, err = capsys.readouterr()
     assert err.startswith("warning: the training diverged: val/log_loss was ")
     assert "smaller optimizer.lr" in err
-    [line] = [line for line in out.splitlines() if line.startswith("  log_loss")]
+    [line] = [line for line in out.splitlines() if line.startswith("  loss")]
     assert [float(value) > 1000 for value in line.split()[1:]] == [True, True]
 
 

@@ -12,12 +12,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torchmetrics import Metric
 
 from sentattn.build import build_model, instantiate
 from sentattn.config.compose import compose
 from sentattn.models.wide import TrainingTexts
-from sentattn.training.lit_module import LitClassifier
 
 CALLS_AND_MB = {
     "structured": (250, 8.8),
@@ -90,19 +88,6 @@ def test_every_preset_has_a_bound() -> None:
 def test_no_tensor_of_a_step_of_relation_is_quadratic_in_the_length(variant: str) -> None:
     short, long = (step(variant, length=length).largest for length in (64, 256))
     assert long < 6 * short  # of all pairs it would be 16 times
-
-
-def test_a_step_searches_no_metric_for_parameters() -> None:
-    settings = compose(["model=mean", "logger=none"])
-    lit = LitClassifier(
-        model=build_model(settings["model"], num_embeddings=WORDS, classes=2),
-        loss=instantiate(settings["loss"], class_counts={"no": 1, "yes": 1}),
-        optimizer=torch.optim.SGD,  # type: ignore[arg-type]
-        scheduler=lambda optimizer, steps: {},
-        classes=2,
-        ordered=True,
-    )
-    assert not [module for module in lit.modules() if isinstance(module, Metric)]
 
 
 def test_a_training_imports_nothing_that_only_other_commands_need() -> None:

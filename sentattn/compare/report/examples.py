@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sentattn.compare.leaderboard import Entry
-from sentattn.compare.metrics import Ints
 from sentattn.compare.statistics import Floats
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.insight.page import shaded_pieces
 from sentattn.insight.prediction import Piece, Prediction
+from sentattn.metrics import Ints
 from sentattn.run import MODEL
 
 MOST = 5

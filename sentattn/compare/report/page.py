@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from sentattn.compare import insight_table, leaderboard
 from sentattn.compare.insight import Insight
 from sentattn.compare.leaderboard import Entry
@@ -172,10 +174,10 @@ def _leaderboard(entries: Sequence[Entry]) -> Section:
 
 
 def _metrics(entry: Entry) -> Section:
-    rows = [
-        [name.replace("_", " "), f"{one.value:.4f}", "{:.4f} to {:.4f}".format(*one.interval())]
-        for name, one in entry.metrics.items()
-    ]
+    rows = []
+    for name, one in entry.metrics.items():
+        interval = "" if np.isnan(one.error) else "{:.4f} to {:.4f}".format(*one.interval())
+        rows.append([name.replace("_", " "), f"{one.value:.4f}", interval])
     rows.append(["parameters", f"{entry.parameters:,}", ""])
     rows.append(["seconds of training", f"{entry.cost('seconds', 'train'):,.0f}", ""])
     note = "" if entry.setting.deterministic else "About other rows, not about another seed: train more with seeds=3."

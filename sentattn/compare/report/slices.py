@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sentattn.compare.metrics import Ints
 from sentattn.compare.runs import Setting
 from sentattn.compare.statistics import LEVEL, Estimate, row_term, seed_term
+from sentattn.metrics import Ints
 
 LENGTH_BINS = 5
 MIN_ROWS = 20

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sentattn.compare.metrics import BINS, Ints, f1
 from sentattn.compare.names import rest
 from sentattn.compare.runs import Comparison, Setting
 from sentattn.compare.statistics import Floats
 from sentattn.config.groups import at
+from sentattn.metrics import BINS, Ints, calibration_bins, f1
 from sentattn.run import METRICS, MODEL
 
 HOPS = "model.attention.hops"
@@ -35,20 +35,17 @@ def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
 
 
 def reliability(setting: Setting, labels_N: Ints) -> tuple[Floats, Floats]:
-    """Returns confidence and accuracy of 15 bins of equal mass: those of each run, then means over seeds, (B,) each.
+    """Returns confidence and accuracy of the bins of the calibration error, over all seeds, (B,) each.
 
-    The bins are those of the calibration error: rows in the order of the predicted class's probability.
+    A bin holds the rows of each run's bin with this number, and is left out where no run has a row in it.
     """
-    confidences, accuracies = [], []
-    for probabilities_NC in setting.probabilities:
-        confidence_N = probabilities_NC.max(axis=1)
-        order = np.argsort(confidence_N, kind="stable")
-        correct_N = (probabilities_NC.argmax(axis=1) == labels_N).astype(np.float64)
-        starts = np.linspace(0, len(order), min(BINS, len(order)), endpoint=False).astype(np.int64)
-        sizes = np.diff([*starts, len(order)])
-        confidences.append(np.add.reduceat(confidence_N[order], starts) / sizes)
-        accuracies.append(np.add.reduceat(correct_N[order], starts) / sizes)
-    return np.mean(confidences, axis=0), np.mean(accuracies, axis=0)
+    confidence_SN = setting.probabilities.max(axis=2)
+    bin_SN = np.stack([calibration_bins(confidence_N) for confidence_N in confidence_SN])
+    correct_SN = (setting.probabilities.argmax(axis=2) == labels_N).astype(np.float64)
+    sums = (np.bincount(bin_SN.ravel(), one_SN.ravel(), BINS) for one_SN in (confidence_SN, correct_SN))
+    rows = np.bincount(bin_SN.ravel(), minlength=BINS)
+    confidences, accuracies = (one[rows > 0] / rows[rows > 0] for one in sums)
+    return confidences, accuracies
 
 
 def confusion(setting: Setting, labels_N: Ints) -> Floats:
