@@ -6,8 +6,8 @@ usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [sp
   DIR      run directories, or folders that hold some at any depth; of runs that differ in their seed only the first is
            shown, and of more than eight settings the first eight
   port     port of the page; another free one is taken where nothing was typed and 8765 is in use
-  host     address to listen on; on any but a loopback address everyone who reaches it can use the models and read the
-           texts of the data set
+  host     address to listen on; for any but a loopback address the printed address has a token, without which nothing
+           is answered
   split    the rows to browse, test or val
   threads  threads of torch; default 1, which is fastest for single texts
   open     false does not open the browser

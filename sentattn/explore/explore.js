@@ -3,13 +3,15 @@
 const byId = (id) => document.getElementById(id);
 const KEY = "sentattn.explore";
 const models = [...document.querySelectorAll(".model")], area = byId("text"), filters = byId("filters");
+const authorization = { Authorization: "Bearer " + (new URLSearchParams(location.search).get("token") || "") };
 let steps = [], asked = 0, listed = 0, first = 0;
 
 async function ask(path, body) {
   let response;
   try {
-    response = await fetch(path, body && {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    response = await fetch(path, body ? {
+      method: "POST", headers: { ...authorization, "Content-Type": "application/json" }, body: JSON.stringify(body) }
+      : { headers: authorization });
   } catch {
     throw new Error("The server does not answer. Start it again and repeat; what you typed is kept.");
   }

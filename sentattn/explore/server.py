@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import socket
 import threading
 import time
@@ -12,12 +13,12 @@ from contextlib import suppress
 from importlib.resources import files
 from ipaddress import ip_address
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.explore.models import Model
@@ -25,7 +26,7 @@ from sentattn.explore.rows import PAGE, Filter, Order, Rows
 from sentattn.insight.page import article, render
 from sentattn.insight.prediction import visible
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BYTES = 2_000_000
 """Of a request; a text of 20,000 words has about 120,000."""
 HEADERS = {
@@ -104,34 +105,40 @@ class Explorer:
         return render("sentattn.explore", "answer.html", one=shown, id=f"{next(self._ids)}")
 
 
-def app(explorer: Explorer, hosts: Sequence[str]) -> FastAPI:
+def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
     """Returns the web application.
 
     Args:
-        explorer: What it answers with.
-        hosts: Legal names in a request's Host header, so that no foreign page reaches it through a name of its own
-            (DNS rebinding); `*` for any.
+        explorer: Answers the requests.
+        hosts: Legal names in a request's Host header, next to the address that the request has reached, so that no
+            foreign page reaches it through a name of its own (DNS rebinding).
+        token: A request for the page names it (`/?token=...`), and one for data has it as its bearer token; empty where
+            none is needed.
     """
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     @application.middleware("http")
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         """Refuses requests of other pages and large ones, and sets the headers that confine the page."""
-        origin = request.headers.get("origin")
-        length = request.headers.get("content-length", "0" if request.method == "GET" else "")
+        headers = request.headers
+        length = headers.get("content-length", "0" if request.method == "GET" else "")
+        given = request.query_params.get("token") or headers.get("authorization", "").removeprefix("Bearer ")
+        needs_token = token and not request.url.path.endswith(".js")
         response: Response
-        if origin is not None and origin != f"http://{request.headers.get('host')}":
-            response = _error(403, f"Requests from {origin} are not answered.")
-        elif not length.isdigit():
-            response = _error(411, "A request says how long it is.")
+        if _host_name(headers.get("host", "")) not in {*hosts, request.scope["server"][0]}:
+            response = _error(400, "This host is not served here.")
+        elif headers.get("origin", own := f"http://{headers.get('host')}") != own:
+            response = _error(403, f"Requests from {headers['origin']} are not answered.")
+        elif needs_token and not secrets.compare_digest(given.encode(), token.encode()):
+            response = _error(401, "The address needs the token that the server printed: http://...:PORT/?token=...")
+        elif "transfer-encoding" in headers or not length.isdigit():  # a chunked body may be of any length
+            response = _error(411, "A request states its length, and is not chunked.")
         elif int(length) > MOST_BYTES:
             response = _error(413, f"The text is too long: {int(length):,} bytes of at most {MOST_BYTES:,}.")
         else:
             response = await answer(request)
         response.headers.update(HEADERS)
         return response
-
-    application.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
 
     @application.exception_handler(UserError)
     async def refuse(_: Request, error: UserError) -> Response:
@@ -181,20 +188,30 @@ def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, 
         opens: Whether to open the page in the browser.
     """
     host, port = listening.getsockname()[:2]
-    is_local = ip_address(host).is_loopback
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{port}"
+    hosts, token, query = list(LOOPBACK), "", ""
+    if not ip_address(host).is_loopback:
+        hosts += [socket.gethostname(), socket.getfqdn()]
+        token = secrets.token_urlsafe(16)
+        query = f"/?token={token}"
+    shown = socket.gethostname() if ip_address(host).is_unspecified else f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}{query}"
     names = "; ".join(model.name for model in models)
     print(f"{len(models)} model{'s' * (len(models) > 1)}: {names}\n{address}  (Ctrl-C ends it)", flush=True)
-    if not is_local:
-        print(f"warning: everyone who reaches {host} can use these models and read the texts.", flush=True)
-    server = uvicorn.Server(
-        uvicorn.Config(app(Explorer(models, rows), LOOPBACK if is_local else ["*"]), log_level="warning")
-    )
+    if token:
+        print("warning: everyone who has this address can use these models and read the texts.", flush=True)
+    server = uvicorn.Server(uvicorn.Config(app(Explorer(models, rows), hosts, token), log_level="warning"))
     if opens:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
         server.run(sockets=[listening])
+
+
+def _host_name(host: str) -> str | None:
+    """Returns the name in a Host header, without a port; None where there is none."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _error(status: int, message: str) -> JSONResponse:

@@ -48,15 +48,18 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys:
     assert 'pip install "sentattn[explore]"' in capsys.readouterr().err
 
 
-def test_it_starts_answers_and_ends(outputs: Path) -> None:
-    command = [sys.executable, "-m", "sentattn.explore", str(outputs), "open=false", "threads=1"]
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_it_starts_answers_and_ends(outputs: Path, host: str) -> None:
+    command = [sys.executable, "-m", "sentattn.explore", str(outputs), "open=false", "threads=1", f"host={host}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "2 models: structured; transformer\n"
-        [address] = re.findall(r"^http://127\.0\.0\.1:\d+", process.stdout.readline())
+        [(port, token)] = re.findall(r"^http://[^:]+:(\d+)(?:/\?token=(\S+))?  ", process.stdout.readline())
+        assert bool(token) == (host == "0.0.0.0")
         body = json.dumps({"text": "a good film"}).encode()
-        request = urllib.request.Request(f"{address}/api/predict", body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/api/predict", body, headers)
         with urllib.request.urlopen(request, timeout=60) as answer:
             assert len(json.load(answer)["articles"]) == 2
         process.send_signal(signal.SIGINT)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
+from collections.abc import Iterator
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 from sentattn.explore.server import LOOPBACK, MOST_BYTES, Explorer, app
@@ -109,6 +113,27 @@ def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 400
 
 
+def test_a_served_address_is_answered_and_a_name_for_it_refused(explorer: Explorer) -> None:
+    client = TestClient(app(explorer, LOOPBACK), base_url="http://192.0.2.7:8765")
+    assert client.get("/").status_code == 200
+    assert client.get("/", headers={"host": "rebound.example:8765"}).status_code == 400
+    assert client.get("/", headers={"host": "[::1"}).status_code == 400
+
+
+def test_nothing_but_the_scripts_is_answered_without_the_token(explorer: Explorer) -> None:
+    client = TestClient(app(explorer, LOOPBACK, "secret"), base_url=ADDRESS)
+    wrong = {"authorization": "Bearer secre\u00e9".encode()}
+    for path in ("/", "/api/rows", "/api/rows/0", "/?token=", "/?token=wrong"):
+        assert client.get(path).status_code == 401
+        assert client.get(path, headers=wrong).status_code == 401
+    assert client.post("/api/predict", json={"text": "good"}).status_code == 401
+    right = {"authorization": "Bearer secret"}
+    assert client.get("/?token=secret").status_code == 200
+    assert client.get("/explore.js").status_code == 200
+    assert client.get("/api/rows", headers=right).status_code == 200
+    assert client.post("/api/predict", json={"text": "good"}, headers=right).status_code == 200
+
+
 @pytest.mark.parametrize("host", ["localhost:8765", "127.0.0.1:9", "[::1]:8765"])
 def test_loopback_names_are_answered(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 200
@@ -124,6 +149,26 @@ def test_other_origins_are_refused(client: TestClient, origin: str) -> None:
 def test_a_huge_request_is_refused(client: TestClient) -> None:
     assert client.post("/api/predict", json={"text": "x" * MOST_BYTES}).status_code == 413
     assert client.post("/api/predict", content=iter([b"{}"])).status_code == 411
+
+
+@pytest.fixture
+def served(explorer: Explorer) -> Iterator[tuple[str, int]]:
+    """The address of a running server."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app(explorer, LOOPBACK), log_level="error"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield listening.getsockname()
+    server.should_exit = server.force_exit = True
+    thread.join(timeout=30)
+
+
+def test_a_chunked_body_that_states_a_small_length_is_not_read(served: tuple[str, int]) -> None:
+    head = "POST /api/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head += "Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(served, timeout=60) as attack:
+        attack.sendall(head.encode() + b"100000\r\n" + b"x" * 0x100000 + b"\r\n")  # no last chunk: it never ends
+        assert attack.recv(12) == b"HTTP/1.1 411"
 
 
 def test_the_browser_is_told_what_the_page_may_do(client: TestClient) -> None:
