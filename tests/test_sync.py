@@ -73,6 +73,19 @@ def test_each_run_goes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.count("uploaded before") == 2
 
 
+def test_each_server_gets_its_own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "b" * 40)  # for the default server
+    with serving() as server:  # the netrc file has the key "a" * 40 for it
+        run = log_a_run(tmp_path / "offline", host=server.address)
+        assert sync.main([str(run)]) == 0
+        log_a_run(tmp_path / "online", host=server.address, mode="online")
+        [found] = upload.find_runs([run])
+        assert upload.send(found, {"insight/entropy": 0.5})
+        assert set(server.runs) == {"offline", "online"}
+        assert server.keys == {"a" * 40}
+    wandb.teardown()
+
+
 def test_a_resumed_run_goes_as_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         run = log_a_run(tmp_path / "run", host=server.address, epochs=(1, 2))

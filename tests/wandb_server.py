@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -64,6 +64,8 @@ class Server(ThreadingHTTPServer):
         self.artifacts: set[str] = set()
         self.views: dict[str, dict[str, Any]] = {}
         self.asked = 0
+        self.keys: set[str] = set()
+        """API keys of its clients."""
         self.end = Event()
 
     @property
@@ -199,6 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.status(variables["name"]) if "RunResumeStatus" in query else {}
 
     def _answer(self, answer: Any) -> None:
+        self._note_key()
         self.server.asked += 1
         match self.server.mood:
             case "good":
@@ -220,6 +223,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _note_key(self) -> None:
+        if login := self.headers.get("Authorization"):
+            self.server.keys.add(b64decode(login.removeprefix("Basic ")).decode().partition(":")[2])
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") == "chunked":

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.loggers.guard import first_line
-from sentattn.loggers.upload import reachable
+from sentattn.loggers.upload import server
 from sentattn.run import write_atomically
 
 FILE = "dashboard.json"
@@ -60,7 +57,7 @@ def publish(specification: Mapping[str, Any], published: MutableMapping[str, str
     Raises:
         RunError: If the server cannot be reached or refuses them.
     """
-    with _server(reachable(specification["host"])):
+    with server(specification["host"]):
         try:
             for name, make in ((WORKSPACE, _publish_workspace), (REPORT, _publish_report)):
                 published[name] = make(specification, published.get(name))
@@ -159,19 +156,3 @@ def _entity(specification: Mapping[str, Any]) -> str:
     import wandb
 
     return str(specification["entity"] or wandb.Api().default_entity)
-
-
-@contextmanager
-def _server(address: str) -> Iterator[None]:
-    """Lets W&B's packages, which take no address, use a server, and print nothing."""
-    wanted = {"WANDB_BASE_URL": address, "WANDB_ERROR_REPORTING": "false"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        with redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import netrc
 import os
@@ -10,8 +11,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,21 +52,23 @@ def marker(folder: Path) -> Path:
     return folder / "unsent"
 
 
-def has_key(host: str | None) -> bool:
-    """Returns whether an API key is configured for a server, by default that of `WANDB_BASE_URL` or W&B's own.
+def api_key(host: str | None) -> str | None:
+    """Returns the API key configured for a server, by default that of `WANDB_BASE_URL` or W&B's own; None without one.
 
     `WANDB_API_KEY` is for the default alone: a run from somebody else may name another server.
     """
     import wandb
 
     server = urlsplit(_address(host)).netloc
-    is_default = server == urlsplit(_address(None)).netloc
-    if is_default and (os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key):
-        return True
+    if server == urlsplit(_address(None)).netloc:
+        key: str | None = os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key
+        if key:
+            return key
     try:
-        return netrc.netrc(os.environ.get("NETRC")).authenticators(server) is not None
+        login = netrc.netrc(os.environ.get("NETRC")).authenticators(server)
     except (OSError, netrc.NetrcParseError):
-        return False
+        return None
+    return login[2] if login else None
 
 
 def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
@@ -108,6 +111,7 @@ def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
     address = reachable(run.host)
     environment = {name: value for name, value in os.environ.items() if name not in JOINED}
     environment |= {"WANDB_BASE_URL": address, "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
+    environment["WANDB_API_KEY"] = str(api_key(run.host))
     environment["WANDB_DIR"] = str(run.directory)  # for W&B's log, which otherwise goes to the working folder
     command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(run.folder)]
     try:
@@ -140,13 +144,12 @@ def send(run: LocalRun, values: Mapping[str, float]) -> bool:
             return False
     logger = record.Run(run.directory).settings["logger"]
     names = [logger.get("entity"), logger.get("project"), run.run_id]
-    address = reachable(run.host)
-    try:
-        api = wandb.Api(overrides={"base_url": address})
-        summary: Any = api.run("/".join(name for name in names if name)).summary
-        summary.update(dict(values))
-    except Exception as error:  # W&B raises errors of many kinds
-        raise _error("failed", first_line(error)) from error
+    with server(run.host):
+        try:
+            summary: Any = wandb.Api().run("/".join(name for name in names if name)).summary
+            summary.update(dict(values))
+        except Exception as error:  # W&B raises errors of many kinds
+            raise _error("failed", first_line(error)) from error
     record.write_atomically(sent, json.dumps(dict(values)))
     return True
 
@@ -157,7 +160,7 @@ def reachable(host: str | None) -> str:
     Raises:
         RunError: If there is none.
     """
-    if not has_key(host):
+    if api_key(host) is None:
         option = f" --host={host}" if host else ""
         reason = f"no key is configured for its server; `wandb login{option}` asks for one and stores it"
         raise _error("missing", reason)
@@ -165,6 +168,26 @@ def reachable(host: str | None) -> str:
     if error := find_connection_error(address):  # W&B would try again for days
         raise _error("network", f"the server {address} does not answer ({error})")
     return address
+
+
+@contextmanager
+def server(host: str | None) -> Iterator[None]:
+    """Lets W&B's packages, of which not all take an address and a key, use a server, and print nothing.
+
+    Raises:
+        RunError: If it does not answer, or no key is configured for it.
+    """
+    wanted = {"WANDB_BASE_URL": reachable(host), "WANDB_API_KEY": str(api_key(host)), "WANDB_ERROR_REPORTING": "false"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _error(kind: str, reason: str) -> RunError:

@@ -75,8 +75,8 @@ class WandbGuard(Guard):
 
         mode: str = self._mode
         if mode == "auto":
-            mode = os.environ.get("WANDB_MODE") or ("online" if upload.has_key(self._host) else "offline")
-        elif mode == "online" and self._host and not upload.has_key(self._host):
+            mode = os.environ.get("WANDB_MODE") or ("online" if upload.api_key(self._host) else "offline")
+        elif mode == "online" and self._host and not upload.api_key(self._host):
             print(f"W&B: no key for {self._host}, type `wandb login --host={self._host}`; the run is logged offline.")
             mode = "offline"
         try:
@@ -109,6 +109,7 @@ class WandbGuard(Guard):
         )
         if self._host:
             settings.base_url = self._host
+            settings.api_key = upload.api_key(self._host)  # W&B itself would send it WANDB_API_KEY
         return wandb.init(mode=mode, settings=settings, **self._init)
 
     def _describe_location(self, logger: Any) -> str:

@@ -283,4 +283,4 @@ def test_online_only_where_a_key_is_configured(
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     if key:
         monkeypatch.setenv("WANDB_API_KEY", key)
-    assert upload.has_key(host) is expected
+    assert (upload.api_key(host) == KEY) is expected

@@ -74,6 +74,7 @@ def test_a_key_of_the_wrong_length_means_offline_and_is_not_printed(
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "shortsecret")
     with serving() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.address)
         log_a_run(tmp_path, server.address)
     shown = capfd.readouterr()
     [line] = complaints(shown.out)
