@@ -26,7 +26,7 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import WideTerms
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
-TEXT_SETTINGS = ("tokenizer", "lowercase", "max_length", "clip")
+TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
 
 CHUNK_BATCHES = 16

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from tiny import tiny
 
 import sentattn
 from sentattn import evaluate
+from sentattn.data.datamodule import TextData
 from sentattn.run import Run
 from sentattn.training.fit import fit
 
@@ -46,6 +49,25 @@ def test_other_data_are_read_with_the_vocabulary_of_the_run(
     folder = reviews(tmp_path / "aclImdb", neg=10, pos=10)
     assert evaluate.main([f"run={tiny_run.path}", "data=imdb", f"data.path={folder}"]) == 0
     assert "on imdb" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("saved", ["nfc", None, "before"])
+def test_words_are_normalized_as_in_the_training(
+    saved: str | None, tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    monkeypatch.setattr(TextData, "prepare", lambda self, *_, **__: read.append(self.normalize) or 1 / 0)
+    shutil.copytree(tiny_run.path, tmp_path / "run")
+    config = tmp_path / "run/model/config.yaml"
+    saved_settings = yaml.safe_load(config.read_text())
+    saved_settings["text"]["normalize"] = saved
+    if saved == "before":  # the setting was added
+        del saved_settings["text"]["normalize"]
+    config.write_text(yaml.safe_dump(saved_settings))
+    folder = reviews(tmp_path / "aclImdb", neg=1, pos=1)
+    with pytest.raises(ZeroDivisionError):
+        evaluate.main([f"run={tmp_path / 'run'}", "data=imdb", f"data.path={folder}"])
+    assert read == [None if saved == "before" else saved]
 
 
 def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from sentattn.data.corpus import META, Corpus, DamagedCorpusError
 from sentattn.data.corpus_builder import build
 from sentattn.data.datasets.demo import DemoSource
 from sentattn.data.tables import records
+from sentattn.data.text import WordTypes
 from sentattn.data.vectors import read_vectors
 from sentattn.errors import DataError, RunError
 
@@ -100,7 +101,7 @@ def test_word_vectors_are_never_unpickled(harmful: Harmful, tmp_path: Path) -> N
 
 
 def test_a_cached_corpus_is_never_unpickled(harmful: Harmful, tmp_path: Path) -> None:
-    build(DemoSource(), tmp_path, rules="words", lowercase=True, limit=4, progress=lambda *_: None)
+    build(DemoSource(), tmp_path, types=WordTypes(lowercase=True), limit=4, progress=lambda *_: None)
     labels, file = tmp_path / "labels.npy", tmp_path / META
     np.save(labels, np.array([harmful], dtype=object), allow_pickle=True)
     meta = json.loads(file.read_text())

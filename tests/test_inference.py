@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -95,6 +96,16 @@ def test_the_ngrams_of_a_text_explain_what_the_head_does_not(settings: tuple[str
         assert found <= {" ".join(prediction.tokens[i:j]) for j in range(5) for i in range(j)}
         largest = [max(map(abs, one.logits.values())) for one in prediction.ngrams]
         assert largest == sorted(largest, reverse=True)
+
+
+def test_a_saved_model_normalizes_as_its_training_did(tmp_path: Path) -> None:
+    for line, normalize, alike in (("data.normalize=nfc", "nfc", True), ("data.normalize=null", None, False)):
+        classifier("model=mean", line).save(tmp_path)
+        loaded = Classifier.load(tmp_path)
+        assert loaded.config["text"]["normalize"] == normalize
+        one, other = loaded.predict(["The caf\xe9 was good", "The cafe\u0301 was good"])
+        assert other.tokens == ["The", "cafe\u0301", "was", "good"]
+        assert (one.probabilities == other.probabilities, not other.unknown) == (alike, alike)
 
 
 def test_without_a_wide_part_there_are_no_ngrams() -> None:

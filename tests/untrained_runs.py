@@ -29,6 +29,7 @@ TEXTS = [
     "The film was not good, but it's <br />a CAF\u00c9 film!",  # longer than is read
     "bad " * 40 + "good",
     "The film was good.",
+    "cafe\u0301<br/>e\u0301! \u2764\ufe0fgood",
     "\U0001f600 unheard \u00fcber <pad> <unk>",
     "10/10",
     "it's not a film , it was a bad bad caf\u00e9",
@@ -51,7 +52,12 @@ def classifier(*settings: str) -> Classifier:
     """Returns an untrained classifier with these settings, the same for the same settings."""
     composed = composed_from(*settings)
     text = {key: composed["data"][key] for key in TEXT_SETTINGS}
-    options = {"lowercase": text["lowercase"], "max_length": text["max_length"], "clip": text["clip"]}
+    options = {
+        "lowercase": text["lowercase"],
+        "normalize": text["normalize"],
+        "max_length": text["max_length"],
+        "clip": text["clip"],
+    }
     tokenizer = Tokenizer(WORDS, rules=text["tokenizer"], **options)
     torch.manual_seed(zlib.crc32(" ".join(settings).encode()))
     model = build_model(composed["model"], num_embeddings=len(tokenizer), classes=len(LABELS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import unicodedata
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,9 +100,12 @@ def _words(data: TextData, split: str) -> list[str]:
     from sentattn.data.text import Tokenizer
 
     rows = data.split(split)
-    tokenizer = Tokenizer(data.tokenizer.words, lowercase=data.lowercase, rules=data.rules)
+    tokenizer = Tokenizer(data.tokenizer.words, lowercase=data.lowercase, normalize=data.normalize, rules=data.rules)
     encoded = tokenizer.encode([rows.texts(i) for i in range(len(rows))])
-    return [" ".join(one.tokens).lower() if data.lowercase else " ".join(one.tokens) for one in encoded]
+    words = (" ".join(one.tokens) for one in encoded)
+    if data.normalize:
+        words = (unicodedata.normalize("NFC", text) for text in words)
+    return [text.lower() if data.lowercase else text for text in words]
 
 
 def _write(

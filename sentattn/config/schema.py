@@ -127,7 +127,10 @@ STRICTER: dict[str, dict[str, Any]] = {
 """Types for parameters of libraries whose own annotations let through what the library then refuses, by target."""
 
 OF_THE_TRAINING = frozenset(
-    {f"data.{key}" for key in ("tokenizer", "lowercase", "max_length", "clip", "vocab_size", "min_count", "vectors")}
+    {
+        f"data.{key}"
+        for key in ("tokenizer", "lowercase", "normalize", "max_length", "clip", "vocab_size", "min_count", "vectors")
+    }
     | {"data.batching", "data.num_buckets", "data.bucket_ratio"}
 )
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""

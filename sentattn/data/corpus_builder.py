@@ -17,7 +17,7 @@ import numpy as np
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
 from sentattn.data.draws import spread
-from sentattn.data.text import CHUNK, LINE_BREAK, TOKEN, Rules, WordTypes, spacy_version
+from sentattn.data.text import CHUNK, LINE_BREAK, TOKEN, Normalize, Rules, WordTypes, spacy_version
 from sentattn.errors import DataError, Fault
 
 ID_DIGITS = 16
@@ -32,6 +32,7 @@ def open_corpus(
     name: str,
     rules: Rules = "words",
     lowercase: bool = True,
+    normalize: Normalize = None,
     limit: int | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> tuple[Corpus, list[str]]:
@@ -43,6 +44,7 @@ def open_corpus(
         name: The first part of the corpus's folder name.
         rules: Tokenization rules.
         lowercase: Whether words are lowercased.
+        normalize: Normalization of words.
         limit: Most rows of each split, or None.
         progress: Called with the progress of the work.
 
@@ -53,7 +55,7 @@ def open_corpus(
         DataError: If the data is missing or damaged, or the cache cannot be written.
     """
     tokens = TOKEN if rules == "words" else f"spaCy {spacy_version()}"
-    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, limit]
+    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
     if not isinstance(opened := _open(folder), str):
         return opened, []
@@ -61,7 +63,8 @@ def open_corpus(
         if not isinstance(opened := _open(folder), str):
             return opened, []  # another process has built it meanwhile
         with workspace(folder) as fresh:
-            build(source, fresh, rules=rules, lowercase=lowercase, limit=limit, progress=progress)
+            types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
+            build(source, fresh, types=types, limit=limit, progress=progress)
             if is_damaged := folder.exists():
                 shutil.rmtree(folder)
             os.replace(fresh, folder)
@@ -77,10 +80,8 @@ def _open(folder: Path) -> Corpus | str:
         return str(error)
 
 
-def build(
-    source: Source, folder: Path, *, rules: Rules, lowercase: bool, limit: int | None, progress: Progress
-) -> None:
-    """Reads a source and writes its corpus into an empty folder.
+def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, progress: Progress) -> None:
+    """Reads a source and writes its corpus, whose words are `types`, into an empty folder.
 
     Raises:
         DataError: If the data is missing or damaged, or no row holds a word.
@@ -90,7 +91,7 @@ def build(
     columns |= {name: array("q", [0]) for name in ("text_offsets", "token_offsets", "rationale_offsets")}
     columns |= {name: array("i") for name in ("row_groups", "rationales")}
     labels, text_offsets, rationales = columns["labels"], columns["text_offsets"], columns["rationales"]
-    row_ids, groups, types = bytearray(), dict[str, int](), WordTypes(rules=rules, lowercase=lowercase)
+    row_ids, groups = bytearray(), dict[str, int]()
     with (folder / TEXTS).open("wb") as file, (folder / TOKENS).open("wb") as tokens_file:
         for split in source.splits:
             before = len(labels)

@@ -25,9 +25,9 @@ from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Corpus, Source, Split
 from sentattn.data.corpus_builder import open_corpus
 from sentattn.data.splits import By, select
-from sentattn.data.text import Clip, Rules, Tokenizer
+from sentattn.data.text import Clip, Normalize, Rules, Tokenizer
 from sentattn.data.vectors import WordVectors, read_vectors
-from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table
+from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.data.word2vec import train_vectors
 from sentattn.errors import DataError, Fault
 
@@ -43,6 +43,8 @@ class TextData(LightningDataModule, ABC):
         min_count: Fewest occurrences of a word in the training rows.
         tokenizer: Tokenization rules: built in (`words`), or spaCy's for English (`spacy`, an extra).
         lowercase: Whether words are lowercased.
+        normalize: Unicode normalization of words: `nfc` makes one word of the two encodings of an accented letter; null
+            for none, as in runs that were saved without this setting.
         max_length: Most tokens of a text that are read; null reads all.
         clip: Which tokens of a longer text are read: its head, its tail or half of each.
         batch_size: Texts a batch, over all devices.
@@ -106,6 +108,7 @@ class TextData(LightningDataModule, ABC):
         min_count: Count = 2,
         tokenizer: Literal["words", "spacy"] = "words",
         lowercase: bool = True,
+        normalize: Literal["nfc"] | None = None,
         max_length: Count | None = 600,
         clip: Literal["head", "tail", "both"] = "both",
         batch_size: Count = 64,
@@ -125,6 +128,7 @@ class TextData(LightningDataModule, ABC):
         self.min_count = min_count
         self.rules: Rules = tokenizer
         self.lowercase = lowercase
+        self.normalize: Normalize = normalize
         self.max_length = max_length
         self.clip: Clip = clip
         self.batch_size = batch_size
@@ -168,6 +172,7 @@ class TextData(LightningDataModule, ABC):
             name=self.name,
             rules=self.rules,
             lowercase=self.lowercase,
+            normalize=self.normalize,
             limit=self.limit,
             progress=progress,
         )
@@ -182,14 +187,21 @@ class TextData(LightningDataModule, ABC):
             test_size=self.test_size,
             test_seed=self.test_seed,
         )
+        warnings: list[str] = []
         if words is None:
             counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
             types = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
             words = [corpus.words[word_type] for word_type in types]
+            warnings = unspaced(corpus.words, counts)
             self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
         ids = lookup_table(corpus.words, words)
         self.tokenizer = Tokenizer(
-            words, rules=self.rules, lowercase=self.lowercase, max_length=self.max_length, clip=self.clip
+            words,
+            rules=self.rules,
+            lowercase=self.lowercase,
+            normalize=self.normalize,
+            max_length=self.max_length,
+            clip=self.clip,
         )
         self.fingerprint = selection.fingerprint(corpus)
         self._splits = {
@@ -197,7 +209,12 @@ class TextData(LightningDataModule, ABC):
             for split, rows in selection.rows.items()
         }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
-        self.report = [*notes, f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}.", *selection.notes]
+        self.report = [
+            *notes,
+            f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}.",
+            *selection.notes,
+            *warnings,
+        ]
         if "train" in selection.rows:
             if (val_rows := len(selection.rows["val"])) < self.world_size:
                 message = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import unicodedata
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,22 +40,30 @@ MOST_PIECES, LONGEST_PIECE = 1 << 17, 64
 LINE_BREAK = r"(?i)<br\s*/?>"
 # In this Python's \s are four control characters that are no white space to the library.
 _LINE_BREAK = re.compile(LINE_BREAK.replace(r"\s", r"[^\S\x1c-\x1f]"))
+_MARK = "\\p{M}\u200c\u200d"  # accents, variation selectors, and the joiners of Indic scripts, Persian and emoji
+_MODIFIER = f"{_MARK}\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # skin tones, and the letters in a flag
+_WORD = rf"[^\W_\p{{M}}][[^\W_]{_MARK}]*"
 TOKEN = "|".join(
     (
-        r"\d+(?:[./,]\d+)*(?!['\u2019]?[^\W_])",  # 8/10, 3.5, 1,000; not the 5 of 5th
-        r"[^\W_]+(?:['\u2019][^\W_]+)*",  # words, don't, 1990's
-        r"\.{2,}",
-        r"[!?]+",
-        r"[^\w\s]|_",
+        rf"\d+(?:[./,]\d+)*[{_MARK}]*(?!['\u2019]?[^\W_])",  # 8/10, 3.5, 1,000; not the 5 of 5th
+        rf"{_WORD}(?:['\u2019][{_MARK}]*{_WORD})*",  # words, don't, 1990's
+        rf"\.{{2,}}[{_MARK}]*",
+        rf"[!?]+[{_MARK}]*",
+        # Other signs; a mark that follows nothing; emoji, which a joiner makes one.
+        rf"(?:[^\w\s]|_|\p{{M}})[{_MODIFIER}]*(?:(?<=\u200d)\p{{So}}[{_MODIFIER}]*)*",
     )
 )
-_ASCII_TOKEN = re.compile(TOKEN, re.ASCII)
+"""A token with the marks that follow it, in the syntax of Oniguruma."""
+_ASCII_TOKEN = re.compile(r"\d+(?:[./,]\d+)*(?!'?[^\W_])|[^\W_]+(?:'[^\W_]+)*|\.{2,}|[!?]+|[^\w\s]|_", re.ASCII)
+"""`TOKEN` on ASCII text."""
 
 Span: TypeAlias = tuple[int, int]
 Clip: TypeAlias = Literal["head", "tail", "both"]
 """Which tokens of a long text are read: its first, its last, or half of each."""
 Rules: TypeAlias = Literal["words", "spacy"]
 """Tokenization rules: the pattern `TOKEN`, or spaCy's English rules."""
+Normalize: TypeAlias = Literal["nfc"] | None
+"""Unicode normalization of words, so that a letter with an accent is one word however it is encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,7 @@ class Tokenizer:
         max_length: Most tokens of a text that are read; None reads all.
         clip: Which tokens of a longer text are read.
         rules: Tokenization rules.
+        normalize: Normalization of the words that are looked up; None leaves them as they are.
     """
 
     def __init__(
@@ -88,12 +98,14 @@ class Tokenizer:
         words: Sequence[str],
         *,
         lowercase: bool = True,
+        normalize: Normalize = None,
         max_length: int | None = None,
         clip: Clip = "both",
         rules: Rules = "words",
     ) -> None:
         ids = {word: number for number, word in enumerate([*SPECIALS, *words])}
-        self._set(backend(ids, lowercase=lowercase, rules=rules), max_length, clip, rules)
+        library_tokenizer = backend(ids, lowercase=lowercase, normalize=normalize, rules=rules)
+        self._set(library_tokenizer, max_length, clip, rules)
 
     @classmethod
     def load(
@@ -152,7 +164,8 @@ class Tokenizer:
                 lines = [_joined(text, its_spans) for text, its_spans in zip(chunk, spans, strict=True)]
             encodings = self._backend.encode_batch(lines, add_special_tokens=False)
             for i, (text, encoding) in enumerate(zip(chunk, encodings, strict=True)):
-                encoded.append(self._clipped(text, encoding.ids, encoding.offsets if spans is None else spans[i]))
+                its_spans = _whole_spans(text, encoding.offsets) if spans is None else spans[i]
+                encoded.append(self._clipped(text, encoding.ids, its_spans))
         return encoded
 
     def _clipped(self, text: str, numbers: list[int], spans: list[Span]) -> Encoded:
@@ -161,6 +174,21 @@ class Tokenizer:
             positions, _ = kept_positions(np.array([len(ids)]), self._max_length, self._clip)
             ids, spans = ids[positions[0]], [spans[i] for i in positions[0]]
         return Encoded(ids, [text[start:end] for start, end in spans], spans)
+
+
+def _whole_spans(text: str, spans: list[Span]) -> list[Span]:
+    """Returns spans with the marks that normalization has composed with the last character of a token.
+
+    The library counts them to no token. All else between two tokens is white space or a line break.
+    """
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return spans
+    whole = []
+    for (start, end), (following, _) in zip(spans, [*spans[1:], (len(text), 0)], strict=True):
+        while end < following and not text[end].isspace() and text[end] != "<":
+            end += 1
+        whole.append((start, end))
+    return whole
 
 
 def _require_unicode(text: str) -> None:
@@ -210,7 +238,9 @@ def _joined(text: str, spans: Iterable[Span]) -> str:
     return "\n".join(text[start:end] for start, end in spans)
 
 
-def backend(ids: Mapping[str, int], *, lowercase: bool, rules: Rules = "words") -> tokenizers.Tokenizer:
+def backend(
+    ids: Mapping[str, int], *, lowercase: bool, normalize: Normalize = None, rules: Rules = "words"
+) -> tokenizers.Tokenizer:
     """Returns the library's tokenizer over a vocabulary; with spaCy's rules, it expects one word a line.
 
     The special tokens are ordinary words here, not the library's "added tokens", which would match a review that
@@ -219,6 +249,8 @@ def backend(ids: Mapping[str, int], *, lowercase: bool, rules: Rules = "words") 
     built = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=UNKNOWN))
     by_pattern = rules == "words"
     steps: list[normalizers.Normalizer] = [normalizers.Replace(Regex(LINE_BREAK), " ")] if by_pattern else []
+    if normalize:
+        steps.append(normalizers.NFC())
     if lowercase:
         steps.append(normalizers.Lowercase())
     built.normalizer = normalizers.Sequence(steps)
@@ -236,9 +268,9 @@ class WordTypes(dict[str, tuple[int, ...]]):
         numbers: The number of each word type.
     """
 
-    def __init__(self, *, lowercase: bool, rules: Rules = "words") -> None:
+    def __init__(self, *, lowercase: bool, normalize: Normalize = None, rules: Rules = "words") -> None:
         super().__init__()
-        library = backend({}, lowercase=lowercase, rules=rules)
+        library = backend({}, lowercase=lowercase, normalize=normalize, rules=rules)
         self._normalize, self._split = library.normalizer.normalize_str, library.pre_tokenizer.pre_tokenize_str
         self._rules, self._lowercase = rules, lowercase
         self.numbers: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,14 @@ from sentattn.errors import DataError, Fault
 
 COUNTED_ROWS = 5000
 """Rows whose tokens are counted at once: few enough to need little memory, many enough for large vocabularies."""
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
+    "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese syllables
+    "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Chinese characters
+)
+"""A character of a script that is written without spaces between words."""
+MANY_UNSPACED = 0.1
+"""Above this share of letters of such scripts, the tokens of a text are no words."""
 FEW = 0.5
 """Below this share of training tokens with a vector, the vectors probably do not fit the data."""
 
@@ -56,6 +65,25 @@ def lookup_table(types: Sequence[str], words: Sequence[str]) -> NDArray[np.int64
     """Returns the id of each type: its position in the vocabulary after the specials, or that of `<unk>`."""
     ids = {word: number for number, word in enumerate(words, start=len(SPECIALS))}
     return np.fromiter((ids.get(word, UNKNOWN_ID) for word in types), dtype=np.int64, count=len(types))
+
+
+def unspaced(types: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
+    """Returns a warning where many letters are of scripts without spaces; `counts` says how often each type occurs."""
+    letters = sum(
+        int(count) * sum(map(str.isalpha, UNSPACED.findall(word)))
+        for word, count in zip(types, counts, strict=True)
+        if not word.isascii()
+    )
+    if not letters:
+        return []
+    share = letters / sum(int(count) * sum(map(str.isalpha, word)) for word, count in zip(types, counts, strict=True))
+    if share <= MANY_UNSPACED:
+        return []
+    return [
+        f"warning: {share:.0%} of the letters in the training texts are of scripts without spaces, such as Chinese, "
+        "Japanese and Thai. data.tokenizer=words reads a run of them as one token, and data.tokenizer=spacy has the "
+        "rules of English: put a space between two words of the texts."
+    ]
 
 
 def coverage(

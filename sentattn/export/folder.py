@@ -77,6 +77,7 @@ def _description(classifier: Classifier, verification: Verification) -> dict[str
         "max_length": text["max_length"],
         "clip": text["clip"],
         "lowercase": text["lowercase"],
+        "normalize": text.get("normalize"),
         "tokenizer": rules,
         "spacy": spacy_version() if rules == "spacy" else None,
         "compared": {"largest_difference": verification.difference, "shapes": verification.shapes},

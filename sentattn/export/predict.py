@@ -13,6 +13,7 @@ import functools
 import json
 import re
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ class Model:
             ids = self._tokenizer.encode(lines, add_special_tokens=False).ids
         else:
             encoding = self._tokenizer.encode(text, add_special_tokens=False)
-            ids, spans = encoding.ids, encoding.offsets
+            ids, spans = encoding.ids, whole_spans(text, encoding.offsets)
         if not ids:
             raise ValueError(f"This text holds no word or sign to read: {text!r}.")
         kept = kept_positions(len(ids), self.config["max_length"], self.config["clip"])
@@ -88,6 +89,18 @@ def kept_positions(count: int, max_length: int | None, clip: str) -> list[int]:
         return list(range(count))
     head = {"head": max_length, "tail": 0, "both": (max_length + 1) // 2}[clip]
     return [*range(head), *range(count - (max_length - head), count)]
+
+
+def whole_spans(text: str, spans: list[Span]) -> list[Span]:
+    """Returns spans with the marks that normalization has composed with the last character of a token."""
+    if unicodedata.is_normalized("NFC", text):
+        return spans
+    whole = []
+    for (start, end), (following, _) in zip(spans, [*spans[1:], (len(text), 0)], strict=True):
+        while end < following and not text[end].isspace() and text[end] != "<":
+            end += 1
+        whole.append((start, end))
+    return whole
 
 
 def spacy_spans(text: str, version: str) -> list[Span]:

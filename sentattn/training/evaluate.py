@@ -68,7 +68,7 @@ def evaluate_run(run: Run, settings: Settings, split: str) -> Evaluation:
     """
     quiet_libraries()
     classifier = run.classifier
-    settings = {**settings, "data": {**settings["data"], **classifier.config["text"]}}
+    settings = {**settings, "data": {**settings["data"], "normalize": None, **classifier.config["text"]}}
     data = build.build_data(settings)
     data.test_only(split, classifier.labels, ordered=classifier.config["ordered"])
     with Progress() as progress:

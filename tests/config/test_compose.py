@@ -78,7 +78,9 @@ def test_the_hash_of_a_setting_leaves_out_what_makes_no_other_setting(line: str)
     assert setting_hash(compose([line])) == setting_hash(compose([]))
 
 
-@pytest.mark.parametrize("line", ["model=mean", "optimizer.lr=0.001", "data.limit=10", "trainer.max_epochs=5"])
+@pytest.mark.parametrize(
+    "line", ["model=mean", "optimizer.lr=0.001", "data.limit=10", "data.normalize=null", "trainer.max_epochs=5"]
+)
 def test_the_hash_of_another_setting_is_another(line: str) -> None:
     assert setting_hash(compose([line])) != setting_hash(compose([]))
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from given_rows import Given
 
-from sentattn.data.corpus import Corpus, Row
+from sentattn.data.cache import Progress
+from sentattn.data.corpus import Corpus, Row, Source
 from sentattn.data.corpus_builder import build
+from sentattn.data.text import WordTypes
 from sentattn.errors import DataError
 
-build_words = partial(build, rules="words", lowercase=True, limit=None, progress=lambda stage, done, total: None)
+
+def build_words(
+    source: Source,
+    folder: Path,
+    *,
+    lowercase: bool = True,
+    limit: int | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> None:
+    build(source, folder, types=WordTypes(lowercase=lowercase), limit=limit, progress=progress)
 
 
 def words(corpus: Corpus, row: int) -> list[str]:

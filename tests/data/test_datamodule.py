@@ -87,6 +87,27 @@ def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., Give
     assert next(iter(data_of(vocab_size=2).batches("train"))).tokens_BL.tolist() == [[2, 2, 1], [2, 2, 3], [3, 1, 0]]
 
 
+def test_either_encoding_of_an_accent_is_one_word(data_of: Callable[..., GivenData]) -> None:
+    rows = {"train": [Row("caf\xe9 bad", 1), Row("cafe\u0301", 0)], "val": [Row("cafe\u0301", 1)]}
+    rows["test"] = rows["val"]
+    data = data_of(rows, normalize="nfc")
+    assert [batch.tokens_BL.tolist() for batch in data.batches("val")] == [[[2]]]
+    assert data.tokenizer.words == ["caf\xe9", "bad"]
+    assert data.tokenizer.encode(["cafe\u0301"])[0].ids.tolist() == [2]
+    assert data_of(rows).batches("val").dataset[0].tokens_BL.tolist() == [[3]]  # null, from a cache of its own
+
+
+def test_scripts_without_spaces_are_reported(data_of: Callable[..., GivenData]) -> None:
+    chinese = {
+        "train": [Row("\u597d\u7535\u5f71", 1), Row("\u574f\u7535\u5f71", 0)],
+        **{s: ROWS[s] for s in ("val", "test")},
+    }
+    for rows, count in ((chinese, 1), (ROWS, 0), ({**ROWS, "test": chinese["train"]}, 0)):
+        data = data_of(rows)
+        data.prepare()
+        assert sum("data.tokenizer=" in message for message in data.report) == count
+
+
 def test_batches_and_tokenizer_agree(data_of: Callable[..., GivenData]) -> None:
     data = data_of(max_length=3, batch_size=1)
     for split in ("train", "val", "test"):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sentattn.data.text as text_module
-from sentattn.data.text import Clip, Tokenizer, WordTypes, backend, clipped, kept_positions
+from sentattn.data.text import Clip, Normalize, Tokenizer, WordTypes, backend, clipped, kept_positions
 from sentattn.errors import DataError
 
 WORDS = ["film", "good", "8/10", "don't"]
@@ -57,7 +60,7 @@ def test_specials_in_a_text_are_no_specials() -> None:
     [
         ("Über <br /> Äpfel und Öl", ["Über", "Äpfel", "und", "Öl"]),
         ("cafe\u0301 nai\u0308ve", ["cafe\u0301", "nai\u0308ve"]),  # combining accents
-        ("\U0001f600 so \U0001f44d\U0001f3fd good", ["\U0001f600", "so", "\U0001f44d", "\U0001f3fd", "good"]),
+        ("\U0001f600 so \U0001f44d\U0001f3fd good", ["\U0001f600", "so", "\U0001f44d\U0001f3fd", "good"]),
         ("\u0130stanbul and more", ["\u0130stanbul", "and", "more"]),  # two characters in lower case
         ("\U0001f600<br />\u0130\u0130<br/>good", ["\U0001f600", "\u0130\u0130", "good"]),
     ],
@@ -65,6 +68,78 @@ def test_specials_in_a_text_are_no_specials() -> None:
 def test_spans_are_characters_of_the_original_text(text: str, tokens: list[str]) -> None:
     encoded = Tokenizer(WORDS).encode([text])[0]
     assert [text[start:end] for start, end in encoded.spans] == tokens == encoded.tokens
+
+
+@pytest.mark.parametrize("normalize", [None, "nfc"])
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("I \u2764\ufe0fgreat", ["I", "\u2764\ufe0f", "great"]),  # a variation selector
+        ("\U0001f469\U0001f3fd\u200d\U0001f680ok", ["\U0001f469\U0001f3fd\u200d\U0001f680", "ok"]),  # an astronaut
+        ("\u2764\ufe0f\u200d\U0001f525\u2764\ufe0f", ["\u2764\ufe0f\u200d\U0001f525", "\u2764\ufe0f"]),
+        ("\U0001f3f4\U000e0067\U000e0062\U000e007f!", ["\U0001f3f4\U000e0067\U000e0062\U000e007f", "!"]),  # a flag
+        ("1\ufe0f\u20e3 !\ufe0fgo ..\ufe0fgo", ["1\ufe0f\u20e3", "!\ufe0f", "go", "..\ufe0f", "go"]),
+        ("a \ufe0fgreat<br>\u0301e", ["a", "\ufe0f", "great", "\u0301", "e"]),  # follows nothing
+        (
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 x",
+            ["\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "x"],
+        ),
+        ("\u0dc1\u0dca\u200d\u0dbb\u0dd3.", ["\u0dc1\u0dca\u200d\u0dbb\u0dd3", "."]),
+        ("good\u200d\U0001f600", ["good\u200d", "\U0001f600"]),
+    ],
+)
+def test_marks_belong_to_what_they_follow(text: str, tokens: list[str], normalize: Normalize) -> None:
+    assert Tokenizer(WORDS, normalize=normalize).encode([text])[0].tokens == tokens
+    types = WordTypes(lowercase=False, normalize=normalize)
+    read = types.read(text)
+    assert [list(types.numbers)[number] for number in read] == tokens
+
+
+@pytest.mark.parametrize(
+    "text", ["caf\xe9 na\xefve", "\ud55c\uae00 \xc5ngstr\xf6m", "\u1ea1\u0307b <br/>\xe9!", "\u1e69"]
+)
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_accents_are_one_word_in_either_encoding(text: str, form: Literal["NFC", "NFD"], tmp_path: Path) -> None:
+    composed, given_text = unicodedata.normalize("NFC", text), unicodedata.normalize(form, text)
+    types = WordTypes(lowercase=True, normalize="nfc")
+    read, words = types.read(given_text), list(types.numbers)
+    assert words == list(dict.fromkeys(composed.lower().replace("<br/>", "").replace("!", " !").split()))
+    tokenizer = Tokenizer(words, normalize="nfc")
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for one in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        encoded = one.encode([given_text])[0]
+        assert [number - 2 for number in encoded.ids] == read.tolist()
+        assert [given_text[start:end] for start, end in encoded.spans] == encoded.tokens
+        assert [unicodedata.normalize("NFC", token).lower() for token in encoded.tokens] == [words[i] for i in read]
+    assert Tokenizer(words).encode([given_text])[0].ids.tolist().count(1) == (
+        0 if form == "NFC" else len(encoded.ids) - text.count("!")
+    )
+
+
+ACCENTS = st.text(
+    alphabet="aeAq.!5 '<br/>\n\u0301\u0323\u0338\u0344\u1100\u1161\u11a8\u212b\ufe0f\u200d\u2764\xe9=", max_size=30
+)
+
+
+@given(ACCENTS | st.text(alphabet=st.characters(exclude_categories=["Cs", "Cn"]), max_size=60))
+def test_spans_of_normalized_words_are_those_of_the_text(text: str) -> None:
+    types = WordTypes(lowercase=True, normalize="nfc")
+    read, words = types.read(text), list(types.numbers)
+    encoded = Tokenizer(words, normalize="nfc").encode([text])[0]
+    assert [number - 2 for number in encoded.ids] == read.tolist()
+    assert sorted(set(encoded.spans)) == encoded.spans
+    for token, number in zip(encoded.tokens, read, strict=True):
+        lower = backend({}, lowercase=True).normalizer.normalize_str(unicodedata.normalize("NFC", token))
+        assert lower == words[number]
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60))
+def test_ascii_is_split_as_ever(text: str) -> None:
+    pattern = r"\d+(?:[./,]\d+)*(?!['\u2019]?[^\W_])|[^\W_]+(?:['\u2019][^\W_]+)*|\.{2,}|[!?]+|[^\w\s]|_"
+    spaced = re.sub(r"(?i)<br[ \t\n\r\f\v]*/?>", lambda match: " " * len(match[0]), text)
+    spans = [match.span() for match in re.finditer(pattern, spaced, re.ASCII)]
+    for normalize in (None, "nfc"):
+        assert Tokenizer(WORDS, normalize=normalize).encode([text])[0].spans == spans
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
@@ -122,8 +197,9 @@ def test_half_a_character_is_refused() -> None:
         Tokenizer(WORDS).encode(["fine", "bad\udcff"])
 
 
+@pytest.mark.parametrize("normalize", [None, "nfc"])
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_word_types_are_those_of_the_library(lowercase: bool) -> None:
+def test_word_types_are_those_of_the_library(lowercase: bool, normalize: Normalize) -> None:
     signs = [
         *"  aB15.,!?'\u2019_<>/\n\t\r\x1c\x85\xa0\u2028",
         "<br />",
@@ -132,11 +208,13 @@ def test_word_types_are_those_of_the_library(lowercase: bool) -> None:
         "<br\x85>",
         "<br\u3000/>",
     ]
-    signs += [*"\u0130\u03a3\u0301\u00bd\u00b2\u0663\u4e2d\u200d\u212a\u017f\ufb01\u1e9e\U0001f600"]
+    signs += [
+        *"\ufe0f\u200c\U0001f3fd\u0338=e\u0130\u03a3\u0301\u00bd\u00b2\u0663\u4e2d\u200d\u212a\u017f\ufb01\u1e9e\U0001f600"
+    ]
     random = np.random.default_rng(0)
     texts = ["".join(random.choice(signs, size=length)) for length in random.integers(1, 40, size=1000)]
-    library = backend({}, lowercase=lowercase)
-    types = WordTypes(lowercase=lowercase)
+    library = backend({}, lowercase=lowercase, normalize=normalize)
+    types = WordTypes(lowercase=lowercase, normalize=normalize)
     read = [types.read(text) for text in texts]
     words = list(types.numbers)
     for text, numbers in zip(texts, read, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sentattn.data.vocabulary import count_types, frequent_types, lookup_table
+from sentattn.data.vocabulary import count_types, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError
 
 COUNTS = np.array([2, 5, 0, 5, 1])
@@ -33,6 +33,28 @@ def test_no_word_left_is_refused() -> None:
     with pytest.raises(DataError) as caught:
         frequent_types(COUNTS, min_count=6, vocab_size=10)
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.min_count", "range")]
+
+
+@pytest.mark.parametrize(
+    ("types", "counts", "warned"),
+    [
+        (["film", "\u4e00\u90e8\u597d\u7535\u5f71"], [1, 1], True),  # 5 of 9 letters
+        (["film", "\u3044\u3044\u6620\u753b"], [1, 1], True),
+        (["film", "\u0e2b\u0e19\u0e31\u0e07"], [1, 1], True),
+        (["film", "\u597d"], [9, 4], False),  # 4 of 40 letters
+        (["film", "\u597d"], [9, 5], True),
+        (["film", "8/10", "\u597d"], [9, 99, 5], True),  # digits are no letters
+        (["film", "\u597d"], [1, 0], False),
+        (["\ud55c\uae00", "\u0444\u0438\u043b\u044c\u043c", "\u0647\u0646\u062f", "\u1ea1\u0307"], [1, 1, 1, 1], False),
+        (["!"], [1], False),
+    ],
+)
+def test_many_letters_of_scripts_without_spaces_are_warned_of(
+    types: list[str], counts: list[int], warned: bool
+) -> None:
+    messages = unspaced(types, np.array(counts))
+    assert len(messages) == warned
+    assert all("data.tokenizer=" in message for message in messages)
 
 
 def test_lookup_counts_from_2_and_gives_1_to_unknown_words() -> None:
