@@ -301,7 +301,9 @@ HASHES = {
 
 @pytest.mark.parametrize("line", HASHES)
 def test_a_setting_is_the_same_as_before_classes_moved(line: str) -> None:
-    assert setting_hash(compose([*line.split(), "trainer.precision=32-true"])) == HASHES[line]
+    settings = compose([*line.split(), "trainer.precision=32-true"])
+    del settings["data"]["normalize"]  # words were not normalized then
+    assert setting_hash(settings) == HASHES[line]
 
 
 def test_a_frozen_attention_is_another_setting_and_a_free_one_that_of_older_runs() -> None:
