@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction, Predictions
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
+SPLITS = ("val", "test")
+"""Splits that a training evaluates."""
 MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
 OUTPUTS, SWEEPS = Path("outputs"), "sweeps"
 TRIALS, CONFIRMED = "trials.parquet", "confirm.json"
@@ -120,8 +122,15 @@ class Run:
         """Writes `result.json` atomically."""
         write_atomically(self.path / RESULT, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
 
+    def predictions(self, split: str) -> Path:
+        """Returns the file with the predictions of a split: of its own data, or the name of an evaluation."""
+        return self.path / (PREDICTIONS if split in SPLITS else f"predictions-{split}.parquet")
+
     def write_predictions(self, predictions: Mapping[str, tuple[Split, Any]]) -> None:
-        """Writes `predictions.parquet`: for each split its rows and their probabilities, a float array (rows, C)."""
+        """Writes the predictions of splits that share a file, such as `val` and `test`.
+
+        Of each split these are its rows and their probabilities, a float array (rows, C).
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -140,7 +149,9 @@ class Run:
             )
             for name, (split, probabilities) in predictions.items()
         ]
-        pq.write_table(pa.concat_tables(tables), self.path / PREDICTIONS, compression="zstd")
+        [path] = {self.predictions(name) for name in predictions}
+        with replacing(path) as temporary:
+            pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
 
 
 def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
