@@ -28,12 +28,20 @@ class Batch(NamedTuple):
         mask_BL: True at real tokens.
         labels_B: Classes, int64.
         rows_B: Indices of the rows within their split, int64.
+        lengths_B: Numbers of real tokens, int64. No tensor, so that it stays in main memory when the batch is moved,
+            and reading it does not wait for a GPU.
     """
 
     tokens_BL: Tensor
     mask_BL: Tensor
     labels_B: Tensor
     rows_B: Tensor
+    lengths_B: NDArray[np.int64]
+
+    def take(self, rows: slice) -> Batch:
+        """Returns some of the rows, padded as before."""
+        tokens_BL, mask_BL, labels_B, rows_B, lengths_B = self
+        return Batch(tokens_BL[rows], mask_BL[rows], labels_B[rows], rows_B[rows], lengths_B[rows])
 
 
 def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:

@@ -193,7 +193,8 @@ class Split(Dataset[Batch]):
         positions_BL, mask_BL = kept_positions(self._whole_lengths[rows_B], self._max_length, self._clip)
         types_BL = self._corpus.tokens[self._starts[rows_B, None] + positions_BL]
         tokens_BL = np.where(mask_BL, self._ids[types_BL], PAD_ID)
-        return Batch(*map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B)))
+        tokens, mask, labels, indices = map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B))
+        return Batch(tokens, mask, labels, indices, self.lengths[rows_B])
 
     def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ids of all rows one after another, and where each row starts, with the end of the last."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sentattn.config.types import Positive, as_typed, checked
@@ -88,7 +90,13 @@ class TextClassifier(nn.Module):
         return {"attention": 1 - self.wide.share, "wide": self.wide.share} if has_both else {}
 
     def forward(
-        self, tokens_BL: Tensor, mask_BL: Tensor, *, labels_B: Tensor | None = None, pairs: bool = False
+        self,
+        tokens_BL: Tensor,
+        mask_BL: Tensor,
+        *,
+        labels_B: Tensor | None = None,
+        lengths_B: NDArray[np.int64] | None = None,
+        pairs: bool = False,
     ) -> Classified:
         """Classifies a batch.
 
@@ -96,10 +104,12 @@ class TextClassifier(nn.Module):
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
             labels_B: The labels of training rows, so that a wide part that has counted them can leave them out.
+            lengths_B: Numbers of real tokens in main memory, with which some encoders are faster on a GPU.
             pairs: Whether to return token-to-token weights: the attention's, or else the encoder's.
         """
         states_BLE = self.embedding(tokens_BL, mask_BL)
-        states_BLD = self.encoder(states_BLE, mask_BL)
+        lengths = (lengths_B,) if self.encoder.reads_lengths else ()
+        states_BLD = self.encoder(states_BLE, mask_BL, *lengths)
         attended: Attended = self.attention(states_BLD, mask_BL)
         if pairs:
             pairs_BHLL = self.attention.pairs(states_BLD, mask_BL)

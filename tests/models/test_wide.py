@@ -203,7 +203,7 @@ def built(*words: str) -> TextClassifier:
 def test_the_attention_gets_the_gradient_that_it_has_without_a_wide_part() -> None:
     texts = corpus()
     tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
-    batch_of_all = Batch(tokens_BL, tokens_BL > 0, labels_B, torch.arange(60))
+    batch_of_all = Batch(tokens_BL, tokens_BL > 0, labels_B, torch.arange(60), (tokens_BL > 0).sum(dim=1).numpy())
     gradients = {}
     for wide in ("none", "ngrams"):
         model = built("model=structured", f"model/wide={wide}").train()

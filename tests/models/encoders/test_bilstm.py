@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -28,15 +35,18 @@ def packed_forward(lstm: nn.LSTM, states: Tensor) -> Tensor:
     return pad_packed_sequence(output, batch_first=True)[0]
 
 
+@pytest.mark.parametrize("own_packing", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_equals_packed_forward_and_backward(dtype: torch.dtype, tolerance: float, layers: int) -> None:
+def test_equals_packed_forward_and_backward(
+    dtype: torch.dtype, tolerance: float, layers: int, own_packing: bool
+) -> None:
     torch.manual_seed(0)
     encoder = BiLSTM(dim=5, hidden=6, layers=layers).to(dtype)
     packed = twin(encoder, 5, 6, layers)
     mask_BL = torch.arange(9)[None] < LENGTHS[:, None]
     states = torch.randn(4, 9, 5, dtype=dtype)
-    ours = encoder(states, mask_BL)[mask_BL]
+    ours = (encoder.packed(states, LENGTHS.numpy()) if own_packing else encoder(states, mask_BL))[mask_BL]
     theirs = packed_forward(packed, states)[mask_BL]
     torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=0)
     ours.square().sum().backward()
@@ -45,6 +55,38 @@ def test_equals_packed_forward_and_backward(dtype: torch.dtype, tolerance: float
     for mine, other in (("forwards", "weight_hh_l0"), ("backwards", "weight_hh_l0_reverse")):
         gradient = getattr(encoder, mine)[0].weight_hh_l0.grad
         torch.testing.assert_close(gradient, getattr(packed, other).grad, atol=100 * tolerance, rtol=0)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 3), st.booleans())
+def test_packed_call_of_a_gpu_equals_the_two_calls_of_a_cpu(lengths: list[int], padding: int, copied: bool) -> None:
+    torch.manual_seed(0)
+    encoder = BiLSTM(dim=3, hidden=2, layers=2)
+    encoder = copy.deepcopy(encoder) if copied else encoder
+    states = torch.randn(len(lengths), max(lengths) + padding, 3)
+    mask_BL = torch.arange(states.shape[1]) < torch.tensor(lengths)[:, None]
+    packed = encoder.packed(states, np.array(lengths))
+    torch.testing.assert_close(packed[mask_BL], encoder(states, mask_BL)[mask_BL], atol=1e-5, rtol=0)
+    assert packed.shape == (*mask_BL.shape, 4)
+    assert not packed[~mask_BL].any()
+
+
+def test_parameters_are_saved_once_and_both_calls_see_new_ones() -> None:
+    encoder, other = BiLSTM(dim=3, hidden=2), BiLSTM(dim=3, hidden=2)
+    assert len(encoder.state_dict()) == len(list(encoder.parameters())) == 8
+    encoder.load_state_dict(other.state_dict())
+    states, lengths = torch.randn(2, 4, 3), np.array([4, 4])
+    assert torch.equal(encoder.packed(states, lengths), other.packed(states, lengths))
+
+
+def test_the_packed_call_is_that_of_an_nvidia_gpu_with_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, calls = BiLSTM(dim=3, hidden=2), list[int]()
+    monkeypatch.setattr(encoder, "packed", lambda states, lengths_B: calls.append(len(lengths_B)) or states)
+    states, mask_BL = torch.randn(2, 4, 3), torch.ones(2, 4, dtype=torch.bool)
+    encoder(states, mask_BL, np.array([4, 4]))
+    assert calls == []
+    on_gpu = SimpleNamespace(is_cuda=True)
+    assert encoder.forward(cast("Tensor", on_gpu), mask_BL, np.array([4, 4])) is cast("Tensor", on_gpu)
+    assert calls == [2]
 
 
 def test_parameter_count_is_the_formula() -> None:
