@@ -109,22 +109,24 @@ def _git(*arguments: str) -> str:
         return ""
 
 
-def latency_ms(model: TextClassifier, data: TextData) -> dict[str, float]:
-    """Returns median milliseconds of the forward pass, for `one` validation row and for a `batch`, of median length."""
-    batches = list(data.batches("val"))
-    batch: Batch = batches[len(batches) // 2]
-    model.eval()
-    return {"one": _median_ms(model, Batch(*(tensor[:1] for tensor in batch))), "batch": _median_ms(model, batch)}
+def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> dict[str, float]:
+    """Returns median milliseconds of the forward pass, for `one` validation row and for a `batch`, of median length.
+
+    The model is moved to the device, which should be that of the training: Lightning has moved it to the CPU.
+    """
+    orders = list(data.batches("val").sampler)
+    batch: Batch = data.split("val")[orders[len(orders) // 2]]
+    model.to(device).eval()
+    return {"one": _median_ms(model, batch.take(slice(1)), device), "batch": _median_ms(model, batch, device)}
 
 
 @torch.inference_mode()
-def _median_ms(model: TextClassifier, batch: Batch) -> float:
-    device = next(model.parameters()).device
+def _median_ms(model: TextClassifier, batch: Batch, device: torch.device) -> float:
     tokens_BL, mask_BL = batch.tokens_BL.to(device), batch.mask_BL.to(device)
     times = []
     for _ in range(WARM_UP + REPEATS):
         started = time.perf_counter()
-        model(tokens_BL, mask_BL)
+        model(tokens_BL, mask_BL, lengths_B=batch.lengths_B)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         times.append(1000 * (time.perf_counter() - started))

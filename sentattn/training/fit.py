@@ -218,7 +218,7 @@ def _fit(
                     evaluations = {split: evaluate_split(settings, lit, data, split, progress) for split in splits}
                     evaluate.write_model(run, settings, data, lit, evaluations)
                     result |= evaluate.result_of(recorder, evaluations)
-                    result["latency_ms"] = environment.latency_ms(lit.model, data)
+                    result["latency_ms"] = environment.latency_ms(lit.model, data, trainer.strategy.root_device)
                     probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
                     media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
                     evaluate.warn_if_diverged(recorder.rows, classes=len(data.labels))

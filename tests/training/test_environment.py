@@ -115,6 +115,38 @@ def test_a_compiled_model_trains_as_the_model_does(tmp_path: Path, model: str) -
     assert other.probabilities == pytest.approx(one.probabilities, abs=1e-3)
 
 
+def test_latency_is_measured_on_the_device_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lightning's teardown moves the model to the CPU; here the device of the training is the one without values."""
+    settings = compose(["model=mean", "data.limit=200", "data.batch_size=20", "logger=none"])
+    data = build.build_data(settings)
+    with Progress() as progress:
+        data.prepare(progress)
+    model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
+    seen, built = list[torch.Tensor](), list[int]()
+    model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    split = type(data.split("val"))
+    build_batch = split.__getitem__
+    monkeypatch.setattr(split, "__getitem__", lambda self, rows: built.append(len(rows)) or build_batch(self, rows))
+    times = environment.latency_ms(model, data, torch.device("meta"))
+    assert {tokens.device.type for tokens in seen} == {"meta"}
+    assert {len(tokens) for tokens in seen} == {1, 20}
+    assert built == [20]
+    assert min(times.values()) > 0
+
+
+def test_a_training_hands_its_device_to_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = list[torch.device]()
+
+    def measure(model: object, data: object, device: torch.device) -> dict[str, float]:
+        devices.append(device)
+        return {"one": 1.0, "batch": 2.0}
+
+    monkeypatch.setattr(environment, "latency_ms", measure)
+    run = fit(tiny(f"output_dir={tmp_path}", "test=false", "trainer.max_epochs=1"))
+    assert devices == [torch.device("cpu")]
+    assert run.result["latency_ms"] == {"one": 1.0, "batch": 2.0}
+
+
 def test_versions_name_what_results_depend_on() -> None:
     installed = environment.versions()
     assert {"python", "sentattn", "torch", "pytorch-lightning"} <= set(installed)
