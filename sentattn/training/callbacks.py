@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.callbacks import WeightAveraging
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from sentattn.console import Progress
@@ -46,12 +45,12 @@ class EpochRecorder(Callback):
         self.rows: list[Row] = []
         self.best: Row = {}
         self.train_seconds = 0.0
-        self._tokens: list[Tensor] = []
+        self._tokens = self._own_tokens = 0
         self._since = self._started = time.perf_counter()
 
     @property
     def tokens(self) -> int:
-        return int(sum(self._tokens))
+        return self._tokens + self._own_tokens
 
     @property
     def seconds(self) -> float:
@@ -70,6 +69,7 @@ class EpochRecorder(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         self._add_train_seconds()
+        self._add_tokens()
         return {
             "rows": self.rows,
             "tokens": self.tokens,
@@ -84,7 +84,7 @@ class EpochRecorder(Callback):
             self.best = next((row for row in self.rows if row["epoch"] == state_dict["best_epoch"]), {})
         elif self.rows:  # an older version kept the weights of the first of several equal epochs
             self.best = max(self.rows, key=lambda row: self._merit(row)[0])
-        self._tokens = [torch.tensor(state_dict["tokens"])]
+        self._tokens = state_dict["tokens"]
         self.train_seconds = state_dict["train_seconds"]
         self._started -= state_dict["seconds"]
         # Lines of epochs after the checkpoint are dropped: these epochs are trained again.
@@ -97,7 +97,7 @@ class EpochRecorder(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
-        self._tokens.append(ranks.total(batch.mask_BL.sum()))
+        self._own_tokens += int(batch.lengths_B.sum())
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._add_train_seconds()
@@ -108,6 +108,7 @@ class EpochRecorder(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, LitClassifier)
         self._add_train_seconds()
+        self._add_tokens()
         before = self.rows[-1] if self.rows else {"tokens": 0, "train_seconds": 0.0}
         speed = (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
         means = pl_module.train_means() | {SPEED: speed}
@@ -117,10 +118,14 @@ class EpochRecorder(Callback):
         row = {"epoch": trainer.current_epoch + 1, **metrics, "tokens": self.tokens}
         row["train_seconds"] = self.train_seconds
         self.add(row)
-        self._tokens = [torch.stack(self._tokens).sum()] if self._tokens else []
         if ranks.is_rank_zero():
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
+
+    def _add_tokens(self) -> None:
+        """Adds what each rank has trained on since the last call."""
+        self._tokens += sum(ranks.gather(self._own_tokens))
+        self._own_tokens = 0
 
     def _add_train_seconds(self) -> None:
         now = time.perf_counter()
@@ -178,7 +183,7 @@ class FiniteLoss(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
-        self._losses.append(outputs["loss"].detach())
+        self._losses.append(outputs["loss"])  # which Lightning has detached
         if len(self._losses) == self.every or trainer.is_last_batch:
             finite = torch.stack(self._losses).isfinite()
             first, self._losses = batch_idx + 1 - len(self._losses), []
@@ -202,38 +207,72 @@ class FiniteLoss(Callback):
         raise TrainingError(Fault(key, "diverged", message))
 
 
-class WarmEMA(WeightAveraging):
-    """Exponential moving average of the weights, used from the first validation on.
+class WeightAverage(Callback):
+    """Exponential moving average of the trained weights, used from the first validation on.
 
     After n steps the decay, the share of the average that a step keeps, is min(decay, (1 + n) / (10 + n)), so that a
-    short training is not measured with its initial weights.
+    short training is not evaluated with its initial weights; the average begins as the weights after the first step.
+    Lightning's `WeightAveraging` compares a step counter on the device, which synchronizes a GPU twice a step, averages
+    frozen parameters too, and copies all buffers.
+
+    A checkpoint's `state_dict` holds the average, and its `current_model_state` the weights.
     """
 
     def __init__(self, decay: float) -> None:
-        super().__init__(use_buffers=False, multi_avg_fn=self._average)  # a table of n-grams is no average
         self.decay = decay
         self._steps = 0
+        self._loaded: Mapping[str, Tensor] = {}
+        self._average: dict[str, Tensor] = {}
+        self._weights: list[Tensor] = []
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        if self._average_model is not None and trainer.precision == "64-true":
-            self._average_model.double()  # Lightning converts the module itself only later
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        self._loaded = checkpoint["state_dict"]
+        pl_module.load_state_dict(checkpoint["current_model_state"])
 
-    def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
-        """Returns whether an optimizer step has just been taken."""
-        self._steps = step_idx if step_idx is not None else self._steps
-        return step_idx is not None
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        # An average in bfloat16, as with bf16-true, would not move: it is kept in float32.
+        self._average = {
+            name: self._loaded.get(name, weight)
+            .detach()
+            .to(device=weight.device, dtype=torch.promote_types(weight.dtype, torch.float32), copy=True)
+            for name, weight in pl_module.named_parameters()
+            if weight.requires_grad
+        }
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._steps = trainer.global_step
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        if trainer.global_step == self._steps:  # the gradient is accumulated
+            return
+        decay = min(self.decay, (1 + self._steps) / (10 + self._steps)) if self._steps else 0.0
+        self._steps = trainer.global_step
+        update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]  # torch has no types for it
+        averages = list(self._average.values())
+        update(averages, [new.to(old.dtype) for old, new in zip(averages, self._trained(pl_module), strict=True)], None)
 
     @torch.no_grad()
-    def _average(self, averaged: list[Tensor], current: list[Tensor], num_averaged: Tensor | int) -> None:
-        # Lightning's step counter replaces `num_averaged`, for which a GPU would have to be synchronized.
-        decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        # An average in bfloat16, as with bf16-true, would not move: it is kept in float32.
-        same_type = [new.to(old.dtype) for old, new in zip(averaged, current, strict=True)]
-        update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]  # torch has no types for it
-        update(averaged, same_type, num_averaged)
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._weights = [weight.clone() for weight in self._trained(pl_module)]
+        for weight, average in zip(self._trained(pl_module), self._average.values(), strict=False):
+            weight.copy_(average)
+
+    @torch.no_grad()
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        for weight, kept in zip(self._trained(pl_module), self._weights, strict=True):
+            weight.copy_(kept)
+        self._weights = []
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        checkpoint["current_model_state"] = checkpoint["state_dict"]
+        checkpoint["state_dict"] = checkpoint["state_dict"] | self._average
+
+    def _trained(self, pl_module: LightningModule) -> list[nn.Parameter]:
+        return [weight for weight in pl_module.parameters() if weight.requires_grad]
 
 
 def averaging(settings: Mapping[str, Any]) -> list[Callback]:
     """Returns the average of the weights as callbacks: one, or none with `ema_decay=null`."""
-    return [WarmEMA(settings["ema_decay"])] if settings["ema_decay"] is not None else []
+    return [WeightAverage(settings["ema_decay"])] if settings["ema_decay"] is not None else []

@@ -33,12 +33,18 @@ class EpochMeans:
         self._sums: dict[str, Tensor] = {}
         self._weights: dict[str, float | Tensor] = {}
 
+    @torch.no_grad()
     def add(self, values: Mapping[str, Tensor], *, weight: float | Tensor) -> None:
         """Adds the values of a step, scalars by name, with a weight such as the rows of the batch."""
         for name, value in values.items():
-            weighted = at_least_float32(value.detach()) * weight
+            if name not in self._sums:
+                self._sums[name] = torch.zeros_like(at_least_float32(value))
             # What was loaded from a checkpoint is in main memory.
-            self._sums[name] = self._sums[name].to(value.device) + weighted if name in self._sums else weighted
+            total = self._sums[name] = self._sums[name].to(value.device)
+            if isinstance(weight, Tensor):
+                total.addcmul_(value, weight)
+            else:
+                total.add_(value, alpha=weight)
             self._weights[name] = weight + self._weights.get(name, 0)
 
     def compute(self) -> dict[str, float]:
@@ -83,8 +89,14 @@ class LitClassifier(LightningModule):
         self.means = EpochMeans()
         self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor | None = None) -> Classified:
-        classified: Classified = self.model(tokens_BL, mask_BL, labels_B=labels_B)
+    def forward(
+        self,
+        tokens_BL: Tensor,
+        mask_BL: Tensor,
+        labels_B: Tensor | None = None,
+        lengths_B: NDArray[np.int64] | None = None,
+    ) -> Classified:
+        classified: Classified = self.model(tokens_BL, mask_BL, labels_B=labels_B, lengths_B=lengths_B)
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -176,16 +188,20 @@ class LitClassifier(LightningModule):
 
     def compute_loss(self, batch: Batch) -> tuple[Classified, LossParts]:
         """Classifies a batch and returns its loss too; while training, each part of a model has a loss of its own."""
-        classified = self(batch.tokens_BL, batch.mask_BL, batch.labels_B if self.training else None)
+        labels_B = batch.labels_B if self.training else None
+        classified = self(batch.tokens_BL, batch.mask_BL, labels_B, batch.lengths_B)
         logits_BC, wide_BC = classified.logits_BC, None
         if classified.parts and (self.training or not self.model.shares):
             logits_BC, wide_BC = classified.parts.get("attention"), classified.parts["wide"]
         return classified, self.loss(logits_BC, batch.labels_B, classified.attended.weights_BRL, wide_BC)
 
-    def compute_global_loss(self, batch: Batch) -> tuple[LossParts, dict[str, Tensor]]:
+    def compute_global_loss(self, batch: Batch) -> tuple[LossParts, Mapping[str, float | Tensor]]:
         """Returns the loss of a batch and the weight of each term, over all ranks that share the batch."""
         if not ranks.several():
-            return self.compute_loss(batch)[1], self.loss.weights_of(batch.labels_B)
+            rows = dict.fromkeys(self.loss.terms, len(batch.labels_B))
+            return self.compute_loss(batch)[1], rows if self.loss.weights_C is None else self.loss.weights_of(
+                batch.labels_B
+            )
         if len(batch.labels_B):
             local = self.compute_loss(batch)[1]
         else:

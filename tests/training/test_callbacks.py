@@ -1,4 +1,4 @@
-"""The best epoch, the stop at a NaN, the lines of epochs: by hand, without a training."""
+"""The best epoch, the stop at a NaN, the average of the weights: by hand, without data."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
+from sentattn.data.batching import Batch, pad
 from sentattn.errors import TrainingError
-from sentattn.training.callbacks import EpochRecorder, FiniteLoss, WarmEMA
+from sentattn.training.callbacks import EpochRecorder, FiniteLoss, WeightAverage
 
 
 def make_recorder(values: list[float], mode: str = "max", losses: list[float] | None = None) -> EpochRecorder:
@@ -83,13 +86,98 @@ def test_finite_losses_pass_and_are_not_kept() -> None:
     assert steps([1.0, 2.0, 3.0], every=2)._losses == []
 
 
-def test_average_by_hand() -> None:
-    average = WarmEMA(decay=0.9)
-    averaged, expected = [torch.tensor([0.0])], 0.0
-    for step in range(50):
-        assert average.should_update(step_idx=step)
-        average._average(averaged, [torch.tensor([float(step)])], step)
-        decay = min(0.9, (1 + step) / (10 + step))
-        expected = decay * expected + (1 - decay) * step
-    assert float(averaged[0]) == pytest.approx(expected, rel=1e-5)
-    assert not average.should_update(epoch_idx=0)
+class Line(LightningModule):
+    """y = w x with a frozen bias and a buffer; a step adds the number of the step to w."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(3))
+        self.bias = nn.Parameter(torch.ones(2), requires_grad=False)
+        self.register_buffer("table", torch.arange(4))
+        self.seen: list[float] = []
+        self.validated: list[float] = []
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        return -(self.w * (self.global_step + 1)).sum()
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        self.seen.append(float(self.w[0]))
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.validated.append(float(self.w[0]))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD([self.w], lr=1.0)
+
+
+def train_line(folder: Path, *, epochs: int, resume: Path | None = None, **trainer: Any) -> tuple[Line, Path]:
+    """Trains 6 batches an epoch with an average; returns the module and its last checkpoint."""
+    line, loader = Line(), DataLoader(TensorDataset(torch.zeros(6)), batch_size=1)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    quiet |= {"num_sanity_val_steps": 0, "max_epochs": epochs, "callbacks": [WeightAverage(0.5)]}
+    fitting = Trainer(**quiet, default_root_dir=folder, **trainer)
+    fitting.fit(line, loader, DataLoader(TensorDataset(torch.zeros(1))), ckpt_path=resume, weights_only=True)
+    fitting.save_checkpoint(folder / f"{epochs}.ckpt")
+    return line, folder / f"{epochs}.ckpt"
+
+
+def averages(values: list[float], decay: float) -> list[float]:
+    """The average after each step: the first value, then a share min(decay, (1 + n) / (10 + n)) of it is kept."""
+    kept, result = values[0], [values[0]]
+    for n, value in enumerate(values[1:], start=1):
+        share = min(decay, (1 + n) / (10 + n))
+        kept = share * kept + (1 - share) * value
+        result.append(kept)
+    return result
+
+
+def test_validation_uses_the_average_and_training_the_weights(tmp_path: Path) -> None:
+    line, checkpoint = train_line(tmp_path, epochs=2)
+    weights = np.cumsum(np.arange(1.0, 13.0)).tolist()  # after each of 12 steps
+    assert line.seen == pytest.approx([0.0, *weights[:-1]])
+    expected = averages(weights, 0.5)
+    assert line.validated == pytest.approx([expected[5], expected[11]], rel=1e-6)
+    saved = torch.load(checkpoint, weights_only=True)
+    assert saved["state_dict"]["w"].tolist() == pytest.approx([expected[11]] * 3, rel=1e-6)
+    assert saved["current_model_state"]["w"].tolist() == [weights[-1]] * 3
+    assert saved["state_dict"]["table"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_resumed_average_is_the_same(tmp_path: Path) -> None:
+    whole, _ = train_line(tmp_path, epochs=4)
+    _, checkpoint = train_line(tmp_path, epochs=2)
+    resumed, _ = train_line(tmp_path, epochs=4, resume=checkpoint)
+    assert resumed.seen == whole.seen[12:]
+    assert resumed.validated == whole.validated[2:]
+
+
+def test_batches_whose_gradient_is_accumulated_do_not_change_the_average(tmp_path: Path) -> None:
+    line, _ = train_line(tmp_path, epochs=1, accumulate_grad_batches=3)
+    assert line.validated == pytest.approx([averages([1.0, 3.0], 0.5)[-1]])  # a mean gradient of 1, then of 2
+
+
+def test_the_average_of_bfloat16_weights_has_single_precision(tmp_path: Path) -> None:
+    _, checkpoint = train_line(tmp_path, epochs=1, precision="bf16-true")
+    saved = torch.load(checkpoint, weights_only=True)
+    assert saved["current_model_state"]["w"].dtype == torch.bfloat16
+    assert saved["state_dict"]["w"].dtype == torch.float32
+    weights = np.cumsum(np.arange(1.0, 7.0)).tolist()
+    assert float(saved["state_dict"]["w"][0]) == pytest.approx(averages(weights, 0.5)[-1], rel=1e-6)
+
+
+def test_tokens_of_a_resumed_run_on_another_device(tmp_path: Path) -> None:
+    """A checkpoint is loaded into main memory, and the batches are elsewhere: here on torch's device without values."""
+    recorder = make_recorder([])
+    recorder.path = tmp_path / "rows"
+    recorder.load_state_dict(make_recorder([1.0]).state_dict() | {"tokens": 5})
+    recorder.on_train_batch_end(*[cast("Any", None)] * 3, batch_of([[1, 2, 3], [4]], device="meta"), 0)
+    recorder.on_train_batch_end(*[cast("Any", None)] * 3, batch_of([[1, 2]], device="meta"), 1)
+    assert recorder.tokens == 11
+    assert recorder.state_dict()["tokens"] == 11
+
+
+def batch_of(rows: list[list[int]], device: str) -> Batch:
+    tokens_BL, mask_BL = pad([np.array(row) for row in rows])
+    labels_B = torch.zeros(len(rows), dtype=torch.int64)
+    tokens, mask, labels = (tensor.to(device) for tensor in (tokens_BL, mask_BL, labels_B))
+    return Batch(tokens, mask, labels, labels, np.array([len(row) for row in rows]))

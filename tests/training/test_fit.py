@@ -19,7 +19,6 @@ from sentattn.training.evaluate import evaluate_run
 from sentattn.training.fit import fit, train
 
 RESULT_KEYS = {
-    "format",
     "status",
     "setting",
     "study",
