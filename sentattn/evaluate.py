@@ -1,35 +1,43 @@
 """Test a saved run, on its own or on other data.
 
-usage: python -m sentattn.evaluate run=DIR [split=test] [output=FILE.json] [data=NAME] [data.KEY=VALUE ...]
+usage: python -m sentattn.evaluate run=DIR [split=test] [name=NAME] [output=FILE.json] [data=NAME] [data.KEY=VALUE ...]
 
   run      run directory, or `latest`; it may also stand without a key
   split    test (default) or val
+  name     what the evaluation is called; by default the data and the split, such as imdb-test, and of a table its file
+           and the split, such as reviews-test
   output   file for the metrics, as JSON
   data     other data with the same labels; data.* are its settings. Of a table, data.test=FILE is enough: columns
            that are not named are those of the run's own table
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
-The texts are read with the vocabulary and the length that the run was trained with.
+The texts are read with the vocabulary and the length that the run was trained with. The predictions are written into
+the run directory; `python -m sentattn.compare FOLDER split=NAME` compares the runs that were evaluated under a name.
 
 Examples:
   python -m sentattn.evaluate run=latest
   python -m sentattn.evaluate run=latest split=val output=val.json
   python -m sentattn.evaluate run=latest data=table data.test=reviews.csv data.text=review data.label=stars
+  python -m sentattn.compare outputs split=reviews-test
   python -m sentattn.evaluate run=outputs/imdb/structured/20260101-120000-1a2b data.path=elsewhere/aclImdb
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault, RunError, SettingError
+from sentattn.run import SPLITS
 
+TABLE = "table"
 COLUMNS = ("text", "label")
-KEYS = {"run": "str", "split": 'Literal["val", "test"]', "output": "str", "trust": "bool"}
+KEYS = {"run": "str", "split": 'Literal["val", "test"]', "name": "str", "output": "str", "trust": "bool"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,20 +61,44 @@ def _command(arguments: list[str]) -> None:
         if key in data and key in trained and f"data.{key}" not in typed:
             data[key] = trained[key]
     tables.check(data, split=split)
+    name = _name(options.get("name"), data, split)
 
     from sentattn.metrics import format_value
     from sentattn.training.evaluate import evaluate_run
 
-    metrics = evaluate_run(run, settings, split).metrics
+    (metrics, probabilities), rows = evaluate_run(run, settings, split)
     print(f"{run.path} on {data['name']}")
-    for name, value in metrics.items():
-        print(f"  {name:<{max(map(len, metrics))}}  {format_value(value)}")
+    for metric, value in metrics.items():
+        print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")
+    try:
+        run.write_predictions({name: (rows, probabilities)})
+        print(f"predictions: {run.predictions(name)}")
+    except OSError as error:  # the run may be another user's
+        print(f"warning: the predictions cannot be written into {run.path}: {error.strerror}.", file=sys.stderr)
     if "output" in options:
         try:
             write_atomically(Path(options["output"]), json.dumps(metrics, indent=2) + "\n")
         except OSError as error:
             message = f"output={options['output']} cannot be written: {error.strerror}."
             raise RunError(Fault("output", "unwritable", message)) from error
+
+
+def _name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
+    """Returns the name of an evaluation, which is a part of a file's name.
+
+    Raises:
+        SettingError: If the one that was typed cannot be.
+    """
+    file = data.get(split) or data.get("train") if data["name"] == TABLE else None
+    of_data = Path(file.removesuffix(".gz")).stem if file else data["name"]
+    name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")
+    if name in (*SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):
+        message = (
+            f"name={name} must be letters, digits, points, dashes and underscores, and not {' or '.join(SPLITS)}, "
+            "which are the run's own rows; for example name=reviews."
+        )
+        raise SettingError(Fault("name", "type", message))
+    return name
 
 
 if __name__ == "__main__":

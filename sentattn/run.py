@@ -24,10 +24,28 @@ if TYPE_CHECKING:
     from sentattn.insight.prediction import Prediction, Predictions
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
+SPLITS = ("val", "test")
+"""Splits that a training evaluates."""
 MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
 OUTPUTS, SWEEPS = Path("outputs"), "sweeps"
 TRIALS, CONFIRMED = "trials.parquet", "confirm.json"
 """Files of a study: its trials, and the runs that confirm its best setting."""
+FORMAT_KEY, FORMAT = "format", 1
+"""Of `result.json` and of a study's database; both lack the key in versions before it."""
+
+
+def require_format(place: object, found: Any) -> None:
+    """Refuses what another version of sentattn has written in another format.
+
+    Raises:
+        RunError: If it has another format than this version's.
+    """
+    if found != FORMAT:
+        message = (
+            f"{place} has format {found}, and this version of sentattn reads format {FORMAT}: use the version that "
+            "wrote it, or a newer one."
+        )
+        raise RunError(Fault(FORMAT_KEY, "unsupported", message))
 
 
 class Run:
@@ -52,11 +70,13 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The content of `result.json`; a `RunError` if the run was interrupted before it was written."""
+        """The content of `result.json`; a `RunError` if the run was interrupted before it, or has another format."""
         if not (self.path / RESULT).exists():
             message = f"{self.path} has no {RESULT}: the run was interrupted before its end."
             raise RunError(Fault(RESULT, "interrupted", message))
-        return self._read(RESULT, json.loads)
+        result = self._read(RESULT, json.loads)
+        require_format(self.path / RESULT, result.get(FORMAT_KEY, FORMAT))
+        return result
 
     def _read(self, name: str, parse: Callable[[str], Any]) -> dict[str, Any]:
         try:
@@ -117,11 +137,19 @@ class Run:
         return self.classifier.predict([text], pairs=True)[0]
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Writes `result.json` atomically."""
-        write_atomically(self.path / RESULT, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+        """Writes `result.json` atomically, with the number of its format."""
+        content = {FORMAT_KEY: FORMAT, **result}
+        write_atomically(self.path / RESULT, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+    def predictions(self, split: str) -> Path:
+        """Returns the file with the predictions of a split: of its own data, or the name of an evaluation."""
+        return self.path / (PREDICTIONS if split in SPLITS else f"predictions-{split}.parquet")
 
     def write_predictions(self, predictions: Mapping[str, tuple[Split, Any]]) -> None:
-        """Writes `predictions.parquet`: for each split its rows and their probabilities, a float array (rows, C)."""
+        """Writes the predictions of splits that share a file, such as `val` and `test`.
+
+        Of each split these are its rows and their probabilities, a float array (rows, C).
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -140,7 +168,9 @@ class Run:
             )
             for name, (split, probabilities) in predictions.items()
         ]
-        pq.write_table(pa.concat_tables(tables), self.path / PREDICTIONS, compression="zstd")
+        [path] = {self.predictions(name) for name in predictions}
+        with replacing(path) as temporary:
+            pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
 
 
 def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:

@@ -7,12 +7,16 @@ import math
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from tiny import tiny
 
 import sentattn
 from sentattn import evaluate
+from sentattn.compare.__main__ import main as compare
+from sentattn.compare.leaderboard import leaderboard
+from sentattn.compare.runs import comparisons
 from sentattn.data.datamodule import TextData
 from sentattn.run import Run
 from sentattn.training.fit import fit
@@ -70,6 +74,56 @@ def test_words_are_normalized_as_in_the_training(
     assert read == [None if saved == "before" else saved]
 
 
+def test_predictions_on_other_data_are_written_and_compared(
+    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [tmp_path / "outputs" / name for name in "ab"]
+    for run in runs:
+        shutil.copytree(tiny_run.path, run)
+    result = json.loads((runs[1] / "result.json").read_text())
+    (runs[1] / "result.json").write_text(json.dumps(result | {"seed": result["seed"] + 1}))
+    folder, output = reviews(tmp_path / "aclImdb", neg=10, pos=10), tmp_path / "metrics.json"
+    for run in runs:
+        assert evaluate.main([str(run), "data=imdb", f"data.path={folder}", f"output={output}", "name=films"]) == 0
+    own, other = (pq.read_table(runs[0] / f"predictions{name}.parquet") for name in ("", "-films"))
+    assert other.schema == own.schema
+    assert (other.num_rows, set(other["split"].to_pylist())) == (20, {"films"})
+    [comparison], faults = comparisons([tmp_path / "outputs", tiny_run.path], split="films")
+    assert [fault.kind for fault in faults] == ["missing"]  # this run was not evaluated on these rows
+    [entry] = leaderboard(comparison)
+    expected = {name.removeprefix("test/"): value for name, value in json.loads(output.read_text()).items()}
+    del expected["loss"]
+    assert {name: entry.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
+    capsys.readouterr()
+    assert compare([str(tmp_path / "outputs"), "split=films", f"report={tmp_path / 'report.html'}"]) == 0
+    assert "split films: 20 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])
+def test_an_evaluation_is_called_by_its_table_or_by_name(
+    tiny_run: Run, tmp_path: Path, typed: list[str], expected: str
+) -> None:
+    labels = tiny_run.classifier.labels
+    (tmp_path / "many.reviews.csv").write_text("text,label\n" + "".join(f"a film,{label}\n" for label in labels))
+    shutil.copytree(tiny_run.path, tmp_path / "run")
+    table = ["data=table", f"data.test={tmp_path / 'many.reviews.csv'}", "data.text=text", "data.label=label"]
+    assert evaluate.main([str(tmp_path / "run"), *table, *typed]) == 0
+    assert (tmp_path / "run" / f"predictions-{expected}.parquet").is_file()
+
+
+def test_a_run_that_cannot_be_written_is_evaluated(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Run, "write_predictions", refuse)
+    assert evaluate.main([f"run={tiny_run.path}"]) == 0
+    out, err = capsys.readouterr()
+    assert f"{tiny_run.metrics['test/accuracy']:.4f}" in out
+    assert "Permission denied" in err
+
+
 def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
     many_neg, many_pos = reviews(tmp_path / "a", neg=40, pos=10), reviews(tmp_path / "b", neg=4, pos=16)
     weighted = ["loss.class_weights=balanced", "loss.label_smoothing=0", "trainer.max_epochs=1", "data.val_size=10"]
@@ -97,6 +151,8 @@ def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
         (["RUN", "model=mean"], "model cannot be changed"),
         (["RUN", "data=imdb"], "data.path"),
         (["RUN", "data.batchsize=3"], "batch_size"),
+        (["RUN", "name=test"], "name=test"),
+        (["RUN", "name=../mine"], "name=../mine"),
         (["RUN", "output=none/none.json"], "cannot be written"),
     ],
 )

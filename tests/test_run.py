@@ -93,6 +93,24 @@ def test_interrupted_run_has_no_result(tiny_run: Run, tmp_path: Path) -> None:
         _ = sentattn.load(copy).result
 
 
+@pytest.mark.parametrize("found", [0, 2, "1", None])
+def test_a_result_of_another_format_is_refused(tiny_run: Run, tmp_path: Path, found: object) -> None:
+    shutil.copytree(tiny_run.path, tmp_path / "run")
+    result = tmp_path / "run" / "result.json"
+    assert json.loads(result.read_text())["format"] == 1
+    result.write_text(json.dumps(tiny_run.result | {"format": found}))
+    with pytest.raises(RunError) as caught:
+        Run(tmp_path / "run").metrics  # noqa: B018
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "unsupported")]
+
+
+def test_a_result_without_a_format_is_read(tiny_run: Run, tmp_path: Path) -> None:
+    shutil.copytree(tiny_run.path, tmp_path / "run")
+    without = {key: value for key, value in tiny_run.result.items() if key != "format"}
+    (tmp_path / "run" / "result.json").write_text(json.dumps(without))
+    assert Run(tmp_path / "run").metrics == tiny_run.metrics
+
+
 def test_latest_is_the_newest_finished_run(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match="no finished run yet"):

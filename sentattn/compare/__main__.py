@@ -6,7 +6,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out unless their own directories are given
-  split       test or val; by default test, and val for run directories of which none was tested, such as trials
+  split       test or val; by default test, and val for run directories of which none was tested, such as trials; or the
+              name under which `evaluate` has written predictions on other data
   where       only runs with these settings, such as where=data=imdb,model.attention.hops=4
   margin      points of accuracy within which two settings count as equivalent; default 0.5
   pairs       declared (default): each attention against its baseline, uniform weights over the same encoder, as one
@@ -43,10 +44,11 @@ from typing import Any
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError, suggestion
+from sentattn.run import SPLITS
 
 REFERENCES = ("tfidf", "nbsvm", "fasttext")
 KEYS = {
-    "split": 'Literal["test", "val"]',
+    "split": "str",
     "where": "str",
     "margin": "Positive",
     "pairs": 'Literal["declared", "all"]',
@@ -90,6 +92,9 @@ def _command(arguments: list[str]) -> None:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
 
     if "to" in options:
+        if options.get("split", "test") not in SPLITS:
+            message = f"to={options['to']} shows split=test or split=val, which W&B has, not {options['split']}."
+            raise SettingError(Fault("to", "conflict", message))
         from sentattn.loggers.dashboard import require_package
 
         require_package()

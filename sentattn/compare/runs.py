@@ -19,7 +19,7 @@ from sentattn.config.targets import MOVED, renamed
 from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
-from sentattn.run import CONFIG, MODEL, PREDICTIONS, RESULT, Run
+from sentattn.run import CONFIG, MODEL, RESULT, SPLITS, Run
 
 ROUNDING = 1e-5
 """How far probabilities in single precision may be from a sum of 1, and metrics of theirs from those of the run."""
@@ -107,7 +107,7 @@ class Comparison:
 
     Attributes:
         data: Name of the data set.
-        split: `test` or `val`.
+        split: `test`, `val` or the name of an evaluation.
         rows: The rows.
         ordered: Whether classes are steps of a scale.
         settings: The settings.
@@ -128,7 +128,7 @@ def comparisons(
     Args:
         paths: Run directories, or folders that hold some at any depth. Of a study those are read that confirm its
             best setting; trials are left out unless they are named themselves.
-        split: `test` or `val`.
+        split: `test`, `val` or the name of an evaluation.
         where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
 
     Returns:
@@ -203,13 +203,15 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
 
-    file = run.path / PREDICTIONS
+    file = run.predictions(split)
     columns = ["row_id", "group", "length", "label", "predicted", "probabilities"]
     try:
         table = pq.read_table(file, columns=columns, filters=[("split", "==", split)])
     except FileNotFoundError as error:
         again = f"to train it again: python -m sentattn.train from={run.path}"
-        raise RunError(Fault("runs", "missing", f"{run.path} has no {PREDICTIONS}; it is left out; {again}")) from error
+        if split not in SPLITS:
+            again = f"to write it: python -m sentattn.evaluate {run.path} name={split} data=NAME"
+        raise RunError(Fault("runs", "missing", f"{run.path} has no {file.name}; it is left out; {again}")) from error
     except (OSError, ValueError, KeyError, ArrowException) as error:
         raise RunError(Fault("runs", "damaged", f"{file} cannot be read ({error}); it is left out.")) from error
     if not table.num_rows:

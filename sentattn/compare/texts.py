@@ -9,7 +9,7 @@ from sentattn.config.groups import Choices
 from sentattn.config.targets import admit
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError
-from sentattn.run import RESULT
+from sentattn.run import RESULT, SPLITS
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
@@ -34,11 +34,14 @@ def read_texts(comparison: Comparison) -> TextData:
     """Reads the texts again; they have to be those that the runs were trained on.
 
     Raises:
-        RunError: If they are others now.
+        RunError: If they are others now, or the split is the evaluation of other data.
         UserError: If they cannot be read.
     """
     from sentattn import build
 
+    if comparison.split not in SPLITS:
+        message = f"The texts of split={comparison.split} are not those of the runs, and cannot be read again."
+        raise RunError(Fault("split", "unsupported", message))
     first = comparison.settings[0].runs[0]
     if not (fingerprint := first.result.get("data_fingerprint")):
         message = f"{first.run.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."

@@ -22,7 +22,7 @@ from sentattn.config.checks import Composition, check_settings
 from sentattn.config.groups import QUIRKS, Choices, at, defaults, load
 from sentattn.config.parameters import type_of
 from sentattn.config.rules import check_combinations
-from sentattn.config.schema import OF_THE_TRAINING, RAW, TRAIN, counts
+from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TRAIN, counts
 from sentattn.config.targets import STABLE, admit, renamed
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
@@ -99,7 +99,8 @@ def _without(value: Any, path: str) -> Any:
     """Drops what does not count in the hash, and makes 1 and 1.0 one number."""
     if isinstance(value, Mapping):
         inner = {key: f"{path}.{key}" if path else key for key in value}
-        return {key: _without(value[key], p) for key, p in inner.items() if counts(p, value[key])}
+        counted = {key: HASHED_AS.get(p, value[key]) for key, p in inner.items() if counts(p, value[key])}
+        return {key: _without(one, inner[key]) for key, one in counted.items()}
     if isinstance(value, list | tuple):
         return [_without(item, path) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -139,9 +139,14 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
     | {"data.path", "data.vectors", "data.mirror", "data.cache_dir", "data.num_workers"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
+    | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
+    | {"trainer.enable_autolog_hparams", "trainer.model_registry"}
     | {"faithful"}  # what it changes counts, so the same settings typed one by one are the same setting
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
+
+HASHED_AS: dict[str, Any] = {"trainer.num_sanity_val_steps": 0, "trainer.log_every_n_steps": 50}
+"""Values of settings without effect on the result that the hash has always held, which stand for any other."""
 
 ADDED_LATER: dict[str, tuple[Any, ...]] = {
     "model.freeze_attention": (False,),

@@ -24,6 +24,7 @@ from sentattn.config.groups import Choices, at
 from sentattn.config.request import read_request
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.errors import Fault, RunError, SettingError, UserError
+from sentattn.run import FORMAT, FORMAT_KEY
 from sentattn.sweep import storage as storages
 from sentattn.sweep.coordination import Peer, peers
 from sentattn.sweep.records import ERROR, OUTSIDE, SPACE, attributes, record
@@ -55,7 +56,7 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
         study_name=name or plan.study, storage=storage, directions=directions, load_if_exists=True
     )
     if name is None:
-        for key, value in (_identity(plan) | {storages.CURRENT: 1}).items():
+        for key, value in (_identity(plan) | {FORMAT_KEY: FORMAT, storages.CURRENT: 1}).items():
             study.set_user_attr(key, value)
     is_changed = _ranges(study.user_attrs[SPACE]) != _ranges(to_json(plan.space))
     working = peers(study, storage) if plan.storage else []

@@ -23,6 +23,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sentattn.errors import Fault, RunError, SettingError, without_passwords
+from sentattn.run import FORMAT, FORMAT_KEY, require_format
 from sentattn.sweep.samplers import quiet
 
 DATABASE = "study.db"
@@ -121,9 +122,17 @@ def studies(storage: RDBStorage, sweep: str | None) -> dict[str, int]:
 
 
 def current(storage: RDBStorage, sweep: str | None) -> str | None:
-    """Returns the name of the current study of a sweep; None if there is none yet."""
+    """Returns the name of the current study of a sweep; None if there is none yet.
+
+    Raises:
+        RunError: If it has another format than this version's.
+    """
     complete = {study: number for study, number in studies(storage, sweep).items() if number}
-    return max(complete, key=complete.__getitem__, default=None)
+    name = max(complete, key=complete.__getitem__, default=None)
+    if name is not None:
+        attrs = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
+        require_format(f"study {name}", attrs.get(FORMAT_KEY, FORMAT))
+    return name
 
 
 def delete_others(storage: RDBStorage, sweep: str | None, kept: str) -> None:

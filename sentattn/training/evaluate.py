@@ -22,6 +22,7 @@ from sentattn.training.environment import git_revision, peak_memory_bytes, quiet
 from sentattn.training.trainer import build_lit, build_trainer
 
 if TYPE_CHECKING:
+    from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
     from sentattn.training.callbacks import EpochRecorder, Row
     from sentattn.training.lit_module import LitClassifier
@@ -58,10 +59,13 @@ def evaluate_split(
     return Evaluation(dict(metrics), lit.probabilities)
 
 
-def evaluate_run(run: Run, settings: Settings, split: str) -> Evaluation:
+def evaluate_run(run: Run, settings: Settings, split: str) -> tuple[Evaluation, Split]:
     """Evaluates a run's model on `val` or `test`, read with the run's vocabulary and length.
 
     The settings are those of the run, or the same with other data.
+
+    Returns:
+        The evaluation, and the rows that it is of.
 
     Raises:
         UserError: If the run has no model, or the data's labels are not the model's.
@@ -84,7 +88,7 @@ def evaluate_run(run: Run, settings: Settings, split: str) -> Evaluation:
         # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
         class_counts = classifier.config.get("class_counts") or data.class_counts
         lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
-        return evaluate_split(settings, lit, data, split, progress)
+        return evaluate_split(settings, lit, data, split, progress), data.split(split)
 
 
 def initial_result(

@@ -68,18 +68,34 @@ def test_the_same_thing_twice_is_no_fault() -> None:
     assert compose(["seed=1", "seed=1"])["seed"] == 1
 
 
+WITHOUT_EFFECT = [
+    *("trainer.num_sanity_val_steps=2", "trainer.log_every_n_steps=1", "trainer.log_every_n_steps=null"),
+    *("trainer.profiler=simple", "trainer.detect_anomaly=true", "trainer.inference_mode=false"),
+    *("trainer.enable_autolog_hparams=false", "trainer.limit_predict_batches=3"),
+]
 SAME = ["seed=4", "output_dir=x", "logger=none", "tags=[a]", "group=g", "test=false", "trainer.accelerator=cpu"]
 
 
 @pytest.mark.parametrize(
-    "line", [*SAME, "data.num_workers=2", "data.cache_dir=x", "loss.penalty=0", "optimizer.lr=5e-3"]
+    "line", [*SAME, *WITHOUT_EFFECT, "data.num_workers=2", "data.cache_dir=x", "loss.penalty=0", "optimizer.lr=5e-3"]
 )
 def test_the_hash_of_a_setting_leaves_out_what_makes_no_other_setting(line: str) -> None:
     assert setting_hash(compose([line])) == setting_hash(compose([]))
 
 
 @pytest.mark.parametrize(
-    "line", ["model=mean", "optimizer.lr=0.001", "data.limit=10", "data.normalize=null", "trainer.max_epochs=5"]
+    "line",
+    [
+        "model=mean",
+        "optimizer.lr=0.001",
+        "data.limit=10",
+        "data.normalize=null",
+        "trainer.max_epochs=5",
+        "trainer.limit_train_batches=5",
+        "trainer.deterministic=true",
+        "trainer.gradient_clip_val=2.0",
+        "trainer.accumulate_grad_batches=2",
+    ],
 )
 def test_the_hash_of_another_setting_is_another(line: str) -> None:
     assert setting_hash(compose([line])) != setting_hash(compose([]))

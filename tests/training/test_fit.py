@@ -19,6 +19,7 @@ from sentattn.training.evaluate import evaluate_run
 from sentattn.training.fit import fit, train
 
 RESULT_KEYS = {
+    "format",
     "status",
     "setting",
     "study",

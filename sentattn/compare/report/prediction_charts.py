@@ -20,11 +20,10 @@ SHADES = [[0.0, "#eef3f9"], [0.5, "#5f9cce"], [1.0, "#0b3c6f"]]
 
 def confusion_charts(entries: Sequence[Entry], labels_N: Ints, names: Sequence[str]) -> list[Chart]:
     """The confusion matrix of each setting: shares of each true class."""
-    charts = []
+    charts, classes = [], len(names)
     for rank, entry in drawn(entries):
         counts_CC = confusion(entry.setting, labels_N)
         shares_CC = counts_CC / np.maximum(1, counts_CC.sum(axis=1, keepdims=True))
-        names, classes = [safe(cut(name)) for name in names], len(names)
         figure = empty_figure(230 + 22 * min(classes, MAX_CLASSES), top=12)
         figure.add_heatmap(
             z=shares_CC,
@@ -40,7 +39,8 @@ def confusion_charts(entries: Sequence[Entry], labels_N: Ints, names: Sequence[s
             texttemplate="%{z:.1%}" if classes <= MAX_CLASSES else None,
             hovertemplate="true %{y}, predicted %{x}<br>%{z:.1%} (%{customdata:,.0f} rows)<extra></extra>",
         )
-        ticks = {"tickvals": list(range(classes)), "ticktext": names, "automargin": True, "showgrid": False}
+        labels = [safe(cut(name)) for name in names]
+        ticks = {"tickvals": list(range(classes)), "ticktext": labels, "automargin": True, "showgrid": False}
         figure.update_xaxes(title="predicted", **ticks)
         figure.update_yaxes(title="true", autorange="reversed", **ticks)
         precision, recall, scores = class_values(counts_CC)

@@ -130,9 +130,9 @@ def hop_chart(entries: Sequence[Entry]) -> list[Chart]:
     figure = empty_figure(320, top=12, xaxis_title="hops", yaxis_title="accuracy", showlegend=False)
     rows = []
     for number, group in enumerate(groups[:MAX_DRAWN]):
-        entries = [entries[ranks[id(one)]] for one in group]
-        estimates = [entry.metrics["accuracy"] for entry in entries]
-        halves = [one.half_width() if e.setting.has_seeds else 0.0 for e, one in zip(entries, estimates, strict=True)]
+        of_group = [entries[ranks[id(one)]] for one in group]
+        estimates = [entry.metrics["accuracy"] for entry in of_group]
+        halves = [one.half_width() if e.setting.has_seeds else 0.0 for e, one in zip(of_group, estimates, strict=True)]
         figure.add_scatter(
             x=[hops(one) for one in group],
             y=[one.value for one in estimates],
