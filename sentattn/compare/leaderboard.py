@@ -94,6 +94,11 @@ def lines(entries: Sequence[Entry], style: Format) -> list[str]:
             return paper_lines(cells(entries), style)
 
 
+def notes(entries: Sequence[Entry]) -> list[str]:
+    """Returns what to know of the runs behind a leaderboard, with the setting that it is about."""
+    return [f"{entry.setting.name}: {note}." for entry in entries for note in entry.setting.notes]
+
+
 def paper_lines(cells: Sequence[Sequence[str]], style: Format) -> list[str]:
     """Returns rows of cells, the first of them the header, as Markdown, CSV or LaTeX."""
     header, *rows = cells

@@ -21,6 +21,8 @@ from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
 from sentattn.run import CONFIG, MODEL, RESULT, SPLITS, Run
 
+REVISION = 7
+"""Digits of a revision that are shown."""
 ROUNDING = 1e-5
 """How far probabilities in single precision may be from a sum of 1, and metrics of theirs from those of the run."""
 
@@ -70,11 +72,13 @@ class Setting:
         name: The variant, and what sets it apart from the other settings.
         runs: A run for each seed.
         deterministic: Whether all trainings of this setting are equal, so that another seed would change nothing.
+        notes: What to know of its runs, such as that they are of several revisions of the code.
     """
 
     name: str
     runs: Sequence[Evaluated]
     deterministic: bool
+    notes: Sequence[str] = ()
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -252,17 +256,27 @@ def _fits(settings: Mapping[str, Any], key: str, text: str) -> bool:
 
 
 def _comparison(runs: Sequence[Evaluated], split: str) -> Comparison:
-    by_setting: dict[str, dict[int, Evaluated]] = defaultdict(dict)
-    for one in sorted(runs, key=lambda one: one.run.path.name):  # of a seed that was trained twice the later run counts
-        by_setting[one.setting][one.seed] = one
-    groups = [[seeds[seed] for seed in sorted(seeds)] for seeds in by_setting.values()]
+    by_setting: dict[str, dict[int, list[Evaluated]]] = defaultdict(lambda: defaultdict(list))
+    for one in sorted(runs, key=lambda one: one.run.path.name):
+        by_setting[one.setting][one.seed].append(one)
+    groups = [[seeds[seed][-1] for seed in sorted(seeds)] for seeds in by_setting.values()]  # the latest run counts
     found_names = names([seeds[0].settings for seeds in groups])
     settings = [
-        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)))
-        for name, seeds in zip(found_names, groups, strict=True)
+        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)), _notes(seeds, trained))
+        for name, seeds, trained in zip(found_names, groups, by_setting.values(), strict=True)
     ]
     first = runs[0]
     return Comparison(first.result["data"], split, first.rows, _is_ordered(first.run), settings)
+
+
+def _notes(runs: Sequence[Evaluated], trained: Mapping[int, Sequence[Evaluated]]) -> list[str]:
+    """Returns what to know of the runs that count, given all that were trained with each seed."""
+    again = [str(seed) for seed, of_seed in sorted(trained.items()) if len(of_seed) > 1]
+    notes = [f"the latest run counts of seeds that were trained again ({', '.join(again)})"] if again else []
+    revisions = {str(one.result.get("git"))[:REVISION] for one in runs}
+    if len(revisions) > 1:
+        notes.append(f"runs of several revisions of the code ({', '.join(sorted(revisions))})")
+    return notes
 
 
 def _is_ordered(run: Run) -> bool:

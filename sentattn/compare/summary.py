@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sentattn.compare.leaderboard import Entry, Format, leaderboard, lines, metric_lines, terminal_lines
+from sentattn.compare.leaderboard import Entry, Format, leaderboard, lines, metric_lines, notes, terminal_lines
 from sentattn.compare.pairs import messages
 from sentattn.compare.runs import Comparison, comparisons
 from sentattn.console import WIDTH
@@ -43,6 +43,7 @@ def comparison_lines(
         if len({run.result.get("data_fingerprint") for one in comparison.settings for run in one.runs} - {None}) > 1:
             title += " Not all settings were trained on the same rows."
         board = [*textwrap.wrap(title, WIDTH), "", *board]
+        board += [line for note in notes(entries) for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
     return board, _sentences(comparison, margin, explore=family == "all")
 
 

@@ -13,6 +13,7 @@ import yaml
 from run_folders import make_run, write_predictions
 
 from sentattn.compare.leaderboard import leaderboard
+from sentattn.compare.report.page import page, part
 from sentattn.compare.runs import comparisons
 from sentattn.compare.summary import comparison_lines
 from sentattn.errors import RunError
@@ -38,6 +39,32 @@ def test_of_a_seed_that_was_trained_twice_the_later_run_counts(tmp_path: Path) -
     make_run(tmp_path, "model=mean")
     [found], _ = comparisons([tmp_path], split="test")
     assert [run.run.path for run in found.settings[0].runs] == [later]
+    [note] = found.settings[0].notes
+    assert "(0)" in note
+    board, _ = comparison_lines(found, leaderboard(found))
+    assert f"mean: {note}." in " ".join(line.strip() for line in board)
+    assert f"mean: {note}." in page([part(found, leaderboard(found))])
+
+
+@pytest.mark.parametrize(
+    ("revisions", "expected"),
+    [
+        (["a" * 40, "a" * 40], []),
+        (["a" * 40, "b" * 40], ["aaaaaaa", "bbbbbbb"]),
+        (["a" * 40, None], ["aaaaaaa", "None"]),
+    ],
+)
+def test_runs_of_several_revisions_have_a_note(
+    tmp_path: Path, revisions: list[str | None], expected: list[str]
+) -> None:
+    for seed, revision in enumerate(revisions):
+        make_run(tmp_path, "model=mean", seed=seed, git=revision)
+    make_run(tmp_path, "model=structured", git="c" * 40)
+    [found], _ = comparisons([tmp_path], split="test")
+    notes = {one.name: one.notes for one in found.settings}
+    assert not notes["structured"]
+    assert len(notes["mean"]) == bool(expected)
+    assert all(revision in notes["mean"][0] for revision in expected)
 
 
 def test_settings_of_one_variant_are_told_apart_by_what_differs(tmp_path: Path) -> None:

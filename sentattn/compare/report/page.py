@@ -167,10 +167,12 @@ def _leaderboard(entries: Sequence[Entry]) -> Section:
         ["rank", *(name.replace("_", " ") for name in heading)],
         [[str(rank), *row] for rank, row in enumerate(rows, start=1)],
     )
-    note = f"The charts below draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables have all." * (
-        len(rows) > MAX_DRAWN
-    )
-    return Section("Leaderboard", setting_charts.leaderboard_chart(entries), [table], note, has_key=False)
+    about = leaderboard.notes(entries)
+    if len(rows) > MAX_DRAWN:
+        about.append(
+            f"The charts below draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables all."
+        )
+    return Section("Leaderboard", setting_charts.leaderboard_chart(entries), [table], " ".join(about), has_key=False)
 
 
 def _metrics(entry: Entry) -> Section:
@@ -180,8 +182,10 @@ def _metrics(entry: Entry) -> Section:
         rows.append([name.replace("_", " "), f"{one.value:.4f}", interval])
     rows.append(["parameters", f"{entry.parameters:,}", ""])
     rows.append(["seconds of training", f"{entry.cost('seconds', 'train'):,.0f}", ""])
-    note = "" if entry.setting.deterministic else "About other rows, not about another seed: train more with seeds=3."
-    return Section("Metrics", tables=[Table(["metric", "value", "95% interval over rows"], rows, note=note)])
+    about = leaderboard.notes([entry])
+    if not entry.setting.deterministic:
+        about.append("About other rows, not about another seed: train more with seeds=3.")
+    return Section("Metrics", tables=[Table(["metric", "value", "95% interval over rows"], rows, note=" ".join(about))])
 
 
 INSIGHT_NOTE = f"Means over rows and seeds, {insight_table.INTERVALS}."
