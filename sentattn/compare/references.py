@@ -131,6 +131,7 @@ def _write(
         "model": settings["model"]["name"],
         "data": comparison.data,
         "seed": settings["seed"],
+        "settings": settings,
         "deterministic": REFERENCES[settings["model"]["name"]].seeds == 1,
         "metrics": metrics,
         "parameters": {"total": parameters},

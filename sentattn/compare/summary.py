@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import math
+import os
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sentattn.compare.leaderboard import Entry, Format, leaderboard, lines, metric_lines, notes, terminal_lines
+import numpy as np
+
+from sentattn.compare.leaderboard import (
+    IN_TERMINAL,
+    Entry,
+    Format,
+    leaderboard,
+    lines,
+    metric_lines,
+    notes,
+    terminal_lines,
+)
+from sentattn.compare.names import names
 from sentattn.compare.pairs import messages
-from sentattn.compare.runs import Comparison, comparisons
+from sentattn.compare.runs import Comparison, Evaluated, Rows, Setting, comparisons
+from sentattn.compare.statistics import Estimate
+from sentattn.config.schema import BETTER
 from sentattn.console import WIDTH
 from sentattn.errors import UserError
-from sentattn.run import Run
+from sentattn.run import SPLITS, Run
 
 Family: TypeAlias = Literal["declared", "all"]
-SPLITS = ("val", "test")
+NEWEST = 20
+"""Runs that the leaderboard after a training is about."""
+NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empty((0, 0))
+"""Rows and probabilities of a run whose predictions are not read."""
 
 
 def comparison_lines(
@@ -58,9 +78,10 @@ def _sentences(comparison: Comparison, margin: float, *, explore: bool) -> list[
 def training_lines(runs: Sequence[Run]) -> list[str]:
     """Returns what is printed after a training: all metrics of several seeds, and the leaderboard they are on.
 
-    The leaderboard ranks the settings of finished runs under the same `output_dir` that were evaluated on the same
-    validation rows, by the objective. It is left out where this setting is the only one, as are runs that cannot be
-    read and trials of sweeps.
+    The leaderboard ranks the settings of the newest runs on the same data under the same `output_dir`, by the
+    objective. It reads the `result.json` of at most `NEWEST` runs and nothing else, so that it takes no longer the more
+    runs there are. It is left out where this setting is the only one, as are runs that cannot be read and trials of
+    sweeps.
 
     Args:
         runs: Finished runs of one setting, a seed each.
@@ -69,15 +90,51 @@ def training_lines(runs: Sequence[Run]) -> list[str]:
     if len(runs) > 1:
         found = [one for split in SPLITS for one in _readable([run.path for run in runs], split)]
         shown += metric_lines([leaderboard(one)[0] for one in found], [one.split for one in found]) if found else []
-    last = runs[-1]
-    for comparison in _readable([Path(last.settings["output_dir"])], "val"):
-        own = [one for one in comparison.settings if any(last.path.samefile(other.run.path) for other in one.runs)]
-        if own and len(comparison.settings) > 1:
-            objective = last.settings["objective"]["metric"]
-            metric = objective.removeprefix("val/")
-            title = f"{len(comparison.settings)} settings on these rows of {comparison.data}, by {objective}:"
-            shown += [title, *terminal_lines(leaderboard(comparison, metric), metric, own[0])]
+    result = runs[-1].result
+    settings = result.get("settings") or runs[-1].settings
+    objective = settings["objective"]["metric"]
+    metric = objective.removeprefix("val/")
+    entries = _newest(runs, Path(settings["output_dir"], result["data"]), metric)
+    own = next((one.setting for one in entries if one.setting.runs[0].setting == result["setting"]), None)
+    if own and len(entries) > 1:
+        title = f"{len(entries)} settings in the newest runs on {result['data']}, by {objective}, without intervals:"
+        shown += [title, *terminal_lines(entries, metric, own)]
     return shown
+
+
+def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Entry]:
+    """Returns the settings of runs, and of the newest runs in a folder with the same rows, the best by a metric first.
+
+    Their metrics are means over seeds, without an error: no predictions are read.
+    """
+    paths = [path for model in _subfolders(folder) for path in _subfolders(model)]  # their names begin with the time
+    newest = sorted(paths, key=lambda path: path.name)[-NEWEST:]
+    by_setting: dict[str, dict[int, Evaluated]] = {}
+    for run in (*map(Run, newest), *runs):  # of a seed that was trained twice the later run counts
+        with suppress(UserError, KeyError, TypeError, ValueError):
+            result = run.result
+            rows, status = result.get("data_fingerprint"), (result["status"], result["study"])
+            one = Evaluated(run, result.get("settings") or {}, result, result["setting"], result["seed"], *NOT_READ)
+            if rows == runs[-1].result.get("data_fingerprint") and status == ("finished", None):
+                by_setting.setdefault(one.setting, {})[one.seed] = one
+    of_settings = [list(seeds.values()) for seeds in by_setting.values()]
+    labels = names(
+        [of_seeds[0].settings or {"model": {"name": of_seeds[0].result["model"]}} for of_seeds in of_settings]
+    )
+    entries = []
+    for name, of_seeds in zip(labels, of_settings, strict=True):
+        setting = Setting(name, of_seeds, deterministic=False)
+        means = {name: setting.mean(f"val/{name}") for name in (metric, *IN_TERMINAL)}
+        entries.append(Entry(setting, {name: Estimate(mean, math.nan, math.inf) for name, mean in means.items()}))
+    known = [entry for entry in entries if math.isfinite(entry.metrics[metric].value)]
+    return sorted(known, key=lambda entry: entry.metrics[metric].value, reverse=BETTER[metric] == "max")
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
+    except OSError:
+        return []
 
 
 def _readable(paths: Sequence[Path], split: str) -> list[Comparison]:

@@ -103,6 +103,7 @@ def initial_result(
         "model": settings["model"]["name"],
         "data": settings["data"]["name"],
         "seed": settings["seed"],
+        "settings": settings,
         "best_epoch": None,
         "metrics": {},
         "parameters": {"total": sum(n for n, _ in sizes), "trainable": sum(n for n, learned in sizes if learned)},

@@ -40,13 +40,17 @@ def make_run(
     confidence = random.uniform(0.55, 1, rows).astype(np.float32)
     probabilities = np.where(np.arange(2) == predicted[:, None], confidence[:, None], 1 - confidence[:, None])
     write_predictions(path, split, labels, predicted, probabilities, groups)
+    log_loss = float(-np.log(probabilities[np.arange(rows), labels]).mean())
     metrics = {"val/accuracy": accuracy, f"{split}/accuracy": float((predicted == labels).mean())}
+    metrics[f"{split}/log_loss"] = log_loss
     content = {
         "status": "finished",
         "setting": setting_hash(settings),
         "study": None,
+        "model": settings["model"]["name"],
         "data": settings["data"]["name"],
         "seed": seed,
+        "settings": settings,
         "metrics": metrics,
         "parameters": {"total": 1234},
         "seconds": {"train": 10.0 + seed, "total": 12.0},

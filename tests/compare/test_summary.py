@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +37,9 @@ def test_the_leaderboard_ranks_settings_and_marks_this_one(tmp_path: Path) -> No
     trained(tmp_path, "model.attention.hops=8", accuracy=0.95, seed=1)
     trained(tmp_path, "model=mean", accuracy=0.55)
     lines = training_lines([trained(tmp_path, accuracy=0.75)])
-    assert lines[0] == "3 settings on these rows of demo, by val/accuracy:"
+    assert lines[0].startswith("3 settings in the newest runs on demo, by val/accuracy")
     first, own, last = (line.split() for line in lines[2:] if line.lstrip("> ")[0].isdecimal())
-    assert (first[1], first[2]) == ("structured;", "2")
+    assert first[:4] == ["1", "structured;", "attention.hops=8", "2"]
     assert own[:3] == [">", "2", "structured;"]
     assert last[:3] == ["3", "mean", "1"]
 
@@ -73,12 +75,38 @@ def test_classes_outside_the_model_tell_settings_apart(tmp_path: Path) -> None:
 
 
 def test_trials_of_sweeps_and_runs_on_other_rows_have_no_row(tmp_path: Path) -> None:
-    trained(tmp_path / "sweeps", "model=mean", study="s", accuracy=0.9)
-    path = Path(trained(tmp_path, "model=lstm", rows_seed=1).path)
-    table = pq.read_table(path / "predictions.parquet")
-    ids = [f"other {number}" for number in range(table.num_rows)]
-    pq.write_table(table.set_column(table.column_names.index("row_id"), "row_id", [ids]), path / "predictions.parquet")
-    assert training_lines([trained(tmp_path)]) == []
+    trained(tmp_path, "model=mean", study="s", accuracy=0.9, data_fingerprint="1")
+    trained(tmp_path, "model=lstm", data_fingerprint="2")
+    assert training_lines([trained(tmp_path, data_fingerprint="1")]) == []
+
+
+def test_the_newest_results_are_read_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of their folders begin with the time of their training."""
+    content = trained(tmp_path, "model=mean").result
+    for number in range(100):
+        path = tmp_path / "demo" / ("lstm", "mean")[number % 2] / f"20261124-{number:06}-0000"
+        path.mkdir(parents=True)
+        for name in ("config.yaml", "predictions.parquet"):
+            (path / name).write_text("")
+        accuracy = content["metrics"] | {"val/accuracy": number / 100}
+        (path / "result.json").write_text(json.dumps(content | {"setting": f"{number}", "metrics": accuracy}))
+    own, opened = trained(tmp_path, accuracy=0.5), []
+    original = io.open
+
+    def opening(file: Any, *arguments: Any, **options: Any) -> Any:
+        opened.append(Path(file) if isinstance(file, str | Path) else file)
+        return original(file, *arguments, **options)
+
+    training_lines([own])  # reads the names of choices from the configuration, once a process
+    monkeypatch.setattr(io, "open", opening)
+    monkeypatch.setattr("builtins.open", opening)
+    lines = training_lines([own])
+    runs = {path for path in opened if tmp_path in path.parents}
+    assert {path.name for path in runs} == {"result.json"}
+    assert len(runs) == 21  # the newest and this run
+    assert lines[0].startswith("21 settings")
+    assert "0.9900" in lines[2]
+    assert not any("0.7900" in line for line in lines)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"data": "demo"}'])
