@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from sentattn.config.types import Count, Fraction, NonNegative, Positive, Seed, Whole
+from sentattn.config.types import Count, Fraction, NonNegative, Positive, Seed, Share, Whole
 
 BETTER: dict[str, str] = {
     "accuracy": "max",
@@ -117,6 +117,7 @@ STRICTER: dict[str, dict[str, Any]] = {
         "precision": Literal["auto", "32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"],
         "max_epochs": Count,
         "min_epochs": Count | None,
+        "limit_train_batches": Count | Share | None,
         "num_sanity_val_steps": Whole,
         "log_every_n_steps": Count | None,
         "accumulate_grad_batches": Count,
@@ -150,6 +151,7 @@ HASHED_AS: dict[str, Any] = {"trainer.num_sanity_val_steps": 0, "trainer.log_eve
 
 ADDED_LATER: dict[str, tuple[Any, ...]] = {
     "model.freeze_attention": (False,),
+    "model.head.init": ("torch",),
     "model.attention.window": (None,),
     "model.wide": ({"_target_": "sentattn.models.wide.NoWide"},),
     "data.val_by": ("row", None),

@@ -59,6 +59,7 @@ def quiet_libraries() -> None:
     """Hides what libraries print for their developers: all but errors, and warnings that the user can act on."""
     for name in ("pytorch_lightning", "lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)  # what trainer.profiler asks for
     for message in IRRELEVANT:
         warnings.filterwarnings("ignore", message=message)
 

@@ -127,6 +127,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     for line in data.report:
         print(line)
     _require_ordered(settings, data)
+    _require_batches(settings, data)
     model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
     model.embedding.count(lambda: data.split("train").flat())
     model.wide.count(lambda: TrainingTexts(*data.split("train").flat(), data.split("train").labels))
@@ -245,6 +246,17 @@ def _require_ordered(settings: Settings, data: TextData) -> None:
             f"data={data.name} ({', '.join(data.labels)}) are not. Choose val/accuracy or val/log_loss."
         )
         raise SettingError(Fault("objective.metric", "conflict", message))
+
+
+def _require_batches(settings: Settings, data: TextData) -> None:
+    """Refuses a share of an epoch's batches that is less than a batch."""
+    share, batches = settings["trainer"].get("limit_train_batches"), len(data.train_dataloader())
+    if isinstance(share, float) and not int(share * batches):
+        message = (
+            f"trainer.limit_train_batches={share} of the {batches} training batches is none: type a larger share, or a "
+            "number of batches, such as trainer.limit_train_batches=1."
+        )
+        raise SettingError(Fault("trainer.limit_train_batches", "range", message))
 
 
 def _notes(settings: Settings, lit: LitClassifier) -> Iterator[str]:

@@ -36,6 +36,8 @@ FAULTS: dict[str, tuple[str, str, list[str]]] = {
     "data.clip=middle": ("data.clip", "range", ["head, tail or both"]),
     "trainer.max_epoch=1": ("trainer.max_epoch", "unknown", ["no 'max_epoch'", "'trainer.max_epochs'"]),
     "trainer.max_epochs=ten": ("trainer.max_epochs", "type", []),
+    "trainer.limit_train_batches=0": ("trainer.limit_train_batches", "range", []),
+    "trainer.limit_train_batches=1.5": ("trainer.limit_train_batches", "range", []),
     "trainer.precision=16": ("trainer.precision", "range", ["32-true"]),
     "trainer.logger=mine": ("trainer.logger", "unsupported", ["sentattn sets trainer.logger itself", "logger=none"]),
     "trainer.default_root_dir=x": ("trainer.default_root_dir", "unsupported", ["output_dir=FOLDER"]),

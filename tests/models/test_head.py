@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from sentattn.models.head import Head
 
@@ -21,3 +22,21 @@ def test_activation(activation: str, function: object) -> None:
     vector = torch.randn(2, 4)
     first, last = head.layers[1], head.layers[-1]
     torch.testing.assert_close(head(vector), last(function(first(vector))))  # type: ignore[operator]
+
+
+def test_glorot_starts_within_its_bounds_and_without_biases() -> None:
+    head = Head(dim=32, classes=2, width=200, init="glorot")
+    layers = [layer for layer in head.layers if isinstance(layer, nn.Linear)]
+    for layer, bound in zip(layers, [(6 / 232) ** 0.5, (6 / 202) ** 0.5], strict=True):
+        largest = float(layer.weight.detach().abs().max())
+        assert 0.97 * bound < largest <= bound * (1 + 1e-6)
+        assert not layer.bias.any()
+
+
+def test_torch_starts_a_head_unless_asked_otherwise() -> None:
+    torch.manual_seed(0)
+    plain = Head(dim=4, classes=3, width=7)
+    torch.manual_seed(0)
+    layers = [nn.Linear(4, 7), nn.Linear(7, 3)]
+    for found, expected in zip((plain.layers[1], plain.layers[-1]), layers, strict=True):
+        torch.testing.assert_close(found.weight, expected.weight)

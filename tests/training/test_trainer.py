@@ -1,12 +1,21 @@
-"""Weight decay reaches the parameters that it is for, and no others."""
+"""Weight decay reaches the parameters that it is for; Lightning's own settings do what they say, or are refused."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 import torch
+from tiny import tiny
 
 from sentattn.build import build_model
 from sentattn.config.compose import compose
+from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
+from sentattn.run import Run
+from sentattn.training.dry_run import check
+from sentattn.training.fit import fit
 from sentattn.training.trainer import build_optimizer, parameter_groups
 
 
@@ -39,3 +48,59 @@ def test_settings_saved_before_there_was_a_choice_decay_everywhere() -> None:
     del settings["weight_decay_on"]
     (group,) = build_optimizer(settings, model()).param_groups
     assert group["weight_decay"] == 0.1
+
+
+def test_the_keras_example_starts_and_steps_as_keras() -> None:
+    settings = compose(["experiment=keras_imdb"])
+    keras = build_model(settings["model"], num_embeddings=20, classes=2)
+    assert {group["eps"] for group in build_optimizer(settings, keras).param_groups} == {1e-7}
+    layers = [layer for layer in keras.modules() if isinstance(layer, torch.nn.Linear)]
+    assert len(layers) == 8  # queries, keys, values and their outputs, two of the network, two of the head
+    for layer in layers:
+        bound = (6 / (layer.in_features + layer.out_features)) ** 0.5
+        assert 0.8 * bound < float(layer.weight.detach().abs().max()) <= bound * (1 + 1e-6)
+        assert not layer.bias.any()
+
+
+@pytest.mark.parametrize("share", ["0.01", "0.09"])
+def test_a_share_of_an_epoch_that_is_no_batch_is_refused(tmp_path: Path, share: str) -> None:
+    words = tiny(f"trainer.limit_train_batches={share}", f"output_dir={tmp_path}")  # of ten batches
+    for train in (lambda: fit(words), lambda: check(compose(words))):
+        with pytest.raises(SettingError) as caught:
+            train()
+        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("trainer.limit_train_batches", "range")]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("limit", "steps"), [("0.1", 1), ("0.25", 2), ("3", 3), ("1", 1), ("1.0", 10)])
+def test_an_epoch_has_the_batches_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, steps: int
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr("torch.optim.Adam.step", _counting(torch.optim.Adam.step, taken))
+    fit(tiny(f"trainer.limit_train_batches={limit}", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}"))
+    assert len(taken) == steps
+
+
+def _counting(step: Any, taken: list[int]) -> Any:
+    def counted(self: torch.optim.Adam, *args: Any, **kwargs: Any) -> Any:
+        taken.append(1)
+        return step(self, *args, **kwargs)
+
+    return counted
+
+
+def test_settings_without_effect_on_the_result_have_none(tmp_path: Path, tiny_run: Run) -> None:
+    settings = ["num_sanity_val_steps=2", "log_every_n_steps=1", "detect_anomaly=true", "inference_mode=false"]
+    run = fit(
+        tiny(*(f"trainer.{setting}" for setting in settings), "trainer.profiler=simple", f"output_dir={tmp_path}")
+    )
+    assert run.result["setting"] == tiny_run.result["setting"]
+    speed = "train/tokens_per_second"
+    assert {**run.metrics, speed: 0.0} == {**tiny_run.metrics, speed: 0.0}
+
+
+@pytest.mark.parametrize("profiler", ["simple", "advanced"])
+def test_a_profiler_is_printed(tmp_path: Path, caplog: pytest.LogCaptureFixture, profiler: str) -> None:
+    fit(tiny(f"trainer.profiler={profiler}", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}"))
+    assert "optimizer_step" in caplog.text
