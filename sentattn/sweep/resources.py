@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from sentattn.distributed.devices import cores
 from sentattn.errors import Fault, SettingError
 
-TIMEOUT = 30.0
-"""Seconds after which `nvidia-smi` is given up."""
+DEVICES = Path("/dev")
+"""Where Linux has a file `nvidia0`, `nvidia1`, ... for each GPU."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -27,7 +29,7 @@ class Slot:
     def environment(self) -> dict[str, str]:
         """Returns the variables of a trial's process. They also hold for processes that it starts."""
         threads = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        # nvidia-smi counts GPUs by their place in the machine, CUDA by their speed by default.
+        # NVML counts GPUs by their place in the machine, CUDA by their speed by default.
         order = {} if VISIBLE in os.environ else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         return {**threads, **order, VISIBLE: ",".join(self.gpus)}
 
@@ -60,8 +62,11 @@ def find(request: SlotRequest) -> list[Slot]:
         for key in (key for key, needs_gpus in needing.items() if needs_gpus):
             value = getattr(request, key.removeprefix("trainer."))
             reason = f"{value} needs GPUs; trainer.accelerator={request.accelerator} has none on this machine"
-            raise _error(key, "resources", f"{reason} (nvidia-smi, {VISIBLE}).")
+            raise _error(key, "resources", f"{reason} (NVML, {VISIBLE}).")
         return _on_processor(request)
+    if group > 1 and (instances := [gpu for gpu in gpus if gpu.startswith("MIG-")]):
+        reason = f"{group}, but a process can use one MIG instance only, and {', '.join(instances)} are such."
+        raise _error("gpus_per_trial", "resources", reason)
     if group > 1:
         places = [tuple(gpus[first : first + group]) for first in range(0, len(gpus) - group + 1, group)]
     else:  # all GPUs have one trial before any has two
@@ -105,33 +110,95 @@ def slots_line(slots: Sequence[Slot]) -> str:
 
 
 def visible() -> list[str]:
-    """Returns the GPUs that trials may use, as `CUDA_VISIBLE_DEVICES` names them.
+    """Returns the GPUs that trials may use, as `CUDA_VISIBLE_DEVICES` names them; of a GPU in MIG mode its instances.
 
     Raises:
-        SettingError: If that variable names one that is not there.
+        SettingError: If that variable names one that is not there, or a machine with GPUs cannot list them.
     """
-    gpus, named = _gpus(), os.environ.get(VISIBLE)
-    if named is None:
-        return list(gpus)
-    entries = [entry.strip() for entry in named.split(",") if entry.strip()]
+    named = os.environ.get(VISIBLE)
+    entries = [entry.strip() for entry in (named or "").split(",") if entry.strip()]
     if "-1" in entries:  # CUDA sees none of those that follow
         entries = entries[: entries.index("-1")]
+    if named is not None and not entries:
+        return []
+    gpus = _gpus()
+    if named is None:
+        return [place for gpu in gpus for place in gpu.places]
+    if not gpus:
+        return entries
+    places: list[str] = []
     for entry in entries:
-        by_uuid = entry.startswith("MIG-") or any(uuid.startswith(entry) for uuid in gpus.values())
-        if gpus and entry not in gpus and not by_uuid:
-            raise _error(VISIBLE, "not_found", f"{named} names GPU {entry}, but nvidia-smi lists {', '.join(gpus)}.")
-    return entries
+        if any(uuid.startswith(entry) for gpu in gpus for uuid in gpu.instances or ()):
+            places.append(entry)
+        elif gpu := next((gpu for gpu in gpus if gpu.index == entry or gpu.uuid.startswith(entry)), None):
+            places += [entry] if gpu.instances is None else gpu.instances
+        else:
+            there = ", ".join(place for gpu in gpus for place in gpu.places)
+            raise _error(VISIBLE, "not_found", f"{named} names GPU {entry}, but NVML lists {there}.")
+    return places
 
 
-def _gpus() -> dict[str, str]:
-    """Returns the identifier of each GPU by its index; none where `nvidia-smi` fails."""
-    command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU: its index, its identifier, and the identifiers of its MIG instances; None if it is not in MIG mode."""
+
+    index: str
+    uuid: str
+    instances: tuple[str, ...] | None
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where processes can run on it."""
+        return (self.index,) if self.instances is None else self.instances
+
+
+def _gpus() -> list[Gpu]:
+    """Returns the GPUs that NVIDIA's driver knows, by its library NVML, which torch uses too; CUDA is not started.
+
+    Raises:
+        SettingError: If there are GPUs and it fails.
+    """
+    import pynvml
+
     try:
-        output = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    rows = [line.split(",") for line in output.splitlines() if "," in line]
-    return {index.strip(): uuid.strip() for index, uuid, *_ in rows}
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        if any(DEVICES.glob("nvidia[0-9]*")):
+            raise _unlisted(error) from error
+        return []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        uuids = map(pynvml.nvmlDeviceGetUUID, handles)
+        return [Gpu(str(n), uuid, _instances(handles[n])) for n, uuid in enumerate(uuids)]
+    except pynvml.NVMLError as error:
+        raise _unlisted(error) from error
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _instances(handle: Any) -> tuple[str, ...] | None:
+    """Returns the identifiers of a GPU's MIG instances, or None if it is not in MIG mode."""
+    import pynvml
+
+    try:
+        mode, _ = pynvml.nvmlDeviceGetMigMode(handle)
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):  # an older GPU or driver
+        return None
+    if mode != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return None
+    uuids = []
+    for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        with suppress(pynvml.NVMLError_NotFound):  # the places need not be taken
+            uuids.append(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)))
+    return tuple(uuids)
+
+
+def _unlisted(error: Exception) -> SettingError:
+    message = (
+        f"This machine has NVIDIA GPUs ({DEVICES}/nvidia*), but its driver does not list them (NVML: {error}). Repair "
+        "the driver, or type trainer.accelerator=cpu."
+    )
+    return SettingError(Fault("trainer.accelerator", "resources", message))
 
 
 def _error(key: str, kind: str, reason: str) -> SettingError:
