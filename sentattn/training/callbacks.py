@@ -111,8 +111,7 @@ class EpochRecorder(Callback):
         self._add_tokens()
         before = self.rows[-1] if self.rows else {"tokens": 0, "train_seconds": 0.0}
         speed = (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
-        means = pl_module.train_means() | {SPEED: speed}
-        pl_module.means.reset()
+        means = pl_module.end_training_epoch() | {SPEED: speed}
         pl_module.log_dict(means)
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()} | means
         row = {"epoch": trainer.current_epoch + 1, **metrics, "tokens": self.tokens}

@@ -25,6 +25,8 @@ from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.signals import Signals
 
 BEST = "best.ckpt"
+STEPS_BETWEEN_LOOKS = 10
+"""Steps after which several ranks ask one another for signals and late checkpoints, which blocks each of them."""
 
 
 class FileInPlace(TorchCheckpointIO):
@@ -132,8 +134,10 @@ class Checkpoints(Checkpoint):
         if done % step or done >= batches:  # a gradient is accumulated, or only the validation is left of the epoch
             return
         before_validation = done + step >= batches
-        is_late = self.minutes is not None and time.monotonic() - self._written >= 60 * self.minutes
-        [due] = ranks.largest(is_late or bool(self.signals.received))
+        due = 0
+        if not ranks.several() or self.minutes == 0 or done // step % STEPS_BETWEEN_LOOKS == 0:
+            is_late = self.minutes is not None and time.monotonic() - self._written >= 60 * self.minutes
+            [due] = ranks.largest(is_late or bool(self.signals.received))
         if before_validation or due:
             self._write(trainer, batches=done)
         if due:

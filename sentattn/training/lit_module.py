@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.optim import Optimizer
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.losses import ClassifierLoss, LossParts, at_least_float32
-from sentattn.metrics import classifier_metrics
+from sentattn.metrics import CONFUSION_METRICS, classifier_metrics
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.schedulers import Steps
 
@@ -87,6 +88,8 @@ class LitClassifier(LightningModule):
         self.model, self.loss, self.optimizer, self.scheduler = model, loss, optimizer, scheduler
         self.classes, self.ordered = classes, ordered
         self.means = EpochMeans()
+        self._counts_CC: Tensor | None = None
+        self._lr = math.nan
         self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
     def forward(
@@ -105,6 +108,29 @@ class LitClassifier(LightningModule):
             self.means.add({f"train/{term}": value}, weight=weights[term])
         return loss
 
+    def end_training_epoch(self) -> dict[str, float]:
+        """Returns the metrics of the training passes of the epoch, over all ranks, and begins a new one.
+
+        `train/accuracy` and `train/f1_weighted` are those of the logits that the loss was computed from: with dropout,
+        and of weights that change with each step. `train/lr` is the learning rate of the last step, of the
+        optimizer's first group.
+        """
+        counts_CC = ranks.total(self._counts()).cpu().numpy().astype(np.float64)
+        metrics = self.train_means() | {"train/lr": self._lr}
+        metrics["train/accuracy"] = float(np.trace(counts_CC) / counts_CC.sum())
+        metrics["train/f1_weighted"] = float(CONFUSION_METRICS["f1_weighted"](counts_CC))
+        self.means.reset()
+        self._counts_CC = None
+        return metrics
+
+    def _counts(self) -> Tensor:
+        """Returns the numbers of training rows of the epoch by true and predicted class, on the device."""
+        if self._counts_CC is None:
+            self._counts_CC = torch.zeros(self.classes, self.classes, dtype=torch.int64, device=self.device)
+        # What was loaded from a checkpoint is in main memory.
+        self._counts_CC = self._counts_CC.to(self.device)
+        return self._counts_CC
+
     def train_means(self) -> dict[str, float]:
         """Returns the means of the epoch so far: `train/loss`, its terms, and what else was added to `means`."""
         means = self.means.compute()
@@ -118,6 +144,7 @@ class LitClassifier(LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clips gradients, and records their norm before it: `train/gradient_norm`, the mean over the steps."""
+        self._lr = float(optimizer.param_groups[0]["lr"])
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = get_total_norm([p.grad for p in parameters])
         if gradient_clip_val and gradient_clip_algorithm == "value":
@@ -134,9 +161,12 @@ class LitClassifier(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["means"] = self.means.state_dict()
+        checkpoint["confusion"] = ranks.total(self._counts()).cpu()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.means.load_state_dict(checkpoint["means"])
+        if ranks.is_rank_zero():  # which has the sum over all ranks
+            self._counts_CC = checkpoint.get("confusion")  # none in those of an older version
 
     def on_validation_epoch_start(self) -> None:
         # Row, label, logits, and logits of each part: on the device until the end of the epoch, and copied once.
@@ -190,6 +220,9 @@ class LitClassifier(LightningModule):
         """Classifies a batch and returns its loss too; while training, each part of a model has a loss of its own."""
         labels_B = batch.labels_B if self.training else None
         classified = self(batch.tokens_BL, batch.mask_BL, labels_B, batch.lengths_B)
+        if self.training:
+            places = (batch.labels_B, classified.logits_BC.argmax(dim=-1))
+            self._counts().index_put_(places, torch.ones_like(batch.labels_B), accumulate=True)
         logits_BC, wide_BC = classified.logits_BC, None
         if classified.parts and (self.training or not self.model.shares):
             logits_BC, wide_BC = classified.parts.get("attention"), classified.parts["wide"]

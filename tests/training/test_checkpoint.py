@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from runs_alike import assert_alike
 from tiny import tiny
 
 from sentattn import run
+from sentattn.distributed import ranks
 from sentattn.errors import RunError
 from sentattn.run import Run
 from sentattn.training.checkpoint import Checkpoints, FileInPlace, random_state, restore_random_state
@@ -142,3 +144,20 @@ def test_restored_generators_draw_the_same_numbers_again() -> None:
     file.seek(0)
     restore_random_state(torch.load(file, weights_only=True))
     assert [draws(), draws()] == first
+
+
+@pytest.mark.parametrize(("several", "minutes", "asked"), [(True, 5.0, 9), (True, 0.0, 99), (False, 5.0, 99)])
+def test_several_ranks_ask_for_signals_every_tenth_step(
+    several: bool, minutes: float, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer comes through main memory, and each rank waits for it; with 0 minutes each step has a checkpoint."""
+    asking: list[int] = []
+    monkeypatch.setattr(ranks, "several", lambda: several)
+    monkeypatch.setattr(ranks, "largest", lambda *numbers: asking.append(len(numbers)) or [0])
+    recorder, signals = cast("Any", None), SimpleNamespace(received=None)
+    checkpoints = Checkpoints(tmp_path, recorder, cast("Any", signals), minutes=minutes, about={})
+    monkeypatch.setattr(checkpoints, "_write", lambda trainer, *, batches: True)
+    trainer = cast("Any", SimpleNamespace(accumulate_grad_batches=1, num_training_batches=100))
+    for batch in range(100):
+        checkpoints.on_train_batch_end(trainer, *[cast("Any", None)] * 3, batch)
+    assert len(asking) == asked
