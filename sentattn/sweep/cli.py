@@ -118,7 +118,7 @@ def sweep(arguments: Sequence[str]) -> None:
             Scheduler(studies, slots, engine, callbacks).run()
         confirmed = [line for report, _ in reports if (line := report.confirm())]
     for study in studies:
-        best(study.folder, study.plan.storage)
+        _print_best(study.folder, [(one.metric, one.mode) for one in study.plan.objectives], study.best())
         print(f"report: {study.folder / REPORT}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
@@ -154,8 +154,11 @@ def best(folder: Path, url: str | None) -> None:
     from sentattn.sweep import records, storage
 
     study = storage.load(folder, url)
-    objectives: list[list[str]] = study.user_attrs["objectives"]
-    front = records.best(records.records(study), [mode for _, mode in objectives])
+    objectives = [(metric, mode) for metric, mode in study.user_attrs["objectives"]]
+    _print_best(folder, objectives, records.best(records.records(study), [mode for _, mode in objectives]))
+
+
+def _print_best(folder: Path, objectives: Sequence[tuple[str, str]], front: Sequence[Record]) -> None:
     if not front:
         print(f"{folder.name}: no trial is complete yet.")
         return

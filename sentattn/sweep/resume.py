@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import functools
 import itertools
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import optuna
@@ -33,13 +35,13 @@ from sentattn.sweep.search_space import Dimension, Value, from_json, to_json
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
-OVERRIDES, OBJECTIVES, SEED, REPEATS = "overrides", "objectives", "seed", "repeats"
+OVERRIDES, OBJECTIVES, SEED, REPEATS, ID = "overrides", "objectives", "seed", "repeats", "id"
 PLACE = "place"
 """System attributes of a study of 2026, which were kept apart: how far its sampler was."""
 UNKNOWN = object()
 
 
-def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
+def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
     """Returns the study of a plan, with the interrupted trials ended and all trials in the space of today.
 
     This process holds the study for itself meanwhile.
@@ -50,6 +52,9 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
     """
     sweep = plan.study if plan.storage else None  # a file holds one sweep, and its folder may be renamed
     name = storages.current(storage, sweep)
+    known = storages.recorded(folder, plan.storage, plan.study)
+    if known and (name is None or optuna.load_study(study_name=name, storage=storage).user_attrs.get(ID) != known):
+        storages.refuse(folder)
     modes = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
     directions = [modes[objective.mode] for objective in plan.objectives]
     study = optuna.create_study(
@@ -58,6 +63,10 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
     if name is None:
         for key, value in (_identity(plan) | {FORMAT_KEY: FORMAT, storages.CURRENT: 1}).items():
             study.set_user_attr(key, value)
+    identifier: str | None = study.user_attrs.get(ID)
+    if identifier is None:
+        identifier = secrets.token_hex(8)
+        study.set_user_attr(ID, identifier)
     is_changed = _ranges(study.user_attrs[SPACE]) != _ranges(to_json(plan.space))
     working = peers(study, storage) if plan.storage else []
     if working and (is_changed or not storages.is_shared(plan.storage)):
@@ -72,6 +81,7 @@ def open_study(plan: Plan, storage: RDBStorage) -> optuna.Study:
     if is_changed:
         study = _migrate(study, storage, plan)
         storages.delete_others(storage, sweep, study.study_name)
+    storages.record_storage(folder, plan.storage, plan.study, identifier)
     return study
 
 

@@ -48,8 +48,8 @@ class SharedStudy(SweepStudy):
             self._membership = Membership(study, self._storage, self.plan.heartbeat)
             return study
 
-    def _past(self) -> int:
-        return super()._past() + self._membership.number * OTHER_DRAWS
+    def _past(self, trials: int) -> int:
+        return trials + self._membership.number * OTHER_DRAWS
 
     def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
         with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again
@@ -87,7 +87,7 @@ class SharedStudy(SweepStudy):
     def tick(self) -> float:
         """Writes the time, and signs of life, now and then; returns the seconds until that is due."""
         if time.monotonic() - self._noted >= self.plan.heartbeat:
-            self._write(self._note)
+            self._access(self._note)
         return max(0.0, self._noted + self.plan.heartbeat - time.monotonic())
 
     def _note(self) -> None:
@@ -108,9 +108,9 @@ class SharedStudy(SweepStudy):
 
     def is_first(self) -> bool:
         """Whether this scheduler logs and confirms the study: the one that began first of those that work on it."""
-        return self._membership.is_first()
+        return self._access(self._membership.is_first)
 
-    def _write(self, work: Callable[[], T]) -> T:
+    def _access(self, work: Callable[[], T]) -> T:
         with self._writing():
             return storages.patiently(work)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import itertools
+import json
 import re
 import sqlite3
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -23,10 +24,11 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sentattn.errors import Fault, RunError, SettingError, without_passwords
-from sentattn.run import FORMAT, FORMAT_KEY, require_format
+from sentattn.run import FORMAT, FORMAT_KEY, require_format, write_atomically
 from sentattn.sweep.samplers import quiet
 
-DATABASE = "study.db"
+DATABASE, RECORD = "study.db", "storage.json"
+"""In the folder of a study: its database, unless `storage=` names another, and which storage it has."""
 CURRENT = "current"
 """Numbers the studies of a sweep whose space was changed: the largest is the current one."""
 T = TypeVar("T")
@@ -140,6 +142,61 @@ def delete_others(storage: RDBStorage, sweep: str | None, kept: str) -> None:
     for study in studies(storage, sweep):
         if study != kept:
             optuna.delete_study(study_name=study, storage=storage)
+
+
+def recorded(folder: Path, url: str | None, study: str) -> str | None:
+    """Returns the ID of the study whose trials a folder holds; None if it holds none.
+
+    Args:
+        folder: The folder.
+        url: Where the study is to be stored; None for the file in the folder.
+        study: Its name; that of a study in a file is the name of the folder, which may be renamed.
+
+    Raises:
+        SettingError: If the trials in the folder are those of another storage or study.
+        RunError: If the record cannot be read.
+    """
+    known = _read_record(folder)
+    is_in_file = known["storage"] is None if known else (folder / DATABASE).is_file()
+    if (known or is_in_file) and is_in_file != (url is None):
+        refuse(folder)
+    if known and url is not None and known["study"] != study:
+        refuse(folder)
+    return known["id"] if known else None
+
+
+def record_storage(folder: Path, url: str | None, study: str, identifier: str) -> None:
+    """Writes into a folder which study its trials belong to, without a password."""
+    content = {"id": identifier, "study": study, "storage": url and _place(folder, url)}
+    if _read_record(folder) != content:
+        write_atomically(folder / RECORD, json.dumps(content) + "\n")
+
+
+def refuse(folder: Path) -> NoReturn:
+    """Refuses a storage that does not hold the study of a folder.
+
+    Raises:
+        SettingError: With what to type.
+    """
+    known = _read_record(folder) or {"study": folder.name, "storage": None}
+    place = f"storage={known['storage']}" if known["storage"] else f"{folder / DATABASE}, which needs no storage="
+    message = (
+        f"{folder} holds trials of the study {known['study']} in {place}. Type study={known['study']} and that storage "
+        "to resume it, or study=NAME for another study; where its database is gone, move the folder away."
+    )
+    raise SettingError(Fault("storage", "conflict", message))
+
+
+def _read_record(folder: Path) -> dict[str, Any] | None:
+    file = folder / RECORD
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return {key: content[key] for key in ("id", "study", "storage")}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{file} cannot be read ({error}). Remove it if the storage is the one that the study began with."
+        raise RunError(Fault(str(file), "unreadable", message)) from None
 
 
 def load(folder: Path, url: str | None = None) -> optuna.Study:

@@ -6,6 +6,7 @@ running are tried again with their values under new numbers, and each finished t
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,7 @@ from sentattn.sweep.resume import open_study
 from sentattn.sweep.samplers import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.search_space import points, suggest
 from sentattn.sweep.source import NextTrial
-from sentattn.sweep.tally import Tally
+from sentattn.sweep.tally import FINISHED, Tally
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
@@ -61,6 +62,7 @@ class SweepStudy:
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
         self.folder = folder
+        storages.recorded(folder, plan.storage, plan.study)  # refuses before anything is created
         heartbeat = plan.heartbeat if plan.storage else None
         self._storage = storages.open_storage(folder, plan.storage, heartbeat=heartbeat)
         self._running: dict[int, Trial] = {}
@@ -69,12 +71,14 @@ class SweepStudy:
         self._study = self._begin()
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
-        self._study.sampler = build_sampler(plan, past=self._past())
+        trials = self._read()
+        self._study.sampler = build_sampler(plan, past=self._past(len(trials)))
         self._study.pruner = build_pruner(plan)
         self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
         self._since = self._noted = time.monotonic()
-        names = [path.name for path in (self.folder / TRIALS).glob("*")]
-        self._keep_best([int(name) for name in names if name.isdecimal()])
+        folders = {path.name for path in (self.folder / TRIALS).glob("*")}
+        finished = [trial.number for trial in trials if trial.state in FINISHED]
+        self._keep_best([number for number in finished if str(number) in folders])
 
     @classmethod
     @contextmanager
@@ -96,7 +100,7 @@ class SweepStudy:
                 with suppress(RunError), study._writing():  # it is the first error that is shown, and nothing waits
                     study._leave()
                 raise
-            study._write(study._leave)
+            study._access(study._leave)
 
     @property
     def study(self) -> str:
@@ -108,7 +112,7 @@ class SweepStudy:
 
         A trial that is tried again comes first.
         """
-        return None if self.ended() else self._write(self._ask)
+        return None if self.ended() else self._access(self._ask)
 
     def _ask(self) -> NextTrial | None:
         drawn = self._draw()
@@ -118,7 +122,9 @@ class SweepStudy:
         self._tally.begin(before)
         self._running[asked.number] = asked
         folder = self.folder / TRIALS / str(asked.number)
-        folder.mkdir(parents=True, exist_ok=True)
+        if folder.exists():  # of a trial that the database has lost, as after a power cut
+            folder.rename(next(old for n in itertools.count() if not (old := Path(f"{folder}-old{n or ''}")).exists()))
+        folder.mkdir(parents=True)
         return NextTrial(asked.number, values, self.plan.trial_arguments(values), folder)
 
     def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
@@ -142,7 +148,7 @@ class SweepStudy:
             return bool(self._running[number].should_prune())
 
         try:
-            return self._write(work)
+            return self._access(work)
         except UpdateFinishedTrialError:  # another scheduler took this one for dead, and tries the trial again
             return True
 
@@ -174,13 +180,13 @@ class SweepStudy:
         self._end(number, lambda: self._study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
 
     def _end(self, number: int, work: Callable[[], FrozenTrial]) -> None:
-        self._tally.end(self._write(work))
+        self._tally.end(self._access(work))
         del self._running[number]
 
     def tick(self) -> float | None:
         """Writes the time now and then; returns the seconds until it wants to be called again, or None."""
         if time.monotonic() - self._noted >= NOTE_SECONDS:
-            self._write(self._note)
+            self._access(self._note)
         return None
 
     def _note(self) -> None:
@@ -227,20 +233,30 @@ class SweepStudy:
             return f"{self.failures} trials in a row have failed"
         return ""
 
-    def records(self) -> list[Record]:
-        """Returns all trials in the order in which they started."""
-        return records(self._study)
+    def records(self, *, wait: bool = True) -> list[Record]:
+        """Returns all trials in the order in which they started.
+
+        Args:
+            wait: Whether to wait for a database that does not answer.
+
+        Raises:
+            RunError: If it cannot be read.
+        """
+        if wait:
+            return self._access(lambda: records(self._study))
+        with self._writing():
+            return records(self._study)
 
     def best(self) -> list[Record]:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
         return best(self.records(), [objective.mode for objective in self.plan.objectives])
 
     def _begin(self) -> optuna.Study:
-        return open_study(self.plan, self._storage)
+        return open_study(self.plan, self._storage, self.folder)
 
-    def _past(self) -> int:
-        """Returns how many trials there were before, of which no draw is repeated."""
-        return len(self._read())
+    def _past(self, trials: int) -> int:
+        """Returns how many draws there may have been before, of which none is repeated."""
+        return trials
 
     def _read(self) -> list[FrozenTrial]:
         """Returns all trials, and counts them."""
@@ -248,8 +264,8 @@ class SweepStudy:
         self._tally = Tally.of(trials, self.plan.retries)
         return trials
 
-    def _write(self, work: Callable[[], T]) -> T:
-        """Does work in the database."""
+    def _access(self, work: Callable[[], T]) -> T:
+        """Reads or writes the database."""
         with self._writing():
             return work()
 

@@ -298,3 +298,96 @@ def test_a_scheduler_of_another_machine_is_not_disturbed(tmp_path: Path) -> None
     shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time() - 3600})
     with open_sweep(one, tmp_path / "there") as study:
         assert study.waiting() == 1
+
+
+def test_a_folder_refuses_another_storage_or_study(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'first.db'}"
+    one = plan(storage=url)
+    with open_sweep(one, tmp_path / "mine") as study:
+        asked = study.ask()
+        assert asked
+        tell(study, asked.number, 0.5)
+    (asked.folder / "model").mkdir()
+    others = [
+        replace(one, storage=f"sqlite:///{tmp_path / 'second.db'}"),
+        replace(one, storage=None),
+        replace(one, study="other"),
+    ]
+    for other in others:
+        with pytest.raises(SettingError) as caught, open_sweep(other, tmp_path / "mine"):
+            pass
+        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("storage", "conflict")]
+        assert url in str(caught.value)
+    assert not (tmp_path / "mine" / storage.DATABASE).exists()
+    assert storage.sweeps(url) == ["mine"]
+    assert (asked.folder / "model").exists()
+    with open_sweep(one, tmp_path / "mine") as study:
+        assert study.finished() == 1
+
+
+def test_a_folder_with_a_file_refuses_a_database_and_may_be_renamed(tmp_path: Path) -> None:
+    run(plan(budget=Budget(1, None)), tmp_path / "mine")
+    for record in ("as it is", "of an earlier revision"):
+        if record == "of an earlier revision":
+            (tmp_path / "mine" / storage.RECORD).unlink()
+        elsewhere = plan(storage=f"sqlite:///{tmp_path / 'first.db'}")
+        with pytest.raises(SettingError) as caught, open_sweep(elsewhere, tmp_path / "mine"):
+            pass
+        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("storage", "conflict")]
+    assert run(plan(budget=Budget(2, None)), tmp_path / "mine") == [1]
+    (tmp_path / "mine").rename(tmp_path / "renamed")
+    assert run(plan(study="renamed", budget=Budget(3, None)), tmp_path / "renamed") == [2]
+
+
+def test_a_storage_that_has_lost_the_study_is_refused(tmp_path: Path) -> None:
+    one = plan(storage=f"sqlite:///{tmp_path / 'first.db'}")
+    with open_sweep(one, tmp_path / "mine"):
+        pass
+    (tmp_path / "first.db").unlink()
+    with pytest.raises(SettingError) as caught, open_sweep(one, tmp_path / "mine"):
+        pass
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("storage", "conflict")]
+
+
+def test_no_password_is_kept_in_the_folder(tmp_path: Path) -> None:
+    url = "postgresql://me:s3cret@host/db"
+    storage.record_storage(tmp_path, url, "mine", "1")
+    with pytest.raises(SettingError) as caught:
+        storage.recorded(tmp_path, None, "mine")
+    assert "s3cret" not in (tmp_path / storage.RECORD).read_text() + str(caught.value)
+    assert storage.recorded(tmp_path, url.replace("s3cret", "another"), "mine") == "1"
+
+
+def test_what_a_study_does_not_know_is_kept(tmp_path: Path) -> None:
+    """As after a power cut, which may take the last trials from the database."""
+    unknown, finished = tmp_path / "trials" / "1", tmp_path / "trials" / "0"
+    run(plan(budget=Budget(1, None)), tmp_path)
+    for folder in (unknown, finished):
+        (folder / "checkpoints").mkdir(parents=True)
+    (unknown / "metrics.jsonl").write_text("{}\n")
+    with open_sweep(plan(keep=0), tmp_path) as study:
+        assert (unknown / "checkpoints").exists()
+        assert not (finished / "checkpoints").exists()
+        asked = study.ask()
+    assert asked
+    assert asked.folder == unknown
+    assert not [*asked.folder.iterdir()]
+    assert (tmp_path / "trials" / "1-old" / "metrics.jsonl").read_text() == "{}\n"
+
+
+def test_a_record_that_cannot_be_read(tmp_path: Path) -> None:
+    run(plan(budget=Budget(1, None)), tmp_path)
+    (tmp_path / storage.RECORD).write_text("[]")
+    with pytest.raises(RunError) as caught, open_sweep(plan(), tmp_path):
+        pass
+    assert [fault.kind for fault in caught.value.faults] == ["unreadable"]
+
+
+def test_checkpoints_of_trials_that_have_not_finished_are_kept(tmp_path: Path) -> None:
+    one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}", keep=0)
+    with open_sweep(one, tmp_path / "mine") as study:
+        asked = study.ask()
+        assert asked
+        (asked.folder / "checkpoints").mkdir()
+    with open_sweep(one, tmp_path / "mine"):
+        assert (asked.folder / "checkpoints").exists()

@@ -71,7 +71,7 @@ class ReportCallback(SweepCallback):
 
     def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
         try:
-            self.write()
+            self.write(wait=kind is None)
         except RunError as error:
             if kind is None:
                 raise
@@ -99,9 +99,15 @@ class ReportCallback(SweepCallback):
             return None
         if now < self._due or not self.is_idle():
             return max(1.0, self._due - now)
-        self._changed, self._due = False, now + PAUSE
-        self._writing = self._executor.submit(self._attempt, self._write_all, self._study.records())
+        self._due = now + PAUSE
+        self._attempt(self._start)
         return None
+
+    def _start(self) -> None:
+        """Starts to write in the thread; a database that does not answer keeps nobody waiting."""
+        records = self._study.records(wait=False)
+        self._changed = False
+        self._writing = self._executor.submit(self._attempt, self._write_all, records)
 
     def is_idle(self) -> bool:
         """Whether the thread writes nothing at the moment."""
@@ -118,13 +124,16 @@ class ReportCallback(SweepCallback):
         self.write()
         return describe_confirmed(self._plan, confirm(self._plan, self._study.folder, self._front[0]))
 
-    def write(self) -> None:
+    def write(self, *, wait: bool = True) -> None:
         """Writes everything as it is now.
 
+        Args:
+            wait: Whether to wait for a database that does not answer.
+
         Raises:
-            RunError: If it cannot be written.
+            RunError: If the study cannot be read, or its results cannot be written.
         """
-        folder, records = self._study.folder, self._study.records()
+        folder, records = self._study.folder, self._study.records(wait=wait)
         try:
             self._front = front(records, self._plan.objectives)
             write_best(self._plan, folder, self._front)
@@ -142,13 +151,13 @@ class ReportCallback(SweepCallback):
         self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
 
     def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
-        """Writes something that is written again at the end; the first error is printed."""
+        """Writes something that is written again later; the first error is printed."""
         try:
             write(*arguments)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             if not self._printed:
-                print(f"{self._study.folder}: the report is written at the end of the sweep only ({reason}).")
+                print(f"{self._study.folder}: the report is written later ({reason}).")
             self._printed = True
 
 

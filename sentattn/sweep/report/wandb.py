@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sentattn.errors import UserError
+from sentattn.errors import RunError, UserError
 from sentattn.loggers.panels import place_of, study_specification
 from sentattn.loggers.upload import find_runs, offline_reason
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
+from sentattn.sweep.records import best as best_records
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.callback import ReportCallback, page, record_of
 from sentattn.sweep.report.figures import Charts
@@ -51,16 +52,20 @@ class StudyLogger(SweepCallback):
     def __enter__(self) -> StudyLogger:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         if self._guard is not None:
-            records = self._study.records()
+            try:
+                records = self._study.records(wait=kind is None)
+            except RunError as error:
+                print(f"W&B: the last trials are not logged: {error}")
+                records = []
             self._submit(lambda run: self._rows.log_others(run, records))
             self.tick()
             if findings := self._report.findings:
                 self._submit(lambda run: _log_page(run, self._rows.count, findings))
             states = Counter(record.state for record in records)
             summary: dict[str, Any] = {f"trials/{state}": count for state, count in states.items()}
-            for best in self._study.best()[:1]:
+            for best in best_records(records, [objective.mode for objective in self._study.plan.objectives])[:1]:
                 summary |= {f"best/{key}": value for key, value in best.values.items()} | {"best_trial": best.number}
             self._thread.submit(self._guard.finish, summary)
             self._thread.submit(self._publish)
@@ -70,14 +75,18 @@ class StudyLogger(SweepCallback):
         """Opens the run with the first trial, whose settings say where."""
         if self._opened or trial.study is not self._study:
             return
-        self._opened = True
-        if not self._study.is_first():  # of several schedulers one logs the study
-            return
         from sentattn.config.request import read_request
 
         settings = read_request(list(trial.arguments)).settings
-        if settings["logger"]["_target_"] == WANDB:
-            records = self._study.records()
+        is_logged = settings["logger"]["_target_"] == WANDB
+        try:
+            # Of several schedulers one logs the study.
+            records = self._study.records() if is_logged and self._study.is_first() else None
+        except RunError as error:
+            print(f"W&B: the study is logged later: {error}")
+            return
+        self._opened = True
+        if records is not None:
             past = [record for record in records if record.state != "running" and record.number != trial.number]
             self._place = place_of([settings])
             self._guard = study_guard(self._study, settings, records, resumed=bool(past))
