@@ -6,16 +6,19 @@ budget. All is done again and again while the database does not answer.
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from sentattn.errors import RunError
 from sentattn.sweep import storage as storages
 from sentattn.sweep.coordination import SCHEDULER, Membership
 from sentattn.sweep.records import attributes
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
 T = TypeVar("T")
+CONFIRMED = "confirmed"
+"""A study's attribute: the number of the trial that was confirmed last, and with how many seeds."""
 OTHER_DRAWS = 1_000_003
 """What makes schedulers of one study draw other values: more than it has trials."""
 
@@ -93,10 +98,43 @@ class SharedStudy(SweepStudy):
     def _note(self) -> None:
         self._noted = time.monotonic()
         self._study.set_user_attr(SECONDS, max(self._study.user_attrs.get(SECONDS, 0.0), self.seconds()))
+        self._beat()
+        self._read()
+
+    def _beat(self) -> None:
         self._membership.beat(self._running)
         if self._membership.is_asked_to_stop():
-            signal.raise_signal(signal.SIGINT)
-        self._read()
+            os.kill(os.getpid(), signal.SIGINT)  # reaches the main thread from any other
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Gives signs of life from a thread while something else is done in the block than running trials."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(self.plan.heartbeat):
+                with suppress(RunError), self._writing():  # the next one may reach the database
+                    self._beat()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    @contextmanager
+    def confirming(self, number: int) -> Iterator[bool]:
+        """Tells whether this scheduler is to confirm a trial, which the block does then.
+
+        The study records that it is done: the scheduler that is first now may be another one than before.
+        """
+        confirmed = [number, self.plan.confirm]
+        is_done = self._access(lambda: self._study.user_attrs.get(CONFIRMED)) == confirmed
+        yield not is_done
+        if not is_done:
+            self._access(lambda: self._study.set_user_attr(CONFIRMED, confirmed))
 
     def _leave(self) -> None:
         super()._leave()

@@ -204,6 +204,15 @@ class SweepStudy:
         """Whether this scheduler logs and confirms the study."""
         return True
 
+    def alive(self) -> AbstractContextManager[None]:
+        """Gives signs of life while something else is done in the block than running trials."""
+        return nullcontext()
+
+    @contextmanager
+    def confirming(self, number: int) -> Iterator[bool]:
+        """Tells whether this scheduler is to confirm a trial, which the block does then."""
+        yield True
+
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""
         return len(self._tally.retries)

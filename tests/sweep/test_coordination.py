@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,10 +20,11 @@ from sqlalchemy import create_engine, text
 from studies import tell
 from test_recovery import start, until
 
-from sentattn.errors import RunError, SettingError, UserError
-from sentattn.sweep import cli, coordination
+from sentattn.errors import RunError, SettingError, TrainingError, UserError
+from sentattn.sweep import cli, coordination, storage
 from sentattn.sweep.plan import Budget, Plan
 from sentattn.sweep.records import Record, read
+from sentattn.sweep.report import callback
 from sentattn.sweep.shared_study import SharedStudy, open_sweep
 
 FAKE = "fake"
@@ -83,12 +85,12 @@ def test_schedulers_draw_other_values(tmp_path: Path, database: str) -> None:
 
 def test_a_quasi_random_sequence_and_a_grid_are_shared(tmp_path: Path, database: str) -> None:
     one = shared(database, study="grid", sampler={"name": "grid"}, space={"model.attention.hops": "range(1,7)"})
-    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
+    with open_sweep(one, tmp_path / "grid") as first, open_sweep(one, tmp_path / "grid") as second:
         asked = [study.ask() for study in (first, second) * 3]
         assert {trial.values["model.attention.hops"] for trial in asked if trial} == {1, 2, 3, 4, 5, 6}
         assert first.ask() is None
     one = shared(database, study="qmc", sampler={"name": "qmc"})
-    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
+    with open_sweep(one, tmp_path / "qmc") as first, open_sweep(one, tmp_path / "qmc") as second:
         asked = [study.ask() for study in (first, second) * 3]
     alone = plan(budget=Budget(6, None), sampler={"name": "qmc"})
     with open_sweep(alone, tmp_path / "alone") as study:
@@ -97,6 +99,7 @@ def test_a_quasi_random_sequence_and_a_grid_are_shared(tmp_path: Path, database:
 
 def test_a_scheduler_that_falls_silent_loses_its_trials(tmp_path: Path, database: str) -> None:
     one = shared(database, trials=1, heartbeat=1)
+    (tmp_path / "mine").mkdir()
     silent = SharedStudy(one, tmp_path / "mine")
     lost = silent.ask()
     assert lost
@@ -117,6 +120,7 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = shared(database, trials=1)
+    (tmp_path / "mine").mkdir()
     dead = SharedStudy(one, tmp_path / "mine")
 
     def die(*_: object) -> None:
@@ -281,3 +285,64 @@ def test_no_password_is_shown_or_kept(
     assert PASSWORD not in out
     kept = Counter(PASSWORD.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert set(kept) == {False}
+
+
+def test_a_scheduler_that_confirms_stays_alive_and_first(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = shared(database, trials=1, heartbeat=1, confirm=2)
+    was_first = []
+    with open_sweep(one, tmp_path / "mine") as study, open_sweep(one, tmp_path / "mine") as other:
+        asked = study.ask()
+        assert asked
+        tell(study, asked.number, 0.5)
+
+        def confirm(*_: object) -> dict[str, Any]:
+            (before,) = seen(tmp_path, database, except_for=1)
+            until(lambda: seen(tmp_path, database, except_for=1) != [before], 60)
+            was_first.append(other.is_first())
+            return {}
+
+        monkeypatch.setattr(callback, "confirm", confirm)
+        monkeypatch.setattr(callback, "describe_confirmed", lambda *_: "confirmed")
+        assert callback.ReportCallback(study).confirm() == "confirmed"
+    assert was_first == [False]
+    assert "heartbeat" not in [thread.name for thread in threading.enumerate()]
+
+
+def seen(folder: Path, database: str, *, except_for: int) -> list[float]:
+    """When the schedulers gave their last signs of life."""
+    attrs = storage.load(folder / "mine", database).user_attrs
+    numbers = [key for key in attrs if key.startswith(coordination.SIGN) and not key.endswith(f" {except_for}")]
+    return [attrs[key]["seen"] for key in numbers if attrs[key]]
+
+
+def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = shared(database, trials=1, confirm=2)
+    trainings: list[Path] = []
+
+    def confirm(plan: Plan, folder: Path, *_: object) -> dict[str, Any]:
+        trainings.append(folder)
+        if len(trainings) == 1:
+            raise TrainingError("it was interrupted")
+        return {}
+
+    monkeypatch.setattr(callback, "confirm", confirm)
+    monkeypatch.setattr(callback, "describe_confirmed", lambda *_: "confirmed")
+    with open_sweep(one, tmp_path / "late" / "mine") as late:
+        with open_sweep(one, tmp_path / "mine") as study:
+            asked = study.ask()
+            assert asked
+            tell(study, asked.number, 0.5)
+            assert callback.ReportCallback(study).confirm() is None, "the other one was first"
+        with pytest.raises(TrainingError):
+            callback.ReportCallback(late).confirm()
+    with open_sweep(one, tmp_path / "late" / "mine") as late, open_sweep(one, tmp_path / "mine") as study:
+        assert late.is_first()
+        assert callback.ReportCallback(late).confirm() == "confirmed"
+        late._leave()
+        assert study.is_first()
+        assert callback.ReportCallback(study).confirm() is None, "it was done"
+    assert len(trainings) == 2

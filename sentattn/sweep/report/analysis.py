@@ -6,10 +6,10 @@ import math
 import statistics
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from sentattn.sweep.plan import Plan
 
+D = TypeVar("D")
+P = ParamSpec("P")
+T = TypeVar("T")
 DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
 MIN_TRIALS = 4
 MAX_FANOVA_TRIALS = 200
@@ -67,17 +70,32 @@ class Findings:
         importances: For each objective, None where there are too few trials.
         confirmed: The content of `confirm.json`; None where the best setting is not confirmed.
         cautions: What to be careful about, a message each.
+        failures: Why a part of the report could not be made, by its name.
     """
 
     def __init__(self, plan: Plan, folder: Path, records: Sequence[Record], reader: artifacts.CostReader) -> None:
         self.plan, self.folder, self.records, self.reader = plan, folder, records, reader
         self.front = front(records, plan.objectives)
         numbers, sampler = range(len(plan.objectives)), plan.sampler["name"]
-        self.importances = [importances(records, plan.space, plan.objectives, index, sampler) for index in numbers]
+        self.failures: dict[str, str] = {}
+        self.importances = [
+            self.attempt("Importance", None, importances, records, plan.space, plan.objectives, index, sampler)
+            for index in numbers
+        ]
         confirmed = artifacts.read_confirmed(folder)
         is_best = confirmed and self.front and confirmed["trial"] == self.front[0].number
         self.confirmed = confirmed if is_best else None
-        self.cautions = [message for check in CHECKS for message in check(self)]
+        self.cautions: list[str] = []
+        for check in CHECKS:
+            self.attempt("Be careful", None, lambda check: self.cautions.extend(check(self)), check)
+
+    def attempt(self, name: str, default: D, make: Callable[P, T], *arguments: P.args, **others: P.kwargs) -> T | D:
+        """Returns what `make` returns; where that fails, whatever the reason, notes it and returns the default."""
+        try:
+            return make(*arguments, **others)
+        except Exception as error:  # no part of a report may end a sweep
+            self.failures[name] = " ".join(str(error).split()) or type(error).__name__
+            return default
 
     @property
     def complete(self) -> list[Record]:

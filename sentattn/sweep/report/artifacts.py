@@ -171,8 +171,7 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
     Raises:
         UserError: If a training fails.
     """
-    known = read_confirmed(folder)
-    if known and known["trial"] == winner.number and len(known["seeds"]) == plan.confirm:
+    if known := find_confirmed(plan, folder, winner):
         return known
     print(f"{plan.study}: training trial {winner.number} with {plan.confirm} seeds, and testing it.", flush=True)
     runs = (train or _train)(confirm_arguments(plan, folder, winner))
@@ -192,6 +191,13 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
     }
     write_atomically(folder / CONFIRMED, json.dumps(confirmed, indent=2, ensure_ascii=False) + "\n")
     return confirmed
+
+
+def find_confirmed(plan: Plan, folder: Path, winner: Record) -> dict[str, Any] | None:
+    """Returns the content of `confirm.json` if it is about this trial and number of seeds."""
+    known = read_confirmed(folder)
+    is_same = known and known["trial"] == winner.number and len(known["seeds"]) == plan.confirm
+    return known if is_same else None
 
 
 def confirm_arguments(plan: Plan, folder: Path, winner: Record) -> list[str]:

@@ -24,6 +24,7 @@ from sentattn.sweep.report.artifacts import (
     CostReader,
     confirm,
     describe_confirmed,
+    find_confirmed,
     train_arguments,
     train_command,
     write_best,
@@ -33,6 +34,8 @@ from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.report.style import as_text, short_names
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from sentattn.sweep.plan import Plan
     from sentattn.sweep.study import SweepStudy
 
@@ -64,6 +67,7 @@ class ReportCallback(SweepCallback):
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="report")
         self._writing: Future[None] | None = None
         self._printed = False
+        self._failed: set[str] = set()
         self.findings: Findings | None = None
 
     def __enter__(self) -> ReportCallback:
@@ -114,15 +118,22 @@ class ReportCallback(SweepCallback):
         return self._writing is None or self._writing.done()
 
     def confirm(self) -> str | None:
-        """Trains the best setting with the seeds of `confirm`; returns the result in a line, None without them.
+        """Trains the best setting with the seeds of `confirm`; returns the result in a line, None where there is none.
+
+        Of several schedulers one does it, once.
 
         Raises:
             UserError: If a training fails.
         """
         if not self._plan.confirm or not self._front or len(self._plan.objectives) > 1 or not self._study.is_first():
             return None
-        self.write()
-        return describe_confirmed(self._plan, confirm(self._plan, self._study.folder, self._front[0]))
+        plan, folder = self._plan, self._study.folder
+        with self._study.alive():
+            self.write()
+            winner = self._front[0]
+            with self._study.confirming(winner.number) as is_due:
+                confirmed = confirm(plan, folder, winner) if is_due else find_confirmed(plan, folder, winner)
+        return None if confirmed is None else describe_confirmed(plan, confirmed)
 
     def write(self, *, wait: bool = True) -> None:
         """Writes everything as it is now.
@@ -142,12 +153,18 @@ class ReportCallback(SweepCallback):
             reason = f"{BEST}, {TABLE} and {REPORT} cannot be written ({error.strerror or error})"
             message = f"{folder}: {reason}. Free some space, and the same command writes them."
             raise RunError(Fault(str(folder), "unwritable", message)) from error
+        except Exception as error:  # no report may keep a sweep from its best setting and from `confirm`
+            print(f"{folder}: {REPORT} is not up to date ({_reason(error)}).")
 
     def _write_all(self, records: Sequence[Record]) -> None:
         began, folder = time.monotonic(), self._study.folder
         write_table(folder / TABLE, records, self._plan, self._reader)
         self.findings = Findings(self._plan, folder, records, self._reader)
         write_atomically(folder / REPORT, page(self.findings))
+        for name, reason in self.findings.failures.items():
+            if name not in self._failed:
+                print(f"{folder / REPORT}: {name} is missing ({reason}).")
+            self._failed.add(name)
         self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
 
     def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
@@ -155,10 +172,13 @@ class ReportCallback(SweepCallback):
         try:
             write(*arguments)
         except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
             if not self._printed:
-                print(f"{self._study.folder}: the report is written later ({reason}).")
+                print(f"{self._study.folder}: the report is written later ({_reason(error)}).")
             self._printed = True
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
@@ -182,6 +202,22 @@ def page(findings: Findings) -> str:
     plan, charts = findings.plan, Charts(findings.plan, findings.records, findings.front)
     measured = [(index, measure) for index, measure in enumerate(findings.importances) if measure]
     heading, rows = _trials(findings)
+    figures: dict[str, Callable[[], list[tuple[str, go.Figure]] | list[tuple[str, go.Figure | None]]]] = {
+        "History": charts.history,
+        "Pareto front": charts.pareto,
+        "Importance": lambda: charts.importances(findings.importances),
+        "Slices": charts.slices,
+        "Contour": lambda: [("", charts.contour(index, measure.ranking)) for index, measure in measured],
+        "Parallel coordinates": lambda: [("", charts.parallel())],
+        "Learning curves": lambda: [("", charts.curves())],
+        "Timeline": lambda: [("", charts.timeline())],
+    }
+
+    def drawn(heading: str) -> list[tuple[str, str]]:
+        shown = [(title, figure) for title, figure in figures[heading]() if figure is not None]
+        name = heading.lower().replace(" ", "-")
+        return [(title, draw(figure, f"{name}-{number}")) for number, (title, figure) in enumerate(shown)]
+
     return render(
         "sentattn.sweep.report",
         "report.html",
@@ -190,15 +226,13 @@ def page(findings: Findings) -> str:
         states=Counter(record.state for record in findings.records),
         command=train_command(findings.folder / BEST),
         arguments=" ".join(train_arguments(plan, findings.front[0].values)) if findings.front else "",
-        charts=charts,
-        contours=[("", charts.contour(index, measure.ranking)) for index, measure in measured],
+        charts={heading: findings.attempt(heading, [], drawn, heading) for heading in figures},
         measured=[measure for _, measure in measured],
         heading=heading,
         rows=rows,
         metric=_metric,
         as_text=as_text,
         as_typed=as_typed,
-        draw=draw,
         plotly=plotly_script(),
     )
 

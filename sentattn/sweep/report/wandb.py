@@ -227,7 +227,7 @@ def media(findings: Findings) -> dict[str, Any]:
                 title = f"{measure.metric}: {name}"
                 chart = wandb.plot.bar(bars, "setting", "importance", title=title)
                 objects[f"importance/{name}/{measure.metric}"] = chart
-        if figure := charts.contour(index, measure.ranking):
+        if figure := findings.attempt("Contour", None, charts.contour, index, measure.ranking):
             objects[f"contour/{measure.metric}"] = wandb.Plotly(figure)
     return objects
 

@@ -19,6 +19,7 @@ from sentattn.errors import RunError
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.report import callback
 from sentattn.sweep.report.callback import ReportCallback
+from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.scheduler import Scheduler
 from sentattn.sweep.study import SweepStudy
 
@@ -167,3 +168,52 @@ def test_a_full_disk_is_printed_once_while_the_study_runs_and_is_an_error_at_its
         with pytest.raises(KeyError), ReportCallback(study):  # the error that has ended the sweep counts
             raise KeyError
         assert "No space left on device" in capsys.readouterr().out
+
+
+FIGURES = ["history", "pareto", "importances", "slices", "contour", "parallel", "curves", "timeline"]
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_figure_that_fails_costs_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], figure: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("nothing to\ndraw")
+
+    monkeypatch.setattr(Charts, figure, fail)
+    monkeypatch.setattr(callback, "confirm", lambda *_: {})
+    monkeypatch.setattr(callback, "describe_confirmed", lambda *_: "confirmed")
+    with SweepStudy.open(plan(12, confirm=2), tmp_path) as study, ReportCallback(study) as report:
+        for number in range(12):
+            report.ended(*ended(study, number / 20))
+        assert report.confirm() == "confirmed"
+    assert best_trial(tmp_path) == 11
+    page = (tmp_path / "report.html").read_text()
+    assert "Best setting: trial 11" in page
+    assert ('id="slices"' in page) == (figure != "slices")
+    assert capsys.readouterr().out.count("nothing to draw") == 1
+
+
+@pytest.mark.parametrize("place", ["sentattn.sweep.report.analysis.importances", "sentattn.sweep.report.callback.draw"])
+def test_whatever_fails_in_a_report_the_sweep_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("out of range")
+
+    monkeypatch.setattr(place, fail)
+    with SweepStudy.open(plan(5), tmp_path) as study, ReportCallback(study) as report:
+        for number in range(5):
+            report.ended(*ended(study, number / 20))
+    assert "Best setting: trial 4" in (tmp_path / "report.html").read_text()
+    assert "out of range" in capsys.readouterr().out
+
+
+def test_a_report_that_cannot_be_drawn_at_all_costs_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(callback, "page", lambda findings: 1 / 0)
+    with SweepStudy.open(plan(5), tmp_path) as study, ReportCallback(study) as report:
+        report.ended(*ended(study, 0.5))
+    assert best_trial(tmp_path) == 0
+    assert capsys.readouterr().out.count("division by zero") == 1
