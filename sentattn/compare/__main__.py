@@ -46,6 +46,7 @@ from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError, suggestion
 from sentattn.run import SPLITS
 
+PAGES = (".html", ".htm")
 REFERENCES = ("tfidf", "nbsvm", "fasttext")
 KEYS = {
     "split": "str",
@@ -91,6 +92,12 @@ def _command(arguments: list[str]) -> None:
     if wrong := [text for text in where if "=" not in text]:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
 
+    if "report" in options and Path(options["report"]).suffix.lower() not in PAGES:
+        name = Path(options["report"]).with_suffix(PAGES[0])
+        message = (
+            f"report={options['report']}: a report is an HTML page, so its name ends in .html; type report={name}."
+        )
+        raise SettingError(Fault("report", "unsupported", message))
     if "to" in options:
         if options.get("split", "test") not in SPLITS:
             message = f"to={options['to']} shows split=test or split=val, which W&B has, not {options['split']}."

@@ -104,6 +104,14 @@ def test_other_calls_write_no_report(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.html"))
 
 
+@pytest.mark.parametrize("name", ["figure.png", "figure.pdf", "report"])
+def test_a_report_that_is_no_page_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    make_run(tmp_path, "model=mean")
+    assert main([str(tmp_path), f"report={tmp_path / name}"]) == 2
+    assert f"report={(tmp_path / name).with_suffix('.html')}" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
 def test_a_report_that_cannot_be_written_ends_with_a_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
