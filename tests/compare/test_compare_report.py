@@ -15,9 +15,10 @@ from run_folders import make_run
 from sentattn.compare.__main__ import main
 from sentattn.compare.leaderboard import leaderboard
 from sentattn.compare.report.examples import Example, Side
-from sentattn.compare.report.page import page, part
-from sentattn.compare.report.style import Table
+from sentattn.compare.report.page import Part, Section, page, part
+from sentattn.compare.report.style import Chart, Table
 from sentattn.compare.runs import comparisons
+from sentattn.insight.charts import empty_figure
 from sentattn.insight.prediction import Piece
 from sentattn.run import Run
 
@@ -56,7 +57,7 @@ def hostile(tmp_path: Path) -> str:
 
 def test_no_text_is_markup_and_nothing_is_loaded(hostile: str) -> None:
     assert "default-src 'none'" in hostile  # the browser refuses every request
-    assert not re.findall(r"""\b(?:src|href)\s*=|@import|url\(|https?://""", hostile)
+    assert not re.findall(r"""\b(?:src|href)\s*=(?!"#)|@import|url\(|https?://""", hostile)
     assert "alert(1)</script>" not in hostile
     assert hostile.count("<script") == hostile.count("</script>") == 2 + hostile.count("Plotly.newPlot(")
     assert f"2 settings on &lt;/script&gt;{ESCAPED}</h1>" in hostile
@@ -75,6 +76,29 @@ def test_a_comparison_has_all_sections(hostile: str) -> None:
         "Disagreements",
     ]
     assert "The report has no slices by words" in hostile  # these runs do not say what they were trained on
+
+
+def test_the_contents_name_every_section(hostile: str) -> None:
+    contents = re.findall(r'<a href="#([\w-]+)">([^<]+)</a>', hostile)
+    sections = re.findall(r'<section[^>]* id="([\w-]+)"><h2>([^<]+)</h2>', hostile)
+    assert contents == sections
+    assert len({name for name, _ in contents}) == len(contents) == hostile.count("<section")
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_no_chart_is_alone_on_a_row(count: int) -> None:
+    section = Section("Charts", [Chart("title", empty_figure(100), None)] * count)
+    html = page([Part("", "", [], [], [section])])
+    classes = re.findall(r'<div class="([^"]*)"><h3>title</h3>', html)
+    assert len(classes) == count
+    rows: list[list[int]] = []  # of a grid of six columns
+    for name in classes:
+        span = 3 if "half" in name else 2
+        if not rows or sum(rows[-1]) + span > 6:
+            rows.append([])
+        rows[-1].append(span)
+    assert min(map(len, rows)) >= 2
+    assert ("odd" in classes[-1]) == count % 2  # of a grid of two columns, it has the whole row
 
 
 def test_a_chart_has_its_numbers(hostile: str) -> None:
@@ -121,11 +145,16 @@ def test_a_report_that_cannot_be_written_ends_with_a_message(
 
 
 def drawn_on_a_phone(file: Path) -> str:
-    """Returns a page as a browser of 360 columns has it; its title says whether it is broken or too wide."""
+    """Returns a page as a browser of 360 columns has it; its title says if it is broken."""
     check = (
         '<script>onerror = () => { document.title = "broken"; }; onload = () => setTimeout(() => {'
         " const page = document.documentElement;"
-        ' if (page.scrollWidth > page.clientWidth) document.title = "wide"; }, 500);</script><style>'
+        ' if (page.scrollWidth > page.clientWidth) document.title = "wide"; '
+        ' const cue = getComputedStyle(document.querySelector(".wide")).backgroundAttachment;'
+        ' if (!cue.includes("local")) document.title = "without a cue"; '
+        ' for (const box of document.querySelectorAll(".read")) {'
+        "   const lines = box.clientHeight / parseFloat(getComputedStyle(box.firstElementChild).lineHeight);"
+        '   if (Math.abs(lines - Math.round(lines)) > 0.02) document.title = "cut"; } }, 500);</script><style>'
     )
     file.write_text(file.read_text().replace("<style>", check, 1))
     browser = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

@@ -16,6 +16,8 @@ COLOURS = (BLUE, ORANGE, "#2a9d6f", "#b5479b", "#9a7b1f", "#d1495b", "#6b7fd7", 
 MAX_DRAWN = len(COLOURS)
 """Settings that are drawn, the best of the leaderboard; the tables have all."""
 NAME_WIDTH = 22
+NARROWEST = 0.05
+"""An axis of accuracies spans 5 points at least."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,46 @@ def marker(rank: int) -> dict[str, Any]:
 def line(rank: int, kind: str = "validation") -> dict[str, Any]:
     """Returns the line of a setting; that of its training rows is grey."""
     return {"color": COLOURS[rank] if kind == "validation" else GREY, "width": 2}
+
+
+def interval(entry: Entry, metric: str = "accuracy") -> tuple[float, float] | None:
+    """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
+    estimate = entry.metrics[metric]
+    return estimate.interval() if entry.setting.has_seeds and estimate.error > 0 else None
+
+
+def bar(values: Sequence[float], intervals: Sequence[tuple[float, float] | None]) -> dict[str, Any]:
+    """Returns the bars of marks with intervals; those without one have none."""
+    ends = [one or (value, value) for value, one in zip(values, intervals, strict=True)]
+    return {
+        "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
+        "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
+        "thickness": 1.5,
+        "width": 3,
+    }
+
+
+def accuracy_range(values: Sequence[float], intervals: Sequence[tuple[float, float] | None]) -> list[float]:
+    """Returns the range of an axis that has all marks and intervals, and shows no small difference as a large one."""
+    low = min([*values, *(one[0] for one in intervals if one)])
+    high = max([*values, *(one[1] for one in intervals if one)])
+    missing = max(0.0, NARROWEST - (high - low)) / 2
+    pad = max(0.06 * (high - low), missing)
+    return [low - pad, high + pad]
+
+
+def apart(values: Sequence[float], gap: float) -> list[float]:
+    """Returns positions in the order of the values and at least a gap apart, with the least sum of squared shifts."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    blocks: list[list[float]] = []  # of labels that touch: the sum of where their first one would be, and their number
+    for rank, index in enumerate(order):
+        blocks.append([values[index] - rank * gap, 1])
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
+            total, count = blocks.pop()
+            blocks[-1] = [blocks[-1][0] + total, blocks[-1][1] + count]
+    starts = [total / count for total, count in blocks for _ in range(int(count))]
+    positions = {index: start + rank * gap for rank, (index, start) in enumerate(zip(order, starts, strict=True))}
+    return [positions[index] for index in range(len(values))]
 
 
 def percent(value: float) -> str:
