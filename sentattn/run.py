@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 
 from sentattn.errors import Fault, RunError
 
@@ -137,9 +138,10 @@ class Run:
         return self.classifier.predict([text], pairs=True)[0]
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Writes `result.json` atomically, with the number of its format."""
+        """Writes `result.json` atomically, with the number of its format; a `RunError` if it cannot be written."""
         content = {FORMAT_KEY: FORMAT, **result}
-        write_atomically(self.path / RESULT, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        with writing(self.path / RESULT):
+            write_atomically(self.path / RESULT, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def predictions(self, split: str) -> Path:
         """Returns the file with the predictions of a split: of its own data, or the name of an evaluation."""
@@ -256,6 +258,16 @@ def _writing(folder: str) -> Iterator[None]:
 
 
 @contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an error of writing in the block, such as a full disk, into a `RunError` with its reason."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:  # the second is how that library reports the first
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise RunError(Fault(str(path), "unwritable", f"{path} cannot be written ({reason}).")) from error
+
+
+@contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Locks a run directory while it is trained, so that no other process resumes it.
 
@@ -275,13 +287,28 @@ def lock(path: Path) -> Iterator[None]:
         file_lock.release()
 
 
+def _sync(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields the path of a temporary file that replaces `path` at the end; after an error it is removed."""
+    """Yields the path of a temporary file that replaces `path` at the end; after an error it is removed.
+
+    After a power cut there is the old content or the new one: the new file is on the disk before it takes the name.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield temporary
+        _sync(temporary)
         os.replace(temporary, path)
+        with suppress(OSError):  # some file systems have it for files alone
+            _sync(path.parent)
     finally:
         with suppress(OSError):  # its folder may be none, which the error has reported
             temporary.unlink(missing_ok=True)

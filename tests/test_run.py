@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ import yaml
 import sentattn
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, RunError
-from sentattn.run import Run, find
+from sentattn.run import Run, find, write_atomically
+from sentattn.training.checkpoint import FileInPlace
 
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 
@@ -152,3 +155,42 @@ def test_a_training_from_a_trial_is_tested_again(tiny_run: Run, tmp_path: Path, 
     assert read_request([f"from={trial / name}"]).settings["test"] is True
     assert read_request([f"from={trial / name}", "test=false"]).settings["test"] is False
     assert read_request([f"from={untested / name}"]).settings["test"] is False
+
+
+@pytest.mark.parametrize("writes", ["result", "best", "checkpoint"])
+def test_a_new_file_is_on_the_disk_before_it_takes_the_name(
+    writes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        if done[-1] == "folder":
+            assert os.fstat(descriptor).st_ino == tmp_path.stat().st_ino
+        else:
+            assert os.fstat(descriptor).st_size > 0
+        fsync(descriptor)
+
+    def replaced(source: Path, target: Path) -> None:
+        done.append("name")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    match writes:
+        case "result":
+            Run(tmp_path).write_result({"status": "finished"})
+        case "best":
+            write_atomically(tmp_path / "best.yaml", "overrides: []\n")
+        case "checkpoint":
+            FileInPlace().save_checkpoint({"a": 1}, tmp_path / "last.ckpt")
+    assert done == ["file", "name", "folder"]
+
+
+def test_a_result_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(RunError) as caught:
+        Run(tmp_path / "gone").write_result({"status": "finished"})
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == (str(tmp_path / "gone/result.json"), "unwritable")
+    assert os.strerror(errno.ENOENT) in fault.message

@@ -154,8 +154,8 @@ class Checkpoints(Checkpoint):
             self._stop_if_signalled()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not self._write(trainer, batches=0):
-            message = f"The epoch cannot be saved: {self.last} cannot be written."
+        if reason := self._write(trainer, batches=0):
+            message = f"The epoch cannot be saved: {self.last} cannot be written ({reason})."
             raise RunError(Fault(str(self.last), "unwritable", message))
         if self.recorder.rows[-1] is self.recorder.best and ranks.is_rank_zero():
             _link_or_copy(self.last, self.folder / BEST)
@@ -174,17 +174,18 @@ class Checkpoints(Checkpoint):
         if received:
             raise Interruption(received)
 
-    def _write(self, trainer: Trainer, *, batches: int) -> bool:
-        """Writes the newest checkpoint, `batches` into its epoch; returns whether the disk had room for it."""
+    def _write(self, trainer: Trainer, *, batches: int) -> str | None:
+        """Writes the newest checkpoint, `batches` into its epoch; returns why it cannot be written, or None."""
         self._batches = batches
         self._written = time.monotonic()
         try:
             trainer.save_checkpoint(self.last, weights_only=False)
         except OSError as error:
             trainer.strategy.barrier()  # the other ranks wait there, at the end of what failed here
-            print(f"{self.last} cannot be written ({error.strerror or error}); the previous one is kept.", flush=True)
-            return ranks.from_rank_zero(False)
-        return ranks.from_rank_zero(True)
+            reason = error.strerror or str(error)
+            print(f"{self.last} cannot be written ({reason}); the previous one is kept.", flush=True)
+            return ranks.from_rank_zero(reason)
+        return ranks.from_rank_zero(None)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -16,7 +16,7 @@ from sentattn.console import Progress
 from sentattn.errors import DataError, Fault
 from sentattn.inference import TEXT_SETTINGS, Classifier
 from sentattn.metrics import format_value
-from sentattn.run import MODEL, Run
+from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
 from sentattn.training.environment import git_revision, peak_memory_bytes, quiet_libraries, versions
 from sentattn.training.trainer import build_lit, build_trainer
@@ -137,11 +137,16 @@ def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) ->
 def write_model(
     run: Run, settings: Settings, data: TextData, lit: LitClassifier, evaluations: Mapping[str, Evaluation]
 ) -> None:
-    """Writes predictions and model."""
-    run.write_predictions({split: (data.split(split), one.probabilities) for split, one in evaluations.items()})
+    """Writes predictions and model.
+
+    Raises:
+        RunError: If they cannot be written.
+    """
     text = {key: settings["data"][key] for key in TEXT_SETTINGS}
     config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
-    Classifier(model=lit.model, tokenizer=data.tokenizer, labels=data.labels, config=config).save(run.path / MODEL)
+    with writing(run.path):
+        run.write_predictions({split: (data.split(split), one.probabilities) for split, one in evaluations.items()})
+        Classifier(model=lit.model, tokenizer=data.tokenizer, labels=data.labels, config=config).save(run.path / MODEL)
 
 
 def warn_if_diverged(rows: Sequence[Row], *, classes: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import multiprocessing
+import os
 import random
 import resource
 import signal
@@ -12,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -100,7 +103,7 @@ def test_a_checkpoint_that_cannot_be_written_inside_an_epoch_costs_itself_alone(
     original = Checkpoints._write
     writes = iter(range(100))
 
-    def hindered(self: Checkpoints, trainer: Any, *, batches: int) -> bool:
+    def hindered(self: Checkpoints, trainer: Any, *, batches: int) -> str | None:
         with no_room() if next(writes) == 1 else nullcontext():
             return original(self, trainer, batches=batches)
 
@@ -128,7 +131,28 @@ def test_an_epoch_that_cannot_be_saved_ends_the_run_as_failed(tmp_path: Path, mo
     with pytest.raises(RunError) as caught:
         fit(tiny(f"output_dir={tmp_path}"))
     assert [fault.kind for fault in caught.value.faults] == ["unwritable"]
+    assert os.strerror(errno.EFBIG) in caught.value.faults[0].message
     [result] = tmp_path.glob("*/*/*/result.json")
+    assert json.loads(result.read_text())["status"] == "failed"
+
+
+@pytest.mark.parametrize("place", ["sentattn.run.Run.write_predictions", "sentattn.inference.save_file"])
+def test_a_model_that_cannot_be_saved_is_one_message(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = resolve_name(place)
+
+    def hindered(*args: Any) -> None:
+        with no_room():
+            original(*args)
+
+    monkeypatch.setattr(place, hindered)
+    with pytest.raises(RunError) as caught:
+        fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
+    [fault] = caught.value.faults
+    [result] = tmp_path.glob("*/*/*/result.json")
+    assert (fault.key, fault.kind) == (str(result.parent), "unwritable")
+    assert os.strerror(errno.EFBIG) in fault.message
     assert json.loads(result.read_text())["status"] == "failed"
 
 
