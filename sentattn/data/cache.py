@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 
 from sentattn.errors import DataError, Fault
 
@@ -31,12 +32,12 @@ def cache_folder(cache_dir: str | None) -> Path:
 
 @contextmanager
 def usable(cache: Path) -> Iterator[None]:
-    """Creates the cache folder; any OSError in the block becomes a DataError that names the folder."""
+    """Creates the cache folder; an error of writing in the block becomes a DataError that names the folder."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         yield
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, SafetensorError) as error:  # a full disk, as the library reports it, is no OSError
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         message = f"The cache folder {cache} cannot be used ({reason}); set another with data.cache_dir=FOLDER."
         raise DataError(Fault("data.cache_dir", "unwritable", message)) from error
 
@@ -62,7 +63,9 @@ def workspace(entry: Path) -> Iterator[Path]:
     prefix = f".{entry.name}."
     for leftover in entry.parent.glob(f"{prefix}*"):
         shutil.rmtree(leftover)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=entry.parent))
+    # Not `mkdtemp`, whose folders no other user can read.
+    folder = entry.parent / f"{prefix}{secrets.token_hex(8)}"
+    folder.mkdir()
     try:
         yield folder
     finally:

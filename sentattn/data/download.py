@@ -52,6 +52,10 @@ class _PermanentError(Exception):
     """A failed request that pooch must not retry; its cause is the request's error."""
 
 
+class _WrongChecksumError(Exception):
+    """A whole file with another checksum, which another try would not change."""
+
+
 def fetch(
     name: str, *, folder: Path, mirror: str | None = None, progress: Progress = lambda stage, done, total: None
 ) -> Path:
@@ -96,7 +100,7 @@ def fetch(
             reason = type(cause).__name__ if answer is None else f"HTTP status {answer.status_code} {answer.reason}"
             message = f"{name} cannot be downloaded from {source} ({reason}). {by_hand}"
             raise DataError(Fault(key, "network", message)) from error
-        except ValueError as error:  # pooch raises it for a checksum
+        except (_WrongChecksumError, ValueError) as error:  # pooch raises the second for a file of a mirror
             advice = f"If you trust it, type {key}={source if is_folder else 'FILE, a local copy of it'}."
             message = f"{source} is not the official {name}: its SHA-256 is not {REGISTRY[name]}. {advice}"
             raise DataError(Fault(key, "damaged", message)) from error
@@ -127,6 +131,7 @@ class _Download:
     """
 
     def __init__(self, name: str, progress: Progress) -> None:
+        self._sha256 = REGISTRY[name]
         self._stage = f"Downloading {name} (MB)"
         self._progress = progress
         self._has_answered = False
@@ -137,6 +142,7 @@ class _Download:
         from requests import ReadTimeout, RequestException
 
         self._done = 0
+        os.unlink(output_file)  # it is made anew, with the rights of the umask: other users share the cache
         download = HTTPDownloader(
             progressbar=self,
             chunk_size=CHUNK_BYTES,
@@ -154,6 +160,8 @@ class _Download:
             if may_pass:
                 raise
             raise _PermanentError from error
+        if sha256(Path(output_file)) != self._sha256:
+            raise _WrongChecksumError
 
     def _on_response(self, response: Response, **_: object) -> None:
         self._has_answered = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import subprocess
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from given_rows import Given
+from safetensors import SafetensorError
 
-from sentattn.data.cache import cache_folder, sha256
+from sentattn.data.cache import cache_folder, sha256, usable
 from sentattn.data.corpus import Corpus, Row
 from sentattn.data.corpus_builder import open_corpus
 from sentattn.errors import DataError
@@ -212,3 +214,23 @@ def test_a_digest_is_computed_once_while_the_file_stays_the_same(
 def test_the_digest_of_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         sha256(tmp_path / "none")
+
+
+@pytest.mark.parametrize(("umask", "rights"), [(0o022, 0o755), (0o002, 0o775), (0o077, 0o700)])
+def test_other_users_may_read_a_corpus_as_far_as_the_umask_lets_them(umask: int, rights: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        corpus, _ = open_corpus(Given(ROWS), tmp_path / "cache", name="given")
+    finally:
+        os.umask(before)
+    assert corpus.folder.stat().st_mode & 0o777 == rights
+    assert {file.stat().st_mode & 0o777 for file in corpus.folder.iterdir()} == {rights & 0o666}
+
+
+def test_a_full_disk_is_one_message_whichever_library_meets_it(tmp_path: Path) -> None:
+    for error in (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), SafetensorError("No space left on device")):
+        with pytest.raises(DataError) as caught, usable(tmp_path):
+            raise error
+        [fault] = caught.value.faults
+        assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
+        assert "No space left on device" in fault.message
