@@ -6,6 +6,7 @@ Nothing heavy is imported here: the width of the vectors is part of checking the
 from __future__ import annotations
 
 import codecs
+import hashlib
 import os
 import zipfile
 from collections.abc import Collection, Iterator
@@ -32,6 +33,8 @@ NAMES = {f"{series}.{width}d": (archive, width) for series, (archive, widths) in
 TEXT_ENDINGS = (".txt", ".vec")
 LONGEST_LINE = 1 << 20
 """Bytes; a file with a longer line is not text and must not be read into memory."""
+SAMPLE_BYTES = 1 << 16
+"""Of each end of a file, by which it is known: to read the whole would take too long."""
 LEAST_WIDTH = 3
 """A line with fewer numbers may be a header."""
 LARGEST = 3.4028234e38
@@ -106,10 +109,14 @@ class VectorFile:
         return str(self.path / self.member)
 
     @property
-    def identity(self) -> tuple[str, str | None, int, int]:
-        """File name, member, size in bytes and modification time in nanoseconds."""
-        stat = self.path.stat()
-        return self.path.name, self.member or None, stat.st_size, stat.st_mtime_ns
+    def identity(self) -> tuple[str, str | None, int, int, str]:
+        """File name, member, size in bytes, modification time in nanoseconds, and a hash of both ends."""
+        with reading(self.path, KEY), self.path.open("rb") as stream:
+            stat = os.fstat(stream.fileno())
+            digest = hashlib.sha256(stream.read(SAMPLE_BYTES))
+            stream.seek(max(0, stat.st_size - SAMPLE_BYTES))
+            digest.update(stream.read(SAMPLE_BYTES))
+        return self.path.name, self.member or None, stat.st_size, stat.st_mtime_ns, digest.hexdigest()
 
     def shape(self) -> Shape:
         """Reads the first lines, as `read_shape` does."""
@@ -151,7 +158,7 @@ def read_shape(stream: BinaryIO, name: str) -> Shape:
         DataError: If they are no vectors.
     """
     first, second = (stream.readline(LONGEST_LINE).removeprefix(codecs.BOM_UTF8) for _ in range(2))
-    if {"\0", "\ufffd"} & {*(first + second).decode(errors="replace")}:
+    if any(b"\0" in line or (_has_bad_word(line) and _trailing_numbers(line.split()) < 1) for line in (first, second)):
         raise DataError(Fault(KEY, "unsupported", f"{name} {NOT_TEXT}"))
     fields = first.split()
     is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
@@ -165,13 +172,21 @@ def read_shape(stream: BinaryIO, name: str) -> Shape:
     return shape
 
 
+def _has_bad_word(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
 def read_lines(
     stream: BinaryIO, name: str, shape: Shape, wanted: Collection[str], progress: Progress
 ) -> Iterator[Line]:
     """Yields the lines of the wanted words in file order, with one line in memory at a time.
 
     Words may contain spaces: the last numbers of a line are the vector. Of other words only the number of fields is
-    checked.
+    checked. A vector whose word is empty or not UTF-8 is yielded without word and numbers.
 
     Raises:
         DataError: With the number of the invalid line.
@@ -186,14 +201,20 @@ def read_lines(
         words += 1
         try:
             word = b" ".join(fields[: -shape.width]).decode()
-            is_wanted = word in wanted
-            has_space = len(fields) != shape.width + 1  # in its word, which is rare
-            if not word or ((has_space or is_wanted) and _trailing_numbers(fields) != shape.width):
-                raise ValueError
-        except ValueError as error:
+        except UnicodeDecodeError:
+            word = ""
+        is_wanted = word in wanted
+        has_space = len(fields) != shape.width + 1  # in its word, which is rare
+        if word:
+            is_vector = not (has_space or is_wanted) or _trailing_numbers(fields) == shape.width
+        else:
+            is_vector = len(fields) >= shape.width and all(map(_is_number, fields[-shape.width :]))
+        if not is_vector:
             message = f"{_shown(line)} is no word in UTF-8 with {shape.width} finite numbers"
-            raise DataError(Fault(KEY, "damaged", f"{name}, line {number:,}: {message}.")) from error
-        if is_wanted:
+            raise DataError(Fault(KEY, "damaged", f"{name}, line {number:,}: {message}."))
+        if not word:
+            yield Line("", [])
+        elif is_wanted:
             yield Line(word, fields[-shape.width :])
     if shape.words not in (None, words):
         message = f"{name}: the header says {shape.words:,} words, but there are {words:,}; the file may be cut off."

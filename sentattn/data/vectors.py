@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,12 +42,14 @@ class WordVectors:
         vectors_VE: One row per id, including the special tokens; zeros where there is no vector. float32.
         found_V: Whether each id has a vector.
         trained: Whether they were trained on the training rows.
+        skipped: Lines of the file whose word is empty or not UTF-8; 0 where the vectors come from the cache.
     """
 
     name: str
     vectors_VE: Tensor
     found_V: Tensor
     trained: bool = False
+    skipped: int = 0
 
     @property
     def fingerprint(self) -> str:
@@ -78,16 +80,21 @@ def read_vectors(
     """
     wanted = {form for word in words for form in (word, word.lower())}
     file = None if vectors in NAMES else VectorFile.named(vectors)
+    skipped = 0
 
     def read() -> Vectors:
-        if file is None:
+        nonlocal skipped
+        opened = file
+        if opened is None:
             archive = fetch(NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
-            return _read(VectorFile.named(str(archive / f"{vectors}.txt")), wanted, progress)
-        return _read(file, wanted, progress)
+            opened = VectorFile.named(str(archive / f"{vectors}.txt"))
+        found, skipped = _read(opened, wanted, progress)
+        return found
 
     identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
     table = cached(identity, read, cache=cache, progress=progress)
-    return align(table, words, name=vectors if vectors in NAMES else Path(vectors).name)
+    aligned = align(table, words, name=vectors if vectors in NAMES else Path(vectors).name)
+    return replace(aligned, skipped=skipped)
 
 
 def align(table: Table, words: Sequence[str], *, name: str, trained: bool = False) -> WordVectors:
@@ -116,11 +123,14 @@ def cached(identity: object, make: Callable[[], Vectors], *, cache: Path, progre
     return {word: row for row, word in enumerate(vectors)}, vectors_FE
 
 
-def _read(file: VectorFile, wanted: set[str], progress: Progress) -> Vectors:
-    """Reads the wanted words of a file."""
+def _read(file: VectorFile, wanted: set[str], progress: Progress) -> tuple[Vectors, int]:
+    """Reads the wanted words of a file, and counts the lines without a word."""
     found: Vectors = {}
+    skipped = 0
     for word, numbers in file.lines(wanted, progress):
-        if word not in found:
+        if not word:
+            skipped += 1
+        elif word not in found:
             found[word] = np.array(numbers, dtype=np.float32)
     if not found:
         message = (
@@ -128,7 +138,7 @@ def _read(file: VectorFile, wanted: set[str], progress: Progress) -> Vectors:
             "another case (data.lowercase)?"
         )
         raise DataError(Fault("data.vectors", "missing", message))
-    return found
+    return found, skipped
 
 
 def _load(target: Path) -> Table | None:

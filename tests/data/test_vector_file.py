@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zipfile
 from pathlib import Path
 
@@ -127,3 +128,24 @@ def test_identity_tells_files_and_their_changes_apart(tmp_path: Path) -> None:
     assert VectorFile.named(str(path)).identity != before
     archive = zipped(tmp_path / "two.zip", {"a.txt": TEXT, "b.txt": TEXT})
     assert VectorFile.named(f"{archive}/a.txt").identity != VectorFile.named(f"{archive}/b.txt").identity
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_files_of_equal_name_size_and_time_are_known_by_their_ends(place: int, tmp_path: Path) -> None:
+    rows = [f"w{i:05} 1 2 3\n" for i in range(20_000)]
+    others = [*rows]
+    others[place] = others[place].replace("1 2 3", "9 9 9")
+    files = [tmp_path / folder / "v.txt" for folder in ("a", "b")]
+    for file, lines in zip(files, (rows, others), strict=True):
+        file.parent.mkdir()
+        file.write_text("".join(lines))
+        os.utime(file, ns=(5, 5))
+    one, other = (VectorFile.named(str(file)).identity for file in files)
+    assert one[:4] == other[:4]
+    assert one != other
+
+
+def test_lines_without_a_word_are_yielded_empty(tmp_path: Path) -> None:
+    file = tmp_path / "v.txt"
+    file.write_bytes(TEXT.encode() + b" 1 2 3\n\xf6\xff 4 5 6\ndog 7 8 9\n")
+    assert words(file) == ["the", "cat", "", "", "dog"]

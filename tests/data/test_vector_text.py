@@ -76,7 +76,9 @@ def test_words_may_hold_spaces_and_look_like_numbers() -> None:
         b"dog 1 2_0 3",
         b"dog 1 1.2.3 3",
         b"dog 1 1e39 3",
-        b"d\xf6g 1 2 3",
+        b"d\xf6g 1 2 x",
+        b"d\xf6g 1 2",
+        b"1 2",
     ],
 )
 def test_an_invalid_line_is_named(start: bytes, line: bytes) -> None:
@@ -85,7 +87,21 @@ def test_an_invalid_line_is_named(start: bytes, line: bytes) -> None:
     assert fault.message.startswith(f"v.txt, line {start.count(10) + 1}: ")
 
 
-@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 1 2 3 4", b"d\xf6g 1 2 3"])
+@pytest.mark.parametrize("line", [b"d\xf6g 1 2 3", b" 1 2 3", b"\xff \xfe 1 2 3", b"\t1\t2\t3"])
+@pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])
+def test_a_vector_without_a_readable_word_is_passed_over(start: bytes, line: bytes) -> None:
+    assert read(start + line + b"\n", "the", "cat", ",") == [*LINES, Line("", [])]
+
+
+@pytest.mark.parametrize("word", [b"the", b"cat"])
+def test_a_word_of_the_first_lines_may_be_unreadable(word: bytes) -> None:
+    others = [line for line in LINES if line.word.encode() != word]
+    found = read(GLOVE.replace(word, b"\xf6\xff"), "the", "cat", ",")
+    assert [line for line in found if line.word] == others
+    assert found.count(Line("", [])) == 1
+
+
+@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 1 2 3 4", b"d\xf6g 1 2 3 x"])
 def test_lines_of_other_words_have_as_many_fields(line: bytes) -> None:
     assert fault_of(lambda: read(GLOVE + line + b"\n", "the")).message.startswith("v.txt, line 4: ")
 
