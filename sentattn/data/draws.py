@@ -52,8 +52,8 @@ def draw_groups(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
     while a group brings the number of rows nearer to `total`, the one is drawn that leaves the classes nearest to
     their shares (squared distance). Rows of `NO_GROUP` are drawn by themselves, as many as are still missing.
 
-    A group with the last rows of a class is never drawn: these are for training. Apart from that, the number of rows
-    differs from `total` by less than the largest group has.
+    A group with the last rows of a class is never drawn, nor is the last row of a class that has no group: these are
+    for training. Apart from that, the number of rows differs from `total` by less than the largest group has.
 
     Args:
         labels: Class of each row.
@@ -66,6 +66,8 @@ def draw_groups(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
     drawn = np.zeros(len(labels), dtype=bool)
     drawn[in_group] = _draw_whole(labels[in_group], groups[in_group], share, seed)
     drawn[~in_group] = draw(labels[~in_group], max(0, total - int(drawn.sum())), seed)
+    for label in np.setdiff1d(labels, labels[~drawn]):
+        drawn[np.flatnonzero((labels == label) & ~in_group)[0]] = False
     return drawn
 
 

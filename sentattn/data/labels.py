@@ -16,6 +16,8 @@ NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?")
 """A number as a label; 007 and 1e3 are words."""
 STEP = re.compile(rf"({NUMBER.pattern})\s+\w+")
 """A step of a scale with its unit, such as `5 stars`."""
+MISSING = frozenset({"", "nan", "NaN", "NAN", "None", "null", "NULL", "<NA>"})
+"""Words that programs write where a label is missing. `none` and `NA` are labels."""
 MAX_CLASSES = 1000
 MAX_COUNTED = 100_000
 FEW_CLASSES = 20
@@ -27,7 +29,8 @@ MAX_SHOWN = 20
 def label_name(value: Any) -> str | None:
     """Returns the name of the class that a label stands for, or None where there is no label.
 
-    1, 1.0 and "1" are one class, and so are true, "True" and "TRUE". Spaces around a word do not count.
+    1, 1.0 and "1" are one class, and so are true, "True" and "TRUE". Spaces around a word do not count. `MISSING` are
+    no labels, in whatever format they are written.
 
     Raises:
         TypeError: If the value is no word, number or truth value.
@@ -43,9 +46,11 @@ def label_name(value: Any) -> str | None:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no label")
     word = value.strip()
+    if word in MISSING:
+        return None
     if word.lower() in ("true", "false"):
         return word.lower()
-    return (_shortest(word) if NUMBER.fullmatch(word) else word) or None
+    return _shortest(word) if NUMBER.fullmatch(word) else word
 
 
 def _shortest(number: str) -> str:

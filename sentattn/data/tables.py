@@ -73,7 +73,7 @@ def read_parquet(
     Raises:
         DataError: If the file is damaged or lacks a column.
     """
-    from pyarrow import ArrowException
+    from pyarrow import ArrowException, float16, float32
     from pyarrow.parquet import ParquetFile
 
     try:
@@ -81,9 +81,14 @@ def read_parquet(
             names = file.schema_arrow.names
             require_columns(names, names if columns is None else columns, str(path), hint)
             wanted = names if columns is None or keep_others else list(columns)
+            types = {column: file.schema_arrow.field(column).type for column in wanted}
+            short = {column: kind.to_pandas_dtype() for column, kind in types.items() if kind in (float16(), float32())}
             batches = file.iter_batches(batch_size=ROWS, columns=wanted, use_threads=False)
             for number, row in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), start=1):
-                yield Record(f"row {number}", {column: row[column] for column in wanted})
+                values = {column: row[column] for column in wanted}
+                for column, kind in short.items():  # 0.1 in float32 is 0.1, not 0.10000000149011612
+                    values[column] = None if values[column] is None else float(str(kind(values[column])))
+                yield Record(f"row {number}", values)
     except (ArrowException, UnicodeDecodeError) as error:
         raise damaged(f"{path} cannot be read as parquet ({str(error).splitlines()[0].rstrip('.')}).") from error
 

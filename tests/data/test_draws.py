@@ -72,6 +72,7 @@ def test_no_group_is_divided_and_the_rest_has_every_class(rows: Grouped, share: 
     assert not set(groups[drawn]) & set(groups[~drawn]) - {NO_GROUP}
     in_group = groups != NO_GROUP
     assert set(labels[in_group]) == set(labels[in_group & ~drawn])
+    assert set(labels) == set(labels[~drawn])
 
 
 @given(grouped_rows(), st.floats(0, 1), st.integers(0, 9))
@@ -98,7 +99,17 @@ def test_every_class_has_its_share(seed: int, share: float, classes: int, larges
 @given(grouped_rows(), st.integers(0, 40), st.integers(0, 9))
 def test_rows_without_groups_are_drawn_as_rows(rows: Grouped, total: int, seed: int) -> None:
     labels, _ = rows
-    assert (draw_groups(labels, np.full_like(labels, NO_GROUP), total, seed) == draw(labels, total, seed)).all()
+    drawn, expected = draw_groups(labels, np.full_like(labels, NO_GROUP), total, seed), draw(labels, total, seed)
+    kept = [label for label in set(labels) if expected[labels == label].all()]  # each keeps a row for training
+    assert not (drawn & ~expected).any()
+    assert sorted(labels[expected & ~drawn]) == sorted(kept)
+
+
+def test_a_class_of_rows_without_a_group_keeps_one() -> None:
+    labels, groups = np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, NO_GROUP, NO_GROUP])
+    for seed in range(20):
+        for total in range(7):
+            assert set(labels[~draw_groups(labels, groups, total, seed)]) == {0, 1}
 
 
 def test_another_seed_draws_other_groups() -> None:

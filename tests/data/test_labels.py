@@ -39,7 +39,10 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]))
         (["007"], "007"),
         (["1e3"], "1e3"),
         (["4,5"], "4,5"),
-        ([None, "", "  ", math.nan, Decimal("nan")], None),
+        ([None, "", "  ", math.nan, Decimal("nan"), "nan", " NaN ", "NAN", "None", "null", "NULL", "<NA>"], None),
+        (["none", " none"], "none"),
+        (["NA"], "NA"),
+        (["nano"], "nano"),
     ],
 )
 def test_what_is_one_class(values: list[Any], name: str | None) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -95,6 +96,15 @@ def test_rows_that_pyarrow_writes_come_back(parquet_path: Path, rows: list[tuple
     assert [record.values for record in found] == [{"stars": s, "a.b": n} for s, n in zip(stars, note, strict=True)]
     assert [record.where for record in found] == [f"row {number}" for number in range(1, len(rows) + 1)]
     assert [record.values for record in records(parquet_path, None)] == table.to_pylist()
+
+
+@pytest.mark.parametrize(("kind", "numbers"), [(pa.float32(), np.float32), (pa.float16(), np.float16)])
+def test_numbers_of_few_bits_keep_their_short_form(kind: pa.DataType, numbers: type, tmp_path: Path) -> None:
+    values = [0.1, 2.5, 3.0, None, 1e-3, 700.0]
+    column = pa.array([None if value is None else numbers(value) for value in values], kind)
+    pq.write_table(pa.table({"label": column, "exact": pa.array([0.1] * 6)}), tmp_path / "short.parquet")
+    found = [record.values for record in records(tmp_path / "short.parquet", ["label", "exact"])]
+    assert found == [{"label": value, "exact": 0.1} for value in values]
 
 
 def test_rows_are_counted_through_all_pieces(tmp_path: Path) -> None:

@@ -169,7 +169,8 @@ class Table(TextData):
         val: File of validation rows; null sets training rows aside for them.
         test: File of test rows; null likewise.
         text: Name of the column of texts.
-        label: Name of the column of labels, which are words or numbers.
+        label: Name of the column of labels, which are words or numbers. Empty, `nan`, `NaN`, `NAN`, `None`, `null`,
+            `NULL` and `<NA>` are missing labels.
         group: Name of a column that says which rows belong together, such as their product or author; null for none.
         classes: The labels in their order; null takes those of the training rows, sorted, numbers as numbers.
         val_size: Training rows set aside for validation, their number or a share below 1; null is a tenth, or none

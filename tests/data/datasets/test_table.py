@@ -50,6 +50,17 @@ def test_rows_and_classes(tmp_path: Path, ending: str) -> None:
     assert not source.ordered
 
 
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("word", ["nan", "NaN", "None", "null", "NULL", "<NA>", " "])
+def test_a_missing_label_is_one_in_every_format(word: str, ending: str, tmp_path: Path) -> None:
+    rows = [*ROWS, ("Really?", word)]
+    fault = fault_of(lambda: list(table(write(tmp_path / f"train{ending}", rows)).read("train")))
+    assert (fault.key, fault.kind) == ("data.label", "missing")
+    rows = [(*row, row[1]) for row in ROWS] + [("Really?", "bad", word)]
+    source = table(write(tmp_path / f"groups{ending}", rows, ("text", "label", "film")), group="film")
+    assert [row.group for row in source.read("train")][-1] == ""
+
+
 def test_numbers_are_one_class_however_they_are_written(tmp_path: Path) -> None:
     source = table(write(tmp_path / "train.jsonl", [("a", 10), ("b", "2"), ("c", 2.0), ("d", 9.5), ("e", 10.0)]))
     assert [row.label for row in source.read("train")] == [2, 0, 0, 1, 2]
