@@ -71,12 +71,14 @@ class Summary:
     plotted: list[Prediction] = field(default_factory=list)
     predictions: int = 0
     without_text: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
     tokens: int = 0
     unknown: int = 0
 
     def count(self, rows: Iterable[Row], source: str) -> Iterator[Row]:
         """Yields rows, counting them; raises a `DataError` at the end if none has a text."""
         for row in rows:
+            self.replaced += [f"{row.where}, {column!r}" for column in row.replaced]
             if (prediction := row.prediction) is None:
                 self.without_text.append(row.where)
             else:
@@ -92,11 +94,16 @@ class Summary:
     def notes(self) -> Iterator[str]:
         """Yields what the user should know about the rows of a file."""
         if places := self.without_text:
-            more = f" and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else ""
-            listed = ", ".join(places[:MAX_PLACES])
-            yield f"rows without a text: {len(places):,} ({listed}{more}); their predictions are empty"
+            yield f"rows without a text: {len(places):,} ({_listed(places)}); their predictions are empty"
+        if places := self.replaced:
+            yield f"half characters, which UTF-8 has not, were replaced by \ufffd: {_listed(places, '; ')}"
         if self.unknown:
             yield f"{self.unknown:,} of {self.tokens:,} tokens are not in the model's vocabulary"
+
+
+def _listed(places: Sequence[str], separator: str = ", ") -> str:
+    more = f" and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else ""
+    return f"{separator.join(places[:MAX_PLACES])}{more}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import sys
 from collections import deque
@@ -28,6 +29,7 @@ JSON = (".jsonl", ".ndjson", ".json")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUTS = (".jsonl", *DELIMITERS)
 NO_TEXT = "no text"
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 HINT = "Name the column of texts with column=NAME."
 
 
@@ -39,12 +41,14 @@ class Row(NamedTuple):
         values: Its values by column.
         text: The text to predict; empty where the row has none.
         prediction: Its prediction; None before it is predicted and where it has no text.
+        replaced: Columns in which half characters were replaced.
     """
 
     where: str
     values: dict[str, Any]
     text: str
     prediction: Prediction | None = None
+    replaced: tuple[str, ...] = ()
 
 
 def is_lines(source: str) -> bool:
@@ -56,7 +60,8 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
     """Yields the rows of a file in its order, those without a text too.
 
     A `.txt` file and the standard input (`-`) hold one text a line; a table (CSV, TSV, JSON lines, parquet) has a
-    column of texts. Empty lines of a table are skipped.
+    column of texts. Empty lines of a table are skipped. So that any row can be written again, NaN and infinity become
+    None, and half characters, which JSON can hold inside a list or an object, become U+FFFD.
 
     Raises:
         DataError: If the file cannot be read; the message names file and line.
@@ -66,7 +71,10 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
         require_table(path, "input", also=(TEXT,))
     if not is_lines(source):
         for record in records(path, [column], HINT, keep_others=True):
-            yield Row(record.where, record.values, _readable(text_of(record, column, path)))
+            text = _readable(text_of(record, column, path))
+            values = {_writable(name): _writable(value) for name, value in record.values.items()}
+            replaced = [name for name, value in record.values.items() if _has_half_character([name, value])]
+            yield Row(record.where, values, text, replaced=tuple(map(_writable, replaced)))
         return
     try:
         with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
@@ -81,6 +89,25 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
 def _readable(text: str) -> str:
     """Returns a text, or an empty one where it holds no token; HTML line breaks are spaces."""
     return text if re.sub(LINE_BREAK, " ", text).strip() else ""
+
+
+def _writable(value: Any) -> Any:
+    """Returns a value that JSON and UTF-8 have."""
+    if isinstance(value, str):
+        return HALF_CHARACTER.sub("\ufffd", value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {_writable(key): _writable(inner) for key, inner in value.items()}
+    return [_writable(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _has_half_character(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_half_character, [*value, *value.values()]))
+    if isinstance(value, list):
+        return any(map(_has_half_character, value))
+    return isinstance(value, str) and HALF_CHARACTER.search(value) is not None
 
 
 def column_names(source: str, *, column: str = COLUMN) -> list[str]:
@@ -134,7 +161,7 @@ def to_json(row: Row, columns: Sequence[str]) -> dict[str, Any]:
 
 def json_line(row: Row, columns: Sequence[str]) -> str:
     """Returns a row with its prediction as a line of JSON."""
-    return json.dumps(to_json(row, columns), ensure_ascii=False, default=str)
+    return json.dumps(to_json(row, columns), ensure_ascii=False, allow_nan=False, default=str)
 
 
 def _free(name: str, columns: Sequence[str]) -> str:

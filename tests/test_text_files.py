@@ -6,11 +6,14 @@ import csv
 import datetime
 import io
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 from sentattn.errors import DataError, RunError
 from sentattn.insight.prediction import Prediction
@@ -136,6 +139,36 @@ def test_json_lines_hold_everything(tmp_path: Path) -> None:
     assert list(rows[0]) == ["text", "stars", "label", "probabilities", "tokens", "spans", "unknown", "attention"]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
+def test_any_row_can_be_written_again(tmp_path: Path, ending: str) -> None:
+    lines = [
+        '{"text": "a", "n": NaN, "meta": {"in\\ud800": ["\\udc00 x", {"y": -Infinity}]}}',
+        '{"text": "b", "n": 1.5, "meta": "\\ud83d\\ude00"}',  # a whole pair is a character
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    rows = list(read_rows(str(tmp_path / "in.jsonl")))
+    assert [row.replaced for row in rows] == [("meta",), ()]
+    write_all(tmp_path / "in.jsonl", tmp_path / f"out.{ending}")
+    content = (tmp_path / f"out.{ending}").read_bytes().decode()
+    assert "NaN" not in content
+    assert "Infinity" not in content
+    expected = {"in\ufffd": ["\ufffd x", {"y": None}]}
+    if ending == "jsonl":
+        first, second = (json.loads(line) for line in content.splitlines())
+        assert (first["n"], first["meta"]) == (None, expected)
+        assert (second["n"], second["meta"]) == (1.5, "\U0001f600")
+    else:
+        _, first, second = read_table(tmp_path / f"out.{ending}")
+        assert (first[1], json.loads(first[2])) == ("", expected)
+        assert second[1:3] == ["1.5", "\U0001f600"]
+
+
+def test_missing_numbers_of_parquet_are_null(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"], "n": [math.nan, 2.0]}), tmp_path / "in.parquet")
+    write_all(tmp_path / "in.parquet", tmp_path / "out.jsonl")
+    assert [json.loads(line)["n"] for line in (tmp_path / "out.jsonl").read_text().splitlines()] == [None, 2.0]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_a_table_keeps_all_columns_and_rows_in_their_order(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "in.csv").write_text('id,review,label,\n1,"good, ""really""",x,\n2,,y,\n,bad,,z\n', encoding="utf-8")
@@ -167,8 +200,6 @@ def test_objects_with_different_keys_fill_one_table(tmp_path: Path) -> None:
 
 
 def test_a_table_in_parquet_keeps_its_columns(tmp_path: Path) -> None:
-    pq = pytest.importorskip("pyarrow.parquet")
-    pa = pytest.importorskip("pyarrow")
     table = pa.table({"n": [1.5, None], "text": ["good", None], "day": [datetime.date(2026, 1, 2)] * 2})
     pq.write_table(table, tmp_path / "in.parquet")
     write_all(tmp_path / "in.parquet", tmp_path / "out.csv")
