@@ -78,6 +78,9 @@ def check_settings(composition: Composition) -> None:
             else:
                 composition.fault(path, "unknown", f"there is no setting {path!r}.{_meant(composition, path)}")
     _require_choices(composition, "")
+    for path in ("data.name", "model.name"):  # folders of a run have these names
+        if wrong := types.name_fault(path, composition.at(path)):
+            composition.fault(path, wrong.kind, wrong.message)
 
 
 def flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -134,6 +134,13 @@ def fault(key: str, kind: Any, value: object) -> Fault | None:
     return Fault(key, wrong, f"{key} must be {words(kind)}, got {as_typed(value)}.") if wrong else None
 
 
+def name_fault(key: str, value: object) -> Fault | None:
+    """Returns why a text is no name of a folder, or None where it is, or where it is no text."""
+    if not isinstance(value, str) or (value not in ("", ".", "..") and not set(value) & {"/", "\\", "\0"}):
+        return None
+    return Fault(key, "range", f"{key} must be a name, not a path: without / and \\, got {as_typed(value)!r}.")
+
+
 def as_typed(value: object) -> str:
     """Returns a value as one types it on the command line."""
     if value is None or isinstance(value, bool):

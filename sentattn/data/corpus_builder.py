@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import reprlib
 import shutil
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def open_corpus(
     Raises:
         DataError: If the data is missing or damaged, or the cache cannot be written.
     """
+    _require_splits(source)
     tokens = TOKEN if rules == "words" else f"spaCy {spacy_version()}"
     content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
@@ -70,6 +72,30 @@ def open_corpus(
             os.replace(fresh, folder)
     damaged = f"The tokenized corpus in {folder} was damaged ({opened}) and has been rebuilt."
     return Corpus(folder), [damaged if is_damaged else f"The tokenized corpus is cached in {folder}."]
+
+
+def _require_splits(source: object) -> None:
+    """Refuses a class that does not describe its data."""
+    if not isinstance(source, Source):
+        raise _wrong("source()", "must return a sentattn.data.corpus.Source", source)
+    splits = getattr(source, "splits", None)
+    if not isinstance(splits, tuple | list) or not splits or not {*splits} <= {"train", "val", "test"}:
+        raise _wrong(f"{type(source).__name__}.splits", 'must name the splits, such as ("train", "test")', splits)
+
+
+def _require_classes(source: Source, labels: Sequence[int]) -> None:
+    """Refuses names that are not those of the classes, and labels that are none of them."""
+    names, owner = getattr(source, "labels", None), type(source).__name__
+    if not isinstance(names, tuple | list) or len(names) < 2 or not all(isinstance(name, str) for name in names):
+        raise _wrong(f"{owner}.labels", "must be the names of two or more classes", names)
+    found = np.asarray(labels)
+    if len(unknown := found[(found < 0) | (found >= len(names))]):
+        legal = f"must be the index of a class, 0 to {len(names) - 1}"
+        raise _wrong(f"The label of a row of {owner}", legal, int(unknown[0]))
+
+
+def _wrong(what: str, legal: str, value: object) -> DataError:
+    return DataError(Fault("data", "type", f"{what} {legal}, got {reprlib.repr(value)}."))
 
 
 def _open(folder: Path) -> Corpus | str:
@@ -97,6 +123,14 @@ def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, 
             before = len(labels)
             rows = _with_progress(source.read(split), f"Reading {split}", progress)
             for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
+                if (
+                    not isinstance(row, Row)
+                    or not isinstance(row.text, str)
+                    or not isinstance(row.label, int | np.integer)
+                ):
+                    raise _wrong(
+                        f"A row of {type(source).__name__}", "must have a text and the index of its class", row
+                    )
                 text = row.text.encode()
                 file.write(text)
                 text_offsets.append(text_offsets[-1] + len(text))
@@ -109,6 +143,7 @@ def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, 
                 columns["row_groups"].append(groups.setdefault(row.group, len(groups)))
                 rationales.extend(chain.from_iterable(row.rationale))
                 columns["rationale_offsets"].append(len(rationales) // 2)
+            _require_classes(source, labels[before:])
             splits[split] = (before, len(labels))
     for name, column in columns.items():
         np.save(folder / f"{name}.npy", np.asarray(column).reshape((-1, 2) if column is rationales else -1))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
 from sentattn.config.schema import TRAIN
-from sentattn.config.types import Count, NonNegative, Whole, checked
+from sentattn.config.types import Count, NonNegative, Whole, checked, name_fault
 from sentattn.data.batching import (
     BatchLoader,
     FixedBuckets,
@@ -24,12 +24,12 @@ from sentattn.data.batching import (
 from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Corpus, Source, Split
 from sentattn.data.corpus_builder import open_corpus
-from sentattn.data.splits import By, select
+from sentattn.data.splits import By, few_rows, select
 from sentattn.data.text import Clip, Normalize, Rules, Tokenizer
 from sentattn.data.vectors import WordVectors, read_vectors
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.data.word2vec import train_vectors
-from sentattn.errors import DataError, Fault
+from sentattn.errors import DataError, Fault, SettingError
 
 
 class TextData(LightningDataModule, ABC):
@@ -120,6 +120,8 @@ class TextData(LightningDataModule, ABC):
         mirror: str | None = None,
         num_workers: Whole = 0,
     ) -> None:
+        if wrong := name_fault("data.name", name):
+            raise SettingError(wrong)
         super().__init__()
         self.name: str = name
         self.limit = limit
@@ -177,6 +179,12 @@ class TextData(LightningDataModule, ABC):
             progress=progress,
         )
         self.labels, self.ordered = corpus.classes, corpus.ordered
+        if "train" in corpus.splits and "val" not in corpus.splits and self.val_size is None:
+            message = (
+                f"{self.name} has no validation rows: {type(self).__name__} must set val_size, such as 0.1 for a tenth "
+                "of the training rows, or its source must have a split val."
+            )
+            raise DataError(Fault("data.val_size", "missing", message))
         selection = select(
             corpus,
             drop_duplicates=self.drop_duplicates,
@@ -213,6 +221,7 @@ class TextData(LightningDataModule, ABC):
             *notes,
             f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}.",
             *selection.notes,
+            *few_rows(corpus, selection.rows, self.labels),
             *warnings,
         ]
         if "train" in selection.rows:

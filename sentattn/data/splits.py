@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,6 +14,8 @@ from sentattn.data.corpus import Corpus
 from sentattn.data.draws import NO_GROUP, Mask, Rows, draw, draw_groups
 from sentattn.errors import DataError, Fault
 
+MOST_SHOWN = 10
+"""Classes that a message lists."""
 Splits: TypeAlias = dict[str, Rows]
 By: TypeAlias = Literal["group", "row"]
 
@@ -70,6 +73,8 @@ def select(
     trains = "train" in corpus.splits
     assert val_size is not None or "val" in corpus.splits or not trains, "there are validation rows"
     rows, notes = dict(corpus.splits), list[str]()
+    if trains:
+        _require_enough(len(rows["train"]), validates=val_size is not None, tests="test" not in rows)
     if trains or "test" in rows:
         notes += _select_test(corpus, rows, test_size, test_seed, val_by)
     before = sum(map(len, rows.values()))
@@ -95,6 +100,15 @@ def select(
         if not len(its_rows):
             raise DataError(Fault(f"data.{split}", "missing", f"No {split} row is left; provide more rows."))
     return Selection(rows, notes)
+
+
+def _require_enough(rows: int, *, validates: bool, tests: bool) -> None:
+    """Refuses training rows that cannot be divided: two are for training, and one for each other split."""
+    needed = 2 + validates + tests
+    if rows < needed and (validates or tests):
+        others = " and ".join(name for name, is_taken in (("validation", validates), ("testing", tests)) if is_taken)
+        message = f"{rows} rows are too few: {needed} at least, since some are set aside for {others}."
+        raise DataError(Fault("data.train", "missing", message))
 
 
 def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int | None, val_by: By = "row") -> list[str]:
@@ -178,12 +192,12 @@ def _without_duplicates(corpus: Corpus, rows: Splits) -> Splits:
 
 
 def num_rows(setting: str, size: float, rows: int, *, most: int) -> int:
-    """Returns how many of some rows a setting selects: a number, or, below 1, a share.
+    """Returns how many of some rows a setting selects: a number, or, below 1, a share, which is one row at least.
 
     Raises:
         DataError: If the number is 0 or above `most`, or there are too few rows to select any.
     """
-    number = size if isinstance(size, int) else round(size * rows)
+    number = size if isinstance(size, int) else max(round(size * rows), size > 0)
     if not 0 < number <= most:
         message = f"{setting} must select 1 to {most:,} of {rows:,} rows, or a share such as 0.1, got {size}."
         raise DataError(Fault(setting, "range" if most > 0 else "missing", message))
@@ -200,6 +214,21 @@ def set_aside(labels: Rows, size: float, seed: int, groups: Rows | None = None) 
     """
     is_val = _draw(labels, groups, num_rows("data.val_size", size, len(labels), most=len(labels) - 1), seed)
     return np.flatnonzero(~is_val), np.flatnonzero(is_val)
+
+
+def few_rows(corpus: Corpus, rows: Splits, labels: Sequence[str]) -> list[str]:
+    """Returns a warning of classes with fewer than two training rows, or with no row of another split."""
+    if "train" not in rows:
+        return []
+    counts = {split: np.bincount(corpus.labels[its_rows], minlength=len(labels)) for split, its_rows in rows.items()}
+    is_few = np.any([count < (2 if split == "train" else 1) for split, count in counts.items()], axis=0)
+    few = [
+        f"{labels[i]} ({', '.join(f'{count[i]} {split}' for split, count in counts.items())})"
+        for i in np.flatnonzero(is_few).tolist()
+    ]
+    more = f" and {len(few) - MOST_SHOWN:,} more" if len(few) > MOST_SHOWN else ""
+    message = f"warning: classes with too few rows to learn or to evaluate: {', '.join(few[:MOST_SHOWN])}{more}."
+    return [message] if few else []
 
 
 def repeats(ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from config_faults import faults
 
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
@@ -125,3 +126,14 @@ def test_data_without_groups_has_no_choice(data: str) -> None:
     with pytest.raises(SettingError) as caught:
         compose([f"data={data}", "data.val_by=group"])
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.val_by", "unknown")]
+
+
+@pytest.mark.parametrize("key", ["data.name", "model.name"])
+@pytest.mark.parametrize("name", ["../../x", "/x", "a/b", "..", "a\\b"])
+def test_names_of_folders_are_no_paths(key: str, name: str) -> None:
+    [fault] = faults([f"{key}={name}"])
+    assert (fault.key, fault.kind) == (key, "range")
+
+
+def test_names_of_folders_may_have_any_other_sign() -> None:
+    assert compose(["data.name=my-reviews_2.0", "data=imdb"])["data"]["name"] == "my-reviews_2.0"

@@ -32,7 +32,10 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
 
     def make(**rows: list[Row | str]) -> Corpus:
         given = {split: [Row(r, 0) if isinstance(r, str) else r for r in listed] for split, listed in rows.items()}
-        return open_corpus(Given(given), tmp_path / "cache", name="given")[0]
+        source = Given(given)
+        most = max((row.label for listed in given.values() for row in listed), default=0)
+        source.labels = (*Given.labels, *(f"class {i}" for i in range(2, most + 1)))
+        return open_corpus(source, tmp_path / "cache", name="given")[0]
 
     return make
 

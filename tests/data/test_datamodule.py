@@ -137,6 +137,8 @@ def test_report(data_of: Callable[..., GivenData]) -> None:
     data.prepare()
     assert data.report[1:] == [
         "given: 3 train, 1 val, 2 test rows; classes: negative, positive.",
+        "warning: classes with too few rows to learn or to evaluate: negative (1 train, 0 val, 2 test), "
+        "positive (2 train, 1 val, 0 test).",
         "Vocabulary: 3 words; 50.0% of the validation tokens are unknown.",
     ]
 

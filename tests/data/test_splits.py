@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from refusals import fault_of
 
 from sentattn.data.corpus import Corpus, Row
-from sentattn.data.splits import MOST_TEST_ROWS, Selection, num_rows, repeats, select, set_aside
+from sentattn.data.splits import MOST_TEST_ROWS, Selection, few_rows, num_rows, repeats, select, set_aside
 from sentattn.errors import DataError
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
@@ -56,7 +57,7 @@ def test_rows_without_a_word_are_dropped_and_counted(corpus_of: Callable[..., Co
 
 
 def test_a_split_without_rows_is_refused(corpus_of: Callable[..., Corpus]) -> None:
-    corpus = corpus_of(train=["a", "b"], test=[" "])
+    corpus = corpus_of(train=["a", "b", "c"], test=[" "])
     with pytest.raises(DataError, match="No test row is left"):
         select(corpus, drop_duplicates=False, val_size=1, split_seed=0)
 
@@ -182,7 +183,7 @@ def test_more_training_rows_than_there_are_is_refused(corpus_of: Callable[..., C
 def test_one_row_is_too_few_to_test(corpus_of: Callable[..., Corpus]) -> None:
     with pytest.raises(DataError) as caught:
         select(corpus_of(train=["a"]), drop_duplicates=False, val_size=1, split_seed=0)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.test_size", "missing")]
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.train", "missing")]
 
 
 FILMS = [Row(f"text {i}", i % 2, group=f"film {i // 6}") for i in range(120)]
@@ -248,12 +249,12 @@ def test_one_group_cannot_be_divided(corpus_of: Callable[..., Corpus]) -> None:
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.val_by", "conflict")]
 
 
-@pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.24, 2), (0.8, 8)])
+@pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.04, 1), (0.24, 2), (0.8, 8)])
 def test_a_size_is_a_number_or_a_share(size: float, number: int) -> None:
     assert num_rows("data.test_size", size, 10, most=8) == number
 
 
-@pytest.mark.parametrize("size", [9, 0.9, 0.04, 0.0])
+@pytest.mark.parametrize("size", [9, 0.9, 0.0])
 def test_a_size_that_cannot_be_is_refused(size: float) -> None:
     with pytest.raises(DataError, match=rf"data\.test_size must select 1 to 8 of 10 rows, .* got {size}"):
         num_rows("data.test_size", size, 10, most=8)
@@ -275,7 +276,7 @@ def test_set_aside_depends_on_the_seed_alone() -> None:
     assert len(same) == 50
 
 
-@pytest.mark.parametrize("size", [10, 11, 0.0, 0.01, 0.99])
+@pytest.mark.parametrize("size", [10, 11, 0.0, 0.99])
 def test_set_aside_refuses_what_leaves_a_side_empty(size: int | float) -> None:
     with pytest.raises(DataError, match=rf"data\.val_size must select 1 to 9 of 10 rows, .* got {size}"):
         set_aside(np.zeros(10, dtype=np.int64), size, seed=0)
@@ -289,3 +290,54 @@ def test_one_row_cannot_be_split() -> None:
 
 def test_repeats_are_the_later_ones() -> None:
     assert repeats(np.array([b"a", b"b", b"a", b"a", b"c"])).tolist() == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("splits", "val_size", "least"),
+    [(("train",), 0.1, 4), (("train", "test"), 0.1, 3), (("train", "test"), 1, 3), (("train", "val"), None, 3)],
+)
+def test_so_many_rows_are_enough_and_fewer_are_refused(
+    corpus_of: Callable[..., Corpus], splits: tuple[str, ...], val_size: float | None, least: int
+) -> None:
+    def selected(rows: int) -> dict[str, int]:
+        given = {split: [f"{split} {i}" for i in range(rows)] for split in splits}
+        rows_of = select(corpus_of(**given), drop_duplicates=False, val_size=val_size, split_seed=0).rows
+        return {split: len(found) for split, found in rows_of.items()}
+
+    assert selected(least)["train"] == 2
+    assert min(selected(least).values()) >= 1
+    fault = fault_of(lambda: selected(least - 1))
+    assert (fault.key, fault.kind) == ("data.train", "missing")
+    assert f"{least - 1} rows are too few: {least} at least" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "named"),
+    [
+        ([0, 0, 1, 1], [0, 1], []),
+        ([0, 0, 1], [0, 1], ["bad (1 train, 1 val, 2 test)"]),
+        ([0, 0, 1, 1], [0], ["bad (2 train, 0 val, 2 test)"]),
+        ([0, 0], [0], ["bad (0 train, 0 val, 2 test)"]),
+        ([0, 1], [0, 1], ["good (1 train, 1 val, 2 test)", "bad (1 train, 1 val, 2 test)"]),
+    ],
+)
+def test_classes_with_few_rows_are_warned_of(
+    corpus_of: Callable[..., Corpus], train: list[int], val: list[int], named: list[str]
+) -> None:
+    labels = {"train": train, "val": val, "test": [0, 0, 1, 1]}
+    corpus = corpus_of(
+        **{split: [Row(f"{split} {i}", one) for i, one in enumerate(its)] for split, its in labels.items()}
+    )
+    rows = select(corpus, drop_duplicates=False, val_size=None, split_seed=0).rows
+    messages = few_rows(corpus, rows, ("good", "bad"))
+    assert len(messages) == bool(named)
+    assert all(name in messages[0] for name in named)
+    assert sum(message.count("train") for message in messages) == len(named)
+
+
+def test_of_many_classes_with_few_rows_some_are_named(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=[Row("a", 0)], val=["b"], test=["c"])
+    labels = [f"class {i}" for i in range(1000)]
+    [message] = few_rows(corpus, corpus.splits, labels)
+    assert message.count("class ") == 10
+    assert "and 990 more" in message

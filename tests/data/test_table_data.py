@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import fault_of
 
 from sentattn.data.datasets.table import Table
 from sentattn.errors import DataError, SettingError
@@ -137,6 +138,17 @@ def test_faulty_settings_are_reported_together(table_of: Callable[..., Table]) -
 def test_a_table_needs_a_file() -> None:
     with pytest.raises(DataError, match=r"^data=table has no rows: type data\.train=FILE data\.text=COLUMN"):
         Table().prepare()
+
+
+def test_few_rows_are_refused_or_warned_of(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    few = write(tmp_path / "few.csv", shares={"bad": 2, "good": 1})
+    fault = fault_of(table_of(train=few).prepare)
+    assert (fault.key, fault.kind) == ("data.train", "missing")
+    data = table_of(train=write(tmp_path / "rare.csv", shares={"rare": 1, "bad": 20, "good": 20}))
+    data.prepare()
+    [warning] = [message for message in data.report if message.startswith("warning: ")]
+    assert "rare (" in warning
+    assert "bad (" not in warning
 
 
 def test_more_rows_than_there_are_is_refused(table_of: Callable[..., Table]) -> None:
