@@ -14,15 +14,18 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from sentattn.data.batching import Batch
-from sentattn.errors import Fault, TrainingError
+from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.models.classifier import TextClassifier
+from sentattn.training.precision import MIXED, SINGLE, is_on_gpu
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
@@ -71,6 +74,8 @@ def set_up_torch(settings: Settings) -> None:
     if settings["threads"] is not None:
         torch.set_num_threads(settings["threads"])
     torch.set_float32_matmul_precision(settings["matmul_precision"])
+    # cuDNN's LSTMs and convolutions have a switch of their own, which is on unless it is told otherwise.
+    torch.backends.cudnn.allow_tf32 = settings["matmul_precision"] != "highest"
     keep_freed_memory()
 
 
@@ -205,6 +210,51 @@ def require_memory(settings: Settings, model: TextClassifier, *, rows: int = 0, 
             "model.*, data.batch_size or data.max_length."
         )
         raise TrainingError(Fault("model", "resources", message))
+
+
+def require_lstm(settings: Settings, device: torch.device, model: nn.Module) -> None:
+    """Refuses a precision in which a model's LSTM cannot be computed.
+
+    Raises:
+        SettingError: Of kind `resources`.
+    """
+    precision = settings["trainer"].get("precision")
+    if not _computes(device, precision, model):
+        message = (
+            f"trainer.precision={precision} does not work here: an LSTM in bfloat16 needs a processor with AVX512 and "
+            "its bfloat16, or a GPU. Type trainer.precision=32-true."
+        )
+        raise SettingError(Fault("trainer.precision", "resources", message))
+
+
+def evaluable(settings: Settings, model: nn.Module) -> Settings:
+    """Returns settings with which a trained model can be evaluated here: in float32 where bfloat16 does not work."""
+    trainer = settings["trainer"]
+    device = torch.device("cuda" if is_on_gpu(trainer) else "cpu")
+    if _computes(device, trainer.get("precision"), model):
+        return settings
+    print(
+        f"This processor has no LSTM with {trainer['precision']}, in which the run was trained: evaluated in float32."
+    )
+    return {**settings, "trainer": {**trainer, "precision": SINGLE}}
+
+
+def _computes(device: torch.device, precision: str | None, model: nn.Module) -> bool:
+    has_lstm = any(isinstance(module, nn.LSTM) for module in model.modules())
+    return device.type != "cpu" or not has_lstm or cpu_has_lstm(precision)
+
+
+@cache
+def cpu_has_lstm(precision: str | None) -> bool:
+    """Returns whether this processor computes an LSTM in a precision; oneDNN has none in bfloat16 for older ones."""
+    if precision != MIXED:
+        return True
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            nn.LSTM(1, 1)(torch.zeros(1, 1, 1))
+    except RuntimeError:
+        return False
+    return True
 
 
 def total_memory(accelerator: str) -> tuple[int | None, str]:

@@ -18,7 +18,7 @@ from sentattn.inference import TEXT_SETTINGS, Classifier
 from sentattn.metrics import format_value
 from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
-from sentattn.training.environment import git_revision, peak_memory_bytes, quiet_libraries, versions
+from sentattn.training.environment import evaluable, git_revision, peak_memory_bytes, quiet_libraries, versions
 from sentattn.training.trainer import build_lit, build_trainer
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def evaluate_run(run: Run, settings: Settings, split: str) -> tuple[Evaluation, 
             raise DataError(Fault("data.label", "conflict", message))
         # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
         class_counts = classifier.config.get("class_counts") or data.class_counts
+        settings = evaluable(settings, classifier.model)
         lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
         return evaluate_split(settings, lit, data, split, progress), data.split(split)
 

@@ -115,10 +115,12 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     environment.quiet_libraries()
     environment.set_up_torch(settings)
     # Settings that this machine or another slot refuses are refused before the data is read.
-    build_trainer(settings)
+    device = build_trainer(settings).strategy.root_device
     with torch.device("meta"):  # without memory, so that no model is too large for it
         environment.require_memory(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
-    build_optimizer(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
+    small = build.build_model(settings["model"], num_embeddings=8, classes=2)
+    environment.require_lstm(settings, device, small)
+    build_optimizer(settings, small)
     seed_everything(settings["seed"], workers=True, verbose=False)
     data = build.build_data(settings)
     with ranks.rank_zero_first():

@@ -24,6 +24,7 @@ from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import TrainingTexts
+from sentattn.training.environment import cpu_has_lstm
 
 DIM, WORDS = 6, 30
 
@@ -225,6 +226,8 @@ def test_bad_constructor_values_are_refused_by_name(path: Path) -> None:
 
 
 def test_bfloat16_autocast_is_finite_and_keeps_the_rules(model: TextClassifier) -> None:
+    if any(isinstance(module, nn.LSTM) for module in model.modules()) and not cpu_has_lstm("bf16-mixed"):
+        pytest.skip("this processor has no LSTM in bfloat16")
     mask_BL = ragged_mask(7, 3)
     with torch.autocast("cpu", torch.bfloat16):
         classified = model.float()(tokens(mask_BL), mask_BL)

@@ -26,7 +26,9 @@ from sentattn.training.lit_module import LitClassifier
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    tf32 = torch.backends.cudnn.allow_tf32
     yield
+    torch.backends.cudnn.allow_tf32 = tf32
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
     torch.use_deterministic_algorithms(False)
@@ -41,6 +43,15 @@ def test_threads_and_precision_of_products_are_those_asked_for_and_no_other_sett
     assert prepared.setting != tiny_run.result["setting"]
     with Progress() as progress:
         assert prepare({**tiny_run.settings, "threads": 2}, progress).setting == tiny_run.result["setting"]
+
+
+@pytest.mark.parametrize(("precision", "allowed"), [("highest", False), ("high", True), ("medium", True)])
+def test_lstms_and_convolutions_of_cudnn_use_tf32_where_products_do(
+    tiny_run: Run, precision: str, *, allowed: bool
+) -> None:
+    environment.set_up_torch({**tiny_run.settings, "matmul_precision": precision})
+    assert torch.backends.cudnn.allow_tf32 is allowed
+    assert torch.get_float32_matmul_precision() == precision
 
 
 @pytest.mark.parametrize(
@@ -58,6 +69,8 @@ def test_precision(
         seen.append(classified.logits_BC.dtype)
         return classified
 
+    if not environment.cpu_has_lstm(precision):
+        pytest.skip(f"this processor has no LSTM with {precision}")
     monkeypatch.setattr(LitClassifier, "forward", noting)
     run = fit(tiny(f"trainer.precision={precision}", f"output_dir={tmp_path}"))
     assert set(seen) == {dtype}

@@ -1,7 +1,9 @@
-"""`trainer.precision=auto`: what it is on which device, and that runs are hashed and stored with that."""
+"""Which precision a device computes in: what `auto` is, what is hashed and stored, and what is refused."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +16,10 @@ from tiny import tiny
 from sentattn import train
 from sentattn.config.compose import compose, setting_hash
 from sentattn.config.request import read_request
+from sentattn.errors import SettingError
 from sentattn.evaluate import main as evaluate
 from sentattn.run import Run, load
-from sentattn.training import precision
+from sentattn.training import environment, precision
 from sentattn.training.fit import fit
 from sentattn.training.precision import gpu_has_bfloat16, resolve_precision
 from sentattn.training.resume import find_finished, identity
@@ -155,3 +158,59 @@ def test_autocast_is_off_on_a_processor(tmp_path: Path, monkeypatch: pytest.Monk
     )
     fit(words(tmp_path))
     assert set(seen) == {False}
+
+
+@pytest.fixture
+def without_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor whose oneDNN has no LSTM in bfloat16."""
+    monkeypatch.setattr(environment, "cpu_has_lstm", lambda precision: precision != "bf16-mixed")
+
+
+@pytest.mark.usefixtures("without_bfloat16")
+@pytest.mark.parametrize("more", [[], ["check=true"]])
+def test_an_lstm_that_a_processor_cannot_compute_is_refused_before_data_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setattr("sentattn.build.build_data", lambda settings: pytest.fail("the data was read"))
+    command = tiny("trainer.precision=bf16-mixed", f"output_dir={tmp_path / 'outputs'}", *more)
+    faults = []
+    monkeypatch.setattr("sentattn.config.command_line.run", lambda work, argv: work(argv))
+    try:
+        train.main(command)
+    except SettingError as error:
+        faults = [(fault.key, fault.kind) for fault in error.faults]
+    assert faults == [("trainer.precision", "resources")]
+    assert not list(tmp_path.glob("outputs/*"))
+
+
+@pytest.mark.usefixtures("without_bfloat16")
+def test_a_model_without_an_lstm_needs_none(tmp_path: Path) -> None:
+    assert fit(words(tmp_path, "trainer.precision=bf16-mixed")).result["status"] == "finished"
+
+
+@pytest.mark.usefixtures("without_bfloat16")
+def test_a_run_in_bfloat16_is_evaluated_in_float32_where_there_is_no_bfloat16(
+    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(tiny_run.path, path)
+    settings = tiny_run.settings
+    mixed = {**settings, "trainer": {**settings["trainer"], "precision": "bf16-mixed"}}
+    (path / "config.yaml").write_text(yaml.safe_dump(mixed))
+    assert evaluate([str(path), f"output={tmp_path / 'metrics.json'}"]) == 0
+    assert "float32" in capsys.readouterr().out
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["test/loss"] == pytest.approx(tiny_run.metrics["test/loss"], rel=1e-6)
+
+
+def test_a_processor_is_asked_for_its_lstm(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment.cpu_has_lstm.cache_clear()
+
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("could not create a primitive descriptor for the LSTM forward propagation primitive")
+
+    monkeypatch.setattr("torch.nn.LSTM.forward", refuse)
+    assert not environment.cpu_has_lstm("bf16-mixed")
+    assert environment.cpu_has_lstm("bf16-true")
+    assert environment.cpu_has_lstm("32-true")
+    environment.cpu_has_lstm.cache_clear()
