@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentattn.compare.leaderboard import Entry, lines
+from sentattn.compare.leaderboard import Entry, lines, notes
 from sentattn.compare.pairs import messages
 from sentattn.compare.runs import Comparison
 from sentattn.compare.summary import Family
@@ -58,6 +58,7 @@ def specification(
     blocks: list[dict[str, Any]] = [
         {"kind": "MarkdownBlock", "text": "\n".join(lines(entries, "markdown"))},
         {"kind": "P", "text": INTERVALS},
+        *({"kind": "P", "text": note} for note in notes(entries)),
     ]
     for title, items in messages(comparison, margin=margin, explore=family == "all"):
         blocks.append({"kind": "P", "text": title})

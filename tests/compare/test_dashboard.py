@@ -76,6 +76,15 @@ def test_the_specification_is_the_stored_one(outputs: Path) -> None:
     assert json.loads(json.dumps(found)) == json.loads(STORED.read_text())
 
 
+def test_it_has_the_notes_of_the_leaderboard(tmp_path: Path) -> None:
+    for seed, revision in enumerate("ab"):
+        make_run(tmp_path, "model=mean", seed=seed, git=revision * 40)
+    [comparison], _ = comparisons([tmp_path], split="test")
+    found = specification(comparison, leaderboard(comparison), {}, PLACE, margin=0.5, family="declared")
+    [note] = comparison.settings[0].notes
+    assert {"kind": "P", "text": f"mean: {note}."} in found["report"]["blocks"]
+
+
 def test_it_is_published_and_replaced_not_doubled(
     outputs: Path, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
