@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -187,7 +188,8 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
     """
     path = Path(path)
     if not (path / CONFIG).is_file():
-        message = f"{path} is no run directory: it has no {CONFIG}. `python -m sentattn.list runs` shows the runs."
+        reason = f"it has no {CONFIG}" if path.is_dir() else "it is a file" if path.exists() else "it does not exist"
+        message = f"{path} is no run directory: {reason}. `python -m sentattn.list runs` shows the runs."
         raise RunError(Fault("run", "not_found", message))
     return Run(path, trust=trust)
 
@@ -213,7 +215,7 @@ def advice(run: Run | None) -> str:
     """Returns what to type after an interruption of a run, or before there is one."""
     if run is None or not run.last_checkpoint.is_file():
         return "nothing was trained yet: type the same command again."
-    return f"continue with: python -m sentattn.train resume={run.path}"
+    return f"continue with: python -m sentattn.train resume={shlex.quote(str(run.path))}"
 
 
 def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:

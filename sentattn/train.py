@@ -55,6 +55,7 @@ Examples:
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,7 +127,7 @@ def _run(arguments: list[str]) -> None:
 
 def predict_command(path: Path) -> str:
     """Returns the command that predicts with a run, in lines of at most 80 columns where the path allows it."""
-    command, text = f"  python -m sentattn.predict run={path}", 'text="..."'
+    command, text = f"  python -m sentattn.predict run={shlex.quote(str(path))}", 'text="..."'
     return f"{command} {text}" if len(command) + len(text) < WIDTH else f"{command} \\\n    {text}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shlex
 import shutil
 import stat
 from pathlib import Path
@@ -15,9 +17,12 @@ import yaml
 import sentattn
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, RunError
-from sentattn.run import Run, find, write_atomically
+from sentattn.run import Run, advice, find, write_atomically
+from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 
+QUOTED = ("path", "split", "test")
+"""Names of what is inserted into commands and was quoted before, or needs no quotes."""
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 
 
@@ -194,3 +199,34 @@ def test_a_result_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
     [fault] = caught.value.faults
     assert (fault.key, fault.kind) == (str(tmp_path / "gone/result.json"), "unwritable")
     assert os.strerror(errno.ENOENT) in fault.message
+
+
+def test_what_is_no_run_directory_is_refused_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    reasons = []
+    for path in (tmp_path, tmp_path / "file", tmp_path / "none"):
+        with pytest.raises(RunError) as caught:
+            sentattn.load(path)
+        [fault] = caught.value.faults
+        assert (fault.key, fault.kind) == ("run", "not_found")
+        reasons.append(fault.message.replace(str(path), ""))
+    assert len(set(reasons)) == 3
+
+
+@pytest.mark.parametrize("folder", ["a b", "it's", "$HOME", "plain"])
+def test_commands_to_continue_can_be_typed_into_a_shell(tmp_path: Path, folder: str) -> None:
+    run = Run(tmp_path / folder)
+    run.last_checkpoint.parent.mkdir(parents=True)
+    run.last_checkpoint.touch()
+    command = advice(run).partition(": ")[2]
+    assert shlex.split(command)[-1] == f"resume={run.path}"
+    assert shlex.split(predict_command(run.path).replace("\\\n", ""))[3] == f"run={run.path}"
+
+
+def test_every_printed_command_quotes_what_it_inserts() -> None:
+    package = Path(sentattn.__file__).parent
+    for file in package.rglob("*.py"):
+        for command in re.findall(r"python -m sentattn\.[^\n]*", file.read_text(encoding="utf-8")):
+            for inserted in re.findall(r"\{([^{}]*)\}", command):
+                quoted = "shlex." in inserted or inserted in QUOTED
+                assert quoted, f"{file.name}: {command}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sentattn.errors import Fault
-from sentattn.run import CONFIG, CONFIRMED, TRIALS
+from sentattn.run import CONFIG, CONFIRMED, METRICS, RESULT, TRIALS
 
 
 def run_folders(path: Path, faults: list[Fault], trials: dict[Path, int]) -> Iterator[Path]:
@@ -26,6 +26,12 @@ def run_folders(path: Path, faults: list[Fault], trials: dict[Path, int]) -> Ite
             subfolders.clear()
             count += 1
             yield Path(folder)
+        elif (
+            RESULT in files or METRICS in files
+        ):  # of a model that it holds, not of the run, may be another config.yaml
+            subfolders.clear()
+            count += 1
+            faults.append(Fault("runs", "missing", f"{folder} has no {CONFIG}; it is left out."))
         elif CONFIRMED in files:
             trials |= (confirming := confirming_runs(Path(folder)))
             count += len(confirming)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -212,9 +213,10 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     try:
         table = pq.read_table(file, columns=columns, filters=[("split", "==", split)])
     except FileNotFoundError as error:
-        again = f"to train it again: python -m sentattn.train from={run.path}"
+        path = shlex.quote(str(run.path))
+        again = f"to train it again: python -m sentattn.train from={path}"
         if split not in SPLITS:
-            again = f"to write it: python -m sentattn.evaluate {run.path} name={split} data=NAME"
+            again = f"to write it: python -m sentattn.evaluate {path} name={split} data=NAME"
         raise RunError(Fault("runs", "missing", f"{run.path} has no {file.name}; it is left out; {again}")) from error
     except (OSError, ValueError, KeyError, ArrowException) as error:
         raise RunError(Fault("runs", "damaged", f"{file} cannot be read ({error}); it is left out.")) from error

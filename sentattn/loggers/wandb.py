@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -118,7 +119,9 @@ class WandbGuard(Guard):
         if _is_online(logger):
             return str(logger.experiment.url)
         folder = Path(os.path.relpath(self.directory)) if self.directory.is_relative_to(Path.cwd()) else self.directory
-        return f"offline, in {folder / 'wandb'}; upload it later with: python -m sentattn.sync {folder}"
+        return (
+            f"offline, in {folder / 'wandb'}; upload it later with: python -m sentattn.sync {shlex.quote(str(folder))}"
+        )
 
     def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
         logger.experiment.log({**row, "epoch": epoch}, step=epoch, commit=True)
@@ -135,7 +138,7 @@ class WandbGuard(Guard):
     def _advice(self) -> str:
         if self._logger is None or not _is_online(self._logger):
             return ""
-        return f" Upload the rest later with: python -m sentattn.sync {self.directory}"
+        return f" Upload the rest later with: python -m sentattn.sync {shlex.quote(str(self.directory))}"
 
     def _close(self, logger: Any) -> None:
         logger.experiment.finish(exit_code=1)

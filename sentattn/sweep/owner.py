@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        stop = f"`python -m sentattn.sweep stop {folder.name}` stops it"
+        stop = f"`python -m sentattn.sweep stop {shlex.quote(folder.name)}` stops it"
         message = f"{folder} is in use by process {owner(folder) or 'unknown'}; {stop}."
         raise RunError(Fault("study", "busy", message)) from error
     try:

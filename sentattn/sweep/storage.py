@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import json
 import re
+import shlex
 import sqlite3
 import sys
 import time
@@ -211,7 +212,8 @@ def load(folder: Path, url: str | None = None) -> optuna.Study:
             storage = open_storage(folder, url, reader=True)
             name = current(storage, folder.name if url else None)
     if name is None:
-        hint = f"`python -m sentattn.sweep study={folder.name} ...` begins one; another storage needs storage=URL"
+        path = shlex.quote(folder.name)
+        hint = f"`python -m sentattn.sweep study={path} ...` begins one; another storage needs storage=URL"
         raise RunError(Fault("study", "not_found", f"{_place(folder, url)} holds no study; {hint}."))
     return optuna.load_study(study_name=name, storage=storage)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -27,7 +28,7 @@ def open_interrupted(path: Path) -> run.Run:
         RunError: If it has ended, or was interrupted before its first checkpoint.
     """
     interrupted = run.load(path)
-    again = f"to train with its settings from the start: python -m sentattn.train from={path}"
+    again = f"to train with its settings from the start: python -m sentattn.train from={shlex.quote(str(path))}"
     if (path / run.RESULT).exists():
         status = interrupted.result.get("status")
         raise RunError(Fault("resume", "conflict", f"{path} has ended ({status}), nothing is left to resume; {again}"))
@@ -53,7 +54,7 @@ def require_same(interrupted: run.Run, about: Mapping[str, str]) -> None:
             message = (
                 f"{interrupted.path} began with another {name} ({before[name]}) than it has now ({about[name]}): "
                 f"{cause} changed. Restore it, or train from the start: "
-                f"python -m sentattn.train from={interrupted.path}"
+                f"python -m sentattn.train from={shlex.quote(str(interrupted.path))}"
             )
             raise RunError(Fault(key, "conflict", message))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,10 +45,11 @@ def train_all(
             if request.seeds == 1:
                 raise
             faults += (Fault(one.key, one.kind, f"seed={settings['seed']}: {one.message}") for one in error.faults)
-        except Interruption:
-            if request.seeds > 1:
-                print("To continue with all seeds, type the same command with resume=auto.", file=sys.stderr)
-            raise
+        except Interruption as interruption:
+            if request.seeds == 1:
+                raise
+            advice = "to continue with all seeds, type the same command with resume=auto."
+            raise Interruption(interruption.number, advice) from None
     report(runs)
     if faults:
         raise TrainingError(*faults)

@@ -13,6 +13,7 @@ from run_folders import make_run
 from sentattn.compare.folders import confirming_runs
 from sentattn.compare.leaderboard import cells, leaderboard
 from sentattn.compare.runs import comparisons
+from sentattn.errors import RunError
 
 
 @pytest.fixture
@@ -46,3 +47,17 @@ def test_each_run_counts_once_and_knows_its_trials(study: Path) -> None:
 def test_a_damaged_study_has_no_runs(study: Path, text: str) -> None:
     (study / "confirm.json").write_text(text)
     assert confirming_runs(study) == {}
+
+
+def test_a_run_without_its_settings_is_named_and_not_the_folder_of_its_model(tmp_path: Path) -> None:
+    whole, without = (make_run(tmp_path, "model=mean", seed=seed) for seed in (0, 1))
+    (without / "model").mkdir(exist_ok=True)
+    (without / "model" / "config.yaml").write_text("{}")
+    (without / "config.yaml").unlink()
+    [found], faults = comparisons([tmp_path], split="test")
+    assert [run.run.path for one in found.settings for run in one.runs] == [whole]
+    with pytest.raises(RunError) as caught:
+        comparisons([without], split="test")
+    for one in (faults, caught.value.faults[:1]):
+        assert [(fault.key, fault.kind) for fault in one] == [("runs", "missing")]
+        assert f"{without} " in one[0].message

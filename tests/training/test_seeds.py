@@ -108,15 +108,26 @@ def test_a_nan_in_one_seed_leaves_the_others_theirs(tmp_path: Path) -> None:
     assert [run.settings["seed"] for run in reported] == [0, 2]
 
 
-def test_an_interruption_ends_them_all_and_says_how_to_continue(
+def interruption_of(*words: str) -> Interruption:
+    def train(settings: Any, *, resume: Path | None) -> Run:
+        raise Interruption(15, "continue with: python -m sentattn.train resume=DIR")
+
+    with pytest.raises(Interruption) as caught:
+        train_all(read_request(list(words)), train)
+    return caught.value
+
+
+def test_an_interruption_among_seeds_says_how_to_continue_with_all_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def train(settings: Any, *, resume: Path | None) -> Run:
-        raise Interruption(15)
+    interruption = interruption_of("seeds=3", f"output_dir={tmp_path}")
+    assert "resume=auto" in str(interruption)
+    assert "resume=DIR" not in str(interruption)
+    assert (interruption.number, capsys.readouterr().err) == (15, "")
 
-    with pytest.raises(Interruption):
-        train_all(read_request(["seeds=3", f"output_dir={tmp_path}"]), train)
-    assert "type the same command with resume=auto" in capsys.readouterr().err
+
+def test_an_interruption_of_one_run_names_it(tmp_path: Path) -> None:
+    assert "resume=DIR" in str(interruption_of(f"output_dir={tmp_path}"))
 
 
 def test_a_fault_of_the_data_ends_them_all(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -125,7 +126,7 @@ class StudyLogger(SweepCallback):
             dashboard.publish(one, one["published"])
             dashboard.write(path, [one])
         except (UserError, OSError) as error:
-            print(f"W&B: {error} Later: python -m sentattn.compare {folder} to=wandb")
+            print(f"W&B: {error} Later: python -m sentattn.compare {shlex.quote(str(folder))} to=wandb")
         else:
             print(f"W&B: workspace {one['published'][dashboard.WORKSPACE]}")
 
