@@ -17,8 +17,8 @@ from sentattn.config.types import Count, Fraction, NonNegative, Positive, checke
 from sentattn.errors import DataError, Fault
 from sentattn.models.ngrams import frequent_keys, ngram_keys, require_orders, table_rows
 
-ROWS = 256
-"""Training rows that are counted together."""
+ROWS = 32
+"""Training rows that are read together; ratios of many more for hundreds of classes do not fit a cache."""
 MAX_PLACES = 2**32
 """More than the n-grams of any text."""
 
@@ -204,20 +204,21 @@ class WideNGrams(Wide):
                 raise DataError(Fault("model.wide.min_count", "missing", message))
             self.resize(len(kept))
             self.keys = torch.from_numpy(kept)
-        cells = len(self.counts_FC) * self.classes
-        counts = torch.zeros(cells, dtype=torch.int64)
-        for tokens_BL, labels_B in _batches(texts):
+        else:
+            self.resize(self.vocab_size)
+        cells = self.counts_FC.view(-1)
+        for tokens_BL, labels_B, _ in _batches(texts):
             rows_BG, _ = self._rows(tokens_BL)
-            counts += torch.bincount((rows_BG * self.classes + labels_B[:, None])[rows_BG >= 0], minlength=cells)
-        self.counts_FC = counts.view(-1, self.classes).int()
-        self.totals_C = self.counts_FC.sum(dim=0)
-        batches = ((self._rows(tokens_BL)[0], labels_B) for tokens_BL, labels_B in _batches(texts))
-        sums = [
-            (_scaled(self._ratios(*batch), batch[0]).sum(dim=1).double().numpy(), batch[1].numpy()) for batch in batches
-        ]
-        sums_NC, labels_N = (np.concatenate(parts) for parts in zip(*sums, strict=True))
-        naive_bayes = float((self.totals_C.sum() / len(labels_N)).sqrt())  # at a text of average length
-        self.scale.fill_(fit_scale(sums_NC, labels_N, most=naive_bayes))
+            is_present_BG = rows_BG >= 0
+            found = (rows_BG * self.classes + labels_B[:, None])[is_present_BG]
+            cells.index_add_(0, found, torch.ones_like(found, dtype=cells.dtype))
+            self.totals_C.index_add_(0, labels_B, is_present_BG.sum(dim=1))
+        sums_NC = np.empty((len(texts.labels_N), self.classes))
+        for tokens_BL, labels_B, rows_B in _batches(texts):
+            rows_BG, _ = self._rows(tokens_BL)
+            sums_NC[rows_B] = _scaled(self._ratios(rows_BG, labels_B), rows_BG).sum(dim=1).numpy()
+        naive_bayes = float((self.totals_C.sum() / len(sums_NC)).sqrt())  # at a text of average length
+        self.scale.fill_(fit_scale(sums_NC, texts.labels_N, most=naive_bayes))
         self.weights_FC.fill_(float(self.scale))
 
     def forward(
@@ -245,7 +246,7 @@ class WideNGrams(Wide):
         is_present_BG = rows_BG >= 0
         counts_BGC, totals_BC = self.counts_FC[rows_BG.clamp_min(0)], self.totals_C[None]
         if labels_B is not None:
-            own_BC = functional.one_hot(labels_B, self.classes)
+            own_BC = functional.one_hot(labels_B, self.classes).to(counts_BGC.dtype)
             counts_BGC = counts_BGC - own_BC[:, None] * is_present_BG[..., None]
             totals_BC = totals_BC - own_BC * is_present_BG.sum(dim=1, keepdim=True)
         # One more of each n-gram in each class: p > 0.
@@ -283,13 +284,12 @@ def _resize_to(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -
         module.resize(saved.shape[0])
 
 
-def _batches(texts: TrainingTexts) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields tokens_BL and labels_B of rows of similar length."""
-    lengths = np.diff(texts.offsets)
-    order = np.argsort(lengths, kind="stable")
-    for rows in np.split(order, range(ROWS, len(order), ROWS)):
-        texts_B = [torch.from_numpy(texts.tokens[texts.offsets[row] : texts.offsets[row + 1]]) for row in rows]
-        yield pad_sequence(texts_B, batch_first=True), torch.from_numpy(texts.labels_N[rows])
+def _batches(texts: TrainingTexts) -> Iterator[tuple[Tensor, Tensor, NDArray[np.int64]]]:
+    """Yields tokens_BL, labels_B and the numbers of some rows at a time, which have similar lengths."""
+    order = np.argsort(np.diff(texts.offsets), kind="stable")
+    for rows_B in np.split(order, range(ROWS, len(order), ROWS)):
+        texts_B = [torch.from_numpy(texts.tokens[texts.offsets[row] : texts.offsets[row + 1]]) for row in rows_B]
+        yield pad_sequence(texts_B, batch_first=True), torch.from_numpy(texts.labels_N[rows_B]), rows_B
 
 
 def fit_scale(sums_NC: NDArray[np.float64], labels_N: NDArray[np.int64], *, most: float) -> float:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -14,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from sentattn.build import build_model
+from sentattn.build import build_data, build_model
 from sentattn.config.compose import compose
 from sentattn.data.batching import Batch
 from sentattn.errors import DataError, SettingError
@@ -23,6 +28,7 @@ from sentattn.losses import ClassifierLoss
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import UNKNOWN_ID
 from sentattn.models.wide import TrainingTexts, WideNGrams, fit_scale
+from sentattn.training.fit import fit
 from sentattn.training.lit_module import LitClassifier
 
 WORDS = 9
@@ -113,6 +119,68 @@ def test_a_training_row_is_left_out_of_its_own_ratios(labelled: Labelled) -> Non
         r = of_counts(counts, 3)
         expected = float(wide.scale) * sum((r[f] for f in texts[i]), np.zeros(3)) / max(1, len(texts[i])) ** 0.5
         np.testing.assert_allclose(row_logits, expected, atol=1e-6)
+
+
+class Written(TorchDispatchMode):
+    """Sums the numbers of values in the new tensors that operations return."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        known = {one.data_ptr() for one in args if isinstance(one, torch.Tensor)}
+        tensors = [one for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
+        self.values += sum(one.numel() for one in tensors if one.data_ptr() not in known)
+        return found
+
+
+def written_to_count(rows: int, *, size: int) -> int:
+    texts = corpus(rows)
+    wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, table="hashed", vocab_size=size)
+    with Written() as written:
+        wide.count(lambda: texts)
+    return written.values
+
+
+def test_what_it_takes_to_count_more_rows_does_not_depend_on_the_number_of_ngrams_that_have_a_weight() -> None:
+    more = [written_to_count(1024, size=size) - written_to_count(512, size=size) for size in (5_000, 500_000)]
+    assert more[1] == pytest.approx(more[0], rel=0.05)  # n-grams that share a row are counted once
+
+
+@pytest.mark.parametrize("table", ["counted", "hashed"])
+def test_counting_again_changes_nothing(table: str) -> None:
+    texts = corpus()
+    wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, min_count=1, table=table, vocab_size=64)
+    wide.count(lambda: texts)
+    once = copy.deepcopy(wide.state_dict())
+    wide.count(lambda: texts)
+    torch.testing.assert_close(wide.state_dict(), once, rtol=0, atol=0)
+
+
+def test_at_the_start_the_ratios_of_training_rows_do_not_tell_labels_that_are_random() -> None:
+    random = np.random.default_rng(0)
+    rows, labels = random.integers(2, WORDS, (400, 8)).tolist(), random.integers(0, 2, 400)
+    wide = make(rows, labels.tolist(), classes=2)
+    with_own, without_own = (logits(wide, rows, given).argmax(dim=1).numpy() for given in (None, labels.tolist()))
+    assert (with_own == labels).mean() > 0.7
+    assert (without_own == labels).mean() == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["model=wide"], ["model=mean", "model/wide=attended_ngrams"]])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_model_of_random_labels_is_right_by_chance(words: list[str], seed: int, tmp_path: Path) -> None:
+    demo = build_data(compose(["data=demo"]))
+    random = np.random.default_rng(seed)
+    for split, rows in (("train", demo.split("train")), ("val", demo.split("val"))):
+        lines = zip(map(rows.texts, range(len(rows))), random.permutation(rows.labels).tolist(), strict=True)
+        file = tmp_path / f"{split}.jsonl"
+        file.write_text("".join(json.dumps({"text": text, "label": str(label)}) + "\n" for text, label in lines))
+    files = [f"data.{split}={tmp_path / split}.jsonl" for split in ("train", "val")]
+    run = fit([*words, "data=table", *files, "test=false", "logger=none", f"output_dir={tmp_path / 'outputs'}"])
+    assert run.result["metrics"]["val/accuracy"] == pytest.approx(0.5, abs=0.1)  # 4 standard errors of 500 rows
 
 
 @pytest.mark.parametrize("table", ["counted", "hashed"])
