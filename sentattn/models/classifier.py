@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sentattn.config.types import Positive, as_typed, checked
@@ -95,7 +93,7 @@ class TextClassifier(nn.Module):
         mask_BL: Tensor,
         *,
         labels_B: Tensor | None = None,
-        lengths_B: NDArray[np.int64] | None = None,
+        lengths_B: Tensor | None = None,
         pairs: bool = False,
     ) -> Classified:
         """Classifies a batch.

@@ -129,10 +129,11 @@ def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> d
 @torch.inference_mode()
 def _median_ms(model: TextClassifier, batch: Batch, device: torch.device) -> float:
     tokens_BL, mask_BL = batch.tokens_BL.to(device), batch.mask_BL.to(device)
+    lengths_B = torch.from_numpy(batch.lengths_B)
     times = []
     for _ in range(WARM_UP + REPEATS):
         started = time.perf_counter()
-        model(tokens_BL, mask_BL, lengths_B=batch.lengths_B)
+        model(tokens_BL, mask_BL, lengths_B=lengths_B)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         times.append(1000 * (time.perf_counter() - started))

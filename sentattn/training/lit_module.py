@@ -71,7 +71,8 @@ class LitClassifier(LightningModule):
 
     `means` holds means over the epoch; what is added to it, under a name such as `train/loss`, is recorded at its end.
     `ordered` says whether the classes are steps of a scale. `probabilities`, (rows of the split, C), are those of the
-    last validation or test, in the split's order; its metrics are computed from them.
+    last validation or test, in the split's order; its metrics are computed from them. `lr` is the learning rate of the
+    last step, of the optimizer's first group.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class LitClassifier(LightningModule):
         self.classes, self.ordered = classes, ordered
         self.means = EpochMeans()
         self._counts_CC: Tensor | None = None
-        self._lr = math.nan
+        self.lr = math.nan
         self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
     def forward(
@@ -97,7 +98,7 @@ class LitClassifier(LightningModule):
         tokens_BL: Tensor,
         mask_BL: Tensor,
         labels_B: Tensor | None = None,
-        lengths_B: NDArray[np.int64] | None = None,
+        lengths_B: Tensor | None = None,
     ) -> Classified:
         classified: Classified = self.model(tokens_BL, mask_BL, labels_B=labels_B, lengths_B=lengths_B)
         return classified
@@ -112,11 +113,10 @@ class LitClassifier(LightningModule):
         """Returns the metrics of the training passes of the epoch, over all ranks, and begins a new one.
 
         `train/accuracy` and `train/f1_weighted` are those of the logits that the loss was computed from: with dropout,
-        and of weights that change with each step. `train/lr` is the learning rate of the last step, of the
-        optimizer's first group.
+        and of weights that change with each step. `train/lr` is the learning rate of the last step.
         """
         counts_CC = ranks.total(self._counts()).cpu().numpy().astype(np.float64)
-        metrics = self.train_means() | {"train/lr": self._lr}
+        metrics = self.train_means() | {"train/lr": self.lr}
         metrics["train/accuracy"] = float(np.trace(counts_CC) / counts_CC.sum())
         metrics["train/f1_weighted"] = float(CONFUSION_METRICS["f1_weighted"](counts_CC))
         self.means.reset()
@@ -144,7 +144,7 @@ class LitClassifier(LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clips gradients, and records their norm before it: `train/gradient_norm`, the mean over the steps."""
-        self._lr = float(optimizer.param_groups[0]["lr"])
+        self.lr = float(optimizer.param_groups[0]["lr"])
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = get_total_norm([p.grad for p in parameters])
         if gradient_clip_val and gradient_clip_algorithm == "value":
@@ -219,7 +219,7 @@ class LitClassifier(LightningModule):
     def compute_loss(self, batch: Batch) -> tuple[Classified, LossParts]:
         """Classifies a batch and returns its loss too; while training, each part of a model has a loss of its own."""
         labels_B = batch.labels_B if self.training else None
-        classified = self(batch.tokens_BL, batch.mask_BL, labels_B, batch.lengths_B)
+        classified = self(batch.tokens_BL, batch.mask_BL, labels_B, torch.from_numpy(batch.lengths_B))
         if self.training:
             places = (batch.labels_B, classified.logits_BC.argmax(dim=-1))
             self._counts().index_put_(places, torch.ones_like(batch.labels_B), accumulate=True)

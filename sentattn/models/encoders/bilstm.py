@@ -51,10 +51,10 @@ class BiLSTM(Encoder):
         # In a list, so that the parameters that they share are saved once.
         self._both = [_both(*directions) for directions in zip(forwards, backwards, strict=True)]
 
-    def forward(self, states_BLE: Tensor, mask_BL: Tensor, lengths_B: NDArray[np.int64] | None = None) -> Tensor:
+    def forward(self, states_BLE: Tensor, mask_BL: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """Returns states_BLD: the forward half, then the backward half."""
         if lengths_B is not None and states_BLE.is_cuda and not torch.compiler.is_compiling():
-            return self.packed(states_BLE, lengths_B)
+            return self.packed(states_BLE, lengths_B.numpy())
         order_BL = reversal(mask_BL)
         states = states_BLE
         start_1BU = states.new_zeros(1, len(states), self.out_dim // 2)  # made once, and not twice by each LSTM
@@ -79,7 +79,8 @@ class BiLSTM(Encoder):
         states_TD = states_BLE.flatten(0, 1).index_select(0, tokens_T)
         for both, dropout in zip(self._both, self.dropouts, strict=True):
             if len({parameter.untyped_storage().data_ptr() for parameter in both.parameters()}) > 1:
-                both.flatten_parameters()  # side by side in memory, as cuDNN wants them: once, on a GPU
+                with torch.inference_mode(False):  # side by side in memory, as cuDNN wants them: once, on a GPU
+                    both.flatten_parameters()
             states_TD = dropout(both(PackedSequence(states_TD, sizes_L))[0].data)
         padded_ND = states_TD.new_zeros(batch * length, self.out_dim).index_copy(0, tokens_T, states_TD)
         return padded_ND.view(batch, length, self.out_dim)

@@ -82,10 +82,10 @@ def test_the_packed_call_is_that_of_an_nvidia_gpu_with_lengths(monkeypatch: pyte
     encoder, calls = BiLSTM(dim=3, hidden=2), list[int]()
     monkeypatch.setattr(encoder, "packed", lambda states, lengths_B: calls.append(len(lengths_B)) or states)
     states, mask_BL = torch.randn(2, 4, 3), torch.ones(2, 4, dtype=torch.bool)
-    encoder(states, mask_BL, np.array([4, 4]))
+    encoder(states, mask_BL, torch.tensor([4, 4]))
     assert calls == []
     on_gpu = SimpleNamespace(is_cuda=True)
-    assert encoder.forward(cast("Tensor", on_gpu), mask_BL, np.array([4, 4])) is cast("Tensor", on_gpu)
+    assert encoder.forward(cast("Tensor", on_gpu), mask_BL, torch.tensor([4, 4])) is cast("Tensor", on_gpu)
     assert calls == [2]
 
 
