@@ -33,7 +33,9 @@ T = TypeVar("T")
 CONNECT = timedelta(minutes=10)
 """How long ranks wait for one another at the beginning."""
 WORK = timedelta(days=7)
-"""How long they wait later, as for rank 0 to read the data; a dead rank is noticed without this limit."""
+"""How long they wait later, as for rank 0 to read the data; over gloo a dead rank is noticed without this limit."""
+ON_GPU = timedelta(minutes=10)
+"""How long GPUs wait for one another inside a step. A rank that waits for its GPU notices a dead one by this alone."""
 GRACE = 10.0
 """Seconds that a rank gives others to end by themselves: rank 0 its record, a step its end."""
 AGENT = "SENTATTN_AGENT"
@@ -42,6 +44,8 @@ ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """torchrun's agent names in it the file in which a rank leaves its error."""
 
 _alone = False
+_host: distributed.ProcessGroup | None = None
+"""The connection for values in main memory; None for that of the process group, as before it is made."""
 _agreed: UserError | None = None
 
 
@@ -49,7 +53,23 @@ class Environment(LightningEnvironment):
     """Reads the rank from torchrun's variables, and leaves them as they are for the next training.
 
     SLURM's own environment would answer signals by queueing the job again, and refuse what srun allows.
+
+    Args:
+        has_own_gpu: Whether each rank sees one GPU alone. Lightning chooses the GPU of a rank by its number on the
+            machine, so each rank is then a machine of its own.
     """
+
+    def __init__(self, *, has_own_gpu: bool = False) -> None:
+        super().__init__()
+        self._has_own_gpu = has_own_gpu
+
+    def local_rank(self) -> int:
+        """Returns the number of the rank's GPU among those that it sees."""
+        return 0 if self._has_own_gpu else int(super().local_rank())
+
+    def node_rank(self) -> int:
+        """Returns the number of the machine."""
+        return rank() if self._has_own_gpu else int(super().node_rank())
 
     def teardown(self) -> None:
         """Keeps the variables."""
@@ -71,10 +91,11 @@ def connected() -> Iterator[None]:
         end_with_agent()
     try:
         with ExitStack() as stack:
-            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
             store, rank, world = next(rendezvous("env://", here.rank, here.world, timeout=CONNECT))
-            distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=WORK)
+            backend, timeout = ("cpu:gloo,cuda:nccl", ON_GPU) if torch.cuda.is_available() else ("gloo", WORK)
+            distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
             stack.callback(distributed.destroy_process_group)
+            stack.enter_context(_host_group())
             if here.rank:
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
             yield
@@ -91,6 +112,17 @@ def connected() -> Iterator[None]:
         if has_agent:
             time.sleep(GRACE)  # the agent ends all ranks once one has ended, and rank 0 may still write its record
         sys.exit(2 if isinstance(error, UserError) else 1)
+
+
+@contextmanager
+def _host_group() -> Iterator[None]:
+    """Connects the ranks for values in main memory, over gloo, for the time of the block."""
+    global _host
+    _host = distributed.new_group(backend="gloo", timeout=WORK)
+    try:
+        yield
+    finally:
+        _host = None
 
 
 def write_error_file(error: BaseException) -> None:
@@ -196,7 +228,7 @@ def largest(*numbers: int) -> list[int]:
         return list(numbers)
     # In main memory, so that no GPU is waited for, and a rank that has died is noticed at once.
     over_all = torch.tensor(numbers, dtype=torch.int64)
-    distributed.all_reduce(over_all, distributed.ReduceOp.MAX)
+    distributed.all_reduce(over_all, distributed.ReduceOp.MAX, group=_host)
     return [int(number) for number in over_all.tolist()]
 
 
@@ -204,7 +236,7 @@ def gather(value: T) -> list[T]:
     """Returns the object of each rank, by rank."""
     values: list[Any] = [value] * world()
     if several():
-        distributed.all_gather_object(values, value)
+        distributed.all_gather_object(values, value, group=_host)
     return values
 
 
@@ -212,7 +244,7 @@ def from_rank_zero(value: T) -> T:
     """Returns rank 0's object on every rank."""
     values = [value]
     if several():
-        distributed.broadcast_object_list(values, src=0)
+        distributed.broadcast_object_list(values, src=0, group=_host)
     return values[0]
 
 
@@ -223,6 +255,17 @@ def wait_for_rank_zero() -> None:
     except RuntimeError:
         if not is_rank_zero():
             raise
+
+
+def have_own_gpus() -> bool:
+    """Returns whether each rank sees one GPU, another one than all others, as with `srun --gpus-per-task=1`."""
+    here = place()
+    if not several() or here is None or here.local_world == 1:
+        return False
+    # Properties are read of one GPU only: to ask for them takes some of its memory.
+    seen = str(torch.cuda.get_device_properties(0).uuid) if torch.cuda.device_count() == 1 else ""
+    seen_by_all = gather(seen)
+    return all(seen_by_all) and len(set(seen_by_all)) == len(seen_by_all)
 
 
 def total(local: Tensor) -> Tensor:

@@ -36,16 +36,18 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
     Raises:
         SettingError: If Lightning refuses the settings, such as a GPU that is not there.
     """
-    node = dict(settings["trainer"])
+    node, has_own_gpu = dict(settings["trainer"]), False
     if ranks.several():
         # Buffers are the same everywhere, and ranks measure different numbers of batches.
         node["strategy"] = DDPStrategy(broadcast_buffers=False)
+        if has_own_gpu := node["accelerator"] in ("auto", "gpu", "cuda") and ranks.have_own_gpus():
+            node |= {"devices": 1, "num_nodes": ranks.world()}
     else:
         node |= {"devices": devices.first(node["devices"]), "num_nodes": 1, "strategy": "auto"}
     try:
         trainer: Trainer = instantiate(
             node,
-            plugins=[ranks.Environment(), FileInPlace()],
+            plugins=[ranks.Environment(has_own_gpu=has_own_gpu), FileInPlace()],
             use_distributed_sampler=False,
             callbacks=list(callbacks),
             logger=logger or False,

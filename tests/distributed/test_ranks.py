@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import distributed
 
 from sentattn.distributed import ranks
+from sentattn.distributed.devices import Place
 from sentattn.errors import DataError, Fault, Interruption, RunError, SettingError
+from sentattn.training import trainer
 
 
 def test_one_process_is_rank_0_and_gets_its_own_values() -> None:
@@ -84,3 +89,61 @@ def test_without_an_agent_no_error_is_left(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv(ranks.ERROR_FILE, raising=False)
     ranks.write_error_file(RunError("Disk full."))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("has_gpus", "on_devices"), [(True, ranks.ON_GPU), (False, ranks.WORK)])
+def test_gpus_wait_minutes_for_one_another_and_main_memory_days(
+    has_gpus: bool, on_devices: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: dict[str, timedelta] = {}
+
+    def connect(backend: str, *, timeout: timedelta, **_: Any) -> None:
+        waits[backend] = timeout
+
+    monkeypatch.setattr(ranks, "place", lambda: Place(0, 2, 2))
+    monkeypatch.setattr(ranks, "launcher_variables", lambda environ: {})
+    monkeypatch.setattr(ranks, "rendezvous", lambda *_, **__: iter([(None, 0, 2)]))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpus)
+    monkeypatch.setattr(distributed, "init_process_group", connect)
+    monkeypatch.setattr(distributed, "destroy_process_group", lambda: None)
+    monkeypatch.setattr(
+        distributed, "new_group", lambda *, backend, timeout: connect(f"host {backend}", timeout=timeout)
+    )
+    with ranks.connected():
+        pass
+    assert waits == {"cpu:gloo,cuda:nccl" if has_gpus else "gloo": on_devices, "host gloo": ranks.WORK}
+    assert ranks.ON_GPU < timedelta(hours=1) < ranks.WORK
+
+
+@pytest.mark.parametrize(
+    ("sees", "seen_by_the_other", "expected"),
+    [(["GPU-a"], "GPU-b", True), (["GPU-a"], "GPU-a", False), (["GPU-a", "GPU-b"], "", False), ([], "", False)],
+)
+def test_ranks_with_a_gpu_each(
+    sees: list[str], seen_by_the_other: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `srun --gpus-per-task=1` starts them."""
+    monkeypatch.setattr(ranks, "place", lambda: Place(0, 2, 2))
+    monkeypatch.setattr(ranks, "several", lambda: True)
+    monkeypatch.setattr(ranks, "gather", lambda own: [own, seen_by_the_other])
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(sees))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda n: SimpleNamespace(uuid=sees[n]))
+    assert ranks.have_own_gpus() is expected
+
+
+@pytest.mark.parametrize("has_own_gpu", [True, False])
+def test_a_rank_that_sees_one_gpu_uses_it(has_own_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    for name, value in {"LOCAL_RANK": "1", "GROUP_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ranks, "several", lambda: True)
+    monkeypatch.setattr(ranks, "world", lambda: 2)
+    monkeypatch.setattr(ranks, "rank", lambda: 1)
+    monkeypatch.setattr(ranks, "have_own_gpus", lambda: has_own_gpu)
+    monkeypatch.setattr(trainer, "instantiate", lambda node, **more: asked.update(node, **more))
+    settings = {"trainer": {"accelerator": "auto", "devices": 2, "num_nodes": 1}}
+    trainer.build_trainer(settings)
+    place = asked["plugins"][0]
+    numbers = (asked["devices"], asked["num_nodes"], place.local_rank(), place.node_rank())
+    assert numbers == ((1, 2, 0, 1) if has_own_gpu else (2, 1, 1, 0))
+    assert asked["devices"] * place.node_rank() + place.local_rank() == 1, "the rank that Lightning computes"
