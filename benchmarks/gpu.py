@@ -27,6 +27,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,12 +119,12 @@ class Epochs(Callback):
         self.validations.append(time.perf_counter())
 
 
-def train(settings: list[str], *callbacks: Callback) -> None:
+def train(settings: list[str], *callbacks: Callback, directory: Path | None = None, resume: Path | None = None) -> None:
     """Trains as the command does."""
     from sentattn.config.request import read_single
     from sentattn.training import fit
 
-    fit.train(read_single(settings).settings, callbacks=callbacks)
+    fit.train(read_single(settings).settings, callbacks=callbacks, directory=directory, resume=resume)
 
 
 def epochs(options: Options, experiment: str, *more: str) -> Readings:
@@ -134,6 +135,45 @@ def epochs(options: Options, experiment: str, *more: str) -> Readings:
     training = times.validations[1] - second
     seconds = {"s an epoch": third - second, "s of it training": training, "s the first": second - first}
     yield " ".join((experiment, *more)), seconds
+
+
+class StopAt(Callback):
+    """Sends this process Ctrl-C in the middle of an epoch."""
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Sends it in the second epoch."""
+        if trainer.current_epoch == 1 and batch_idx == trainer.num_training_batches // 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def resume(options: Options, experiment: str) -> Readings:
+    """An interrupted training that is resumed against one that is not: how far weights and metrics are apart."""
+    from safetensors.torch import load_file
+
+    from sentattn.errors import Interruption
+    from sentattn.run import Run
+
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        whole, resumed = Path(folder) / "whole", Path(folder) / "resumed"
+        settings = options.settings(experiment, "trainer.max_epochs=3", "trainer.deterministic=true")
+        train(settings, directory=whole)
+        with suppress(Interruption):
+            train(settings, StopAt(), directory=resumed)
+        assert not (resumed / "result.json").exists(), "it was interrupted"
+        train(settings, resume=resumed)
+        weights = [load_file(path / "model" / "model.safetensors") for path in (whole, resumed)]
+        apart = max(float((weights[0][name] - weights[1][name]).abs().max()) for name in weights[0])
+        accuracies = [Run(path).metrics["val/accuracy"] for path in (whole, resumed)]
+        tokens = [json.loads((p / "metrics.jsonl").read_text().splitlines()[-1])["tokens"] for p in (whole, resumed)]
+    yield (
+        experiment,
+        {
+            "weights apart": apart,
+            "val/accuracy apart": abs(accuracies[0] - accuracies[1]),
+            "tokens apart": abs(tokens[0] - tokens[1]),
+        },
+    )
 
 
 class Trace(Callback):
@@ -316,7 +356,8 @@ def kernels(options: Options) -> Readings:
     query = torch.randn(*shape, device=options.device, requires_grad=True)
     keys_B11L = torch.ones(shape[0], 1, 1, shape[2], dtype=torch.bool, device=options.device)
     forms: dict[str, Callable[[], Tensor]] = {
-        f"BiLSTM 2 x {dim}, ours": lambda: ours(states, mask_BL),
+        f"BiLSTM 2 x {dim}, ours, two calls a layer": lambda: ours(states, mask_BL),
+        f"BiLSTM 2 x {dim}, ours, one packed call a layer": lambda: ours.packed(states, lengths.numpy()),
         f"BiLSTM 2 x {dim}, packed nn.LSTM": read_packed,
         f"attention {shape} with mask": lambda: functional.scaled_dot_product_attention(
             query, query, query, attn_mask=keys_B11L
@@ -360,6 +401,7 @@ class Row(NamedTuple):
 
 GRAPHS = "measured: eager, compile=true, CUDA graphs"
 ROWS = {
+    "resume": Row(lambda o: resume(o._replace(rows=o.rows or 2000), "keras_imdb"), 60, "0 apart"),
     "keras": Row(lambda o: epochs(o, "keras_imdb"), 60, "epoch <= 1 s"),
     "gluon": Row(lambda o: epochs(o, "gluon_yelp"), 150, "epoch <= 8 s; tutorial 181 to 305 s"),
     "idle_gluon": Row(lambda o: idle(o, "gluon_yelp"), 45, "idle < 5%"),
