@@ -63,7 +63,7 @@ LIBRARY: dict[str, dict[str, str]] = {
         "deterministic": "Refuse what a GPU cannot repeat bit by bit.",
         "benchmark": "Let cuDNN try its algorithms on each new shape.",
         "num_sanity_val_steps": "Validation batches tried before the training.",
-        "log_every_n_steps": "Steps between two looks at what is logged by step; our figures are logged by epoch.",
+        "log_every_n_steps": "Steps between two points (`step/loss`, `step/lr`) in the logger; null for none.",
         "profiler": "`simple` or `advanced` tells at the end where the time went.",
         "detect_anomaly": "Stop at the operation whose gradient becomes NaN; slow.",
     },

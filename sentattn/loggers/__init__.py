@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
 """The constructors that need a package which is also an extra of ours."""
-AXES = {"train": "epoch", "val": "epoch", "attention": "epoch"}
+AXES = {"train": "epoch", "val": "epoch", "attention": "epoch", "step": "step"}
 """The x-axis of each group of metrics."""
 
 
@@ -76,8 +76,8 @@ def wandb_logger(
         mode: `auto`, `online` or `offline`; the environment's `WANDB_MODE` overrides `auto`.
         host: Address of W&B's server; null is `WANDB_BASE_URL` or W&B's own.
         job_type: What the run is in W&B's tables.
-        examples: Validation rows whose attention is drawn after each epoch.
-        texts: Texts whose attention is drawn after each epoch.
+        examples: Validation rows on which the attention of the best epoch is drawn.
+        texts: Texts on which the attention of the best epoch is drawn.
         table: Validation rows in the table of predictions.
         directory: The run directory.
         settings: The resolved settings.

@@ -20,7 +20,8 @@ class Guard(Logger):
     """Wraps a logger of Lightning's, so that nothing that goes wrong in it reaches the training.
 
     A row is an epoch: Lightning hands over the metrics of validation and of training separately, and both are logged
-    together, with the epoch, counted from 1, as the step. Calls have no effect once the logger is off.
+    together, with the epoch, counted from 1, as the step. Points inside an epoch (`step/...`) have the optimizer's.
+    Calls have no effect once the logger is off.
 
     A resumed training repeats the epochs after its last checkpoint exactly; those that the run directory has already
     are not logged again.
@@ -109,6 +110,10 @@ class Guard(Logger):
             if epoch > self._last_epoch:
                 self.attempt(lambda logger: self._log(logger, row, epoch), None)
 
+    def log_step(self, values: Mapping[str, float], *, step: int, epochs: float) -> None:
+        """Logs values of an optimizer step, counted from 1, such as `step/loss`; it ends at so many epochs."""
+        self.attempt(lambda logger: self._log_step(logger, values, step, epochs), None)
+
     def finalize(self, status: str) -> None:
         """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""
 
@@ -123,6 +128,9 @@ class Guard(Logger):
     def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
         logger.log_metrics(row, step=epoch)
         logger.save()
+
+    def _log_step(self, logger: Any, values: Mapping[str, float], step: int, epochs: float) -> None:
+        logger.log_metrics(dict(values), step=step)
 
     def _finish(self, logger: Any, summary: Mapping[str, Any], failed: bool) -> None:
         # The rows have the metrics of training and validation already.

@@ -1,4 +1,4 @@
-"""Pictures and tables on W&B: heat maps of attention while a model trains, and what the best epoch predicts."""
+"""Pictures and tables on W&B: heat maps of the best epoch's attention, and what it predicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from pytorch_lightning import Callback
 
 from sentattn.inference import Classifier
 from sentattn.insight.picture import picture
@@ -18,68 +17,50 @@ from sentattn.loggers.wandb import WandbGuard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from pytorch_lightning import LightningModule, Trainer
 
     from sentattn.data.datamodule import TextData
+    from sentattn.models.classifier import TextClassifier
 
 LONGEST = 2000  # characters of a text in a table
 LEGIBLE = 30  # tokens of a text whose attention is legible at a glance
 
 
-def callbacks(logger: Guard | None, data: TextData) -> list[Callback]:
-    """Returns what logs media while a model trains.
+def log_attention(logger: Guard | None, data: TextData, model: TextClassifier, *, epoch: int) -> None:
+    """Draws what a model attends to in some validation rows and in texts of the user, where the logger is W&B's.
 
-    It stands before the callback that averages weights: after a validation that one takes the averaged weights back,
-    and the drawn weights are to be the validated ones.
+    A picture takes a quarter of a second, so it is drawn of the best epoch's model alone.
     """
-    if isinstance(logger, WandbGuard) and (maps := AttentionMaps(logger, data)).texts:
-        return [maps]
-    return []
+    if isinstance(logger, WandbGuard) and (texts := texts_to_draw(logger, data)):
+        logger.log_media(lambda: _pictures(texts, data, model), epoch=epoch)
 
 
-class AttentionMaps(Callback):
-    """Draws after each validation what the model attends to in a few texts that stay the same.
+def texts_to_draw(logger: WandbGuard, data: TextData) -> dict[str, tuple[str, str]]:
+    """Returns text and caption by the name of the picture."""
+    split = data.split("val")
+    texts = {
+        f"row_{row}": (split.texts(row), f"validation row {row}: {data.labels[split.labels[row]]}")
+        for row in legible_rows(split.labels, split.lengths, logger.examples)
+    }
+    readable = []
+    for text, encoded in zip(logger.texts, data.tokenizer.encode(logger.texts), strict=True):
+        if len(encoded.ids):
+            readable.append(text)
+        else:
+            print(f"W&B: logger.texts has {text!r}, which has no word or sign to read; it is left out.")
+    return texts | {f"text_{n}": (text, f"text {n}") for n, text in enumerate(readable, start=1)}
 
-    It changes neither the model nor any random state, so a training is the same with and without it.
 
-    Attributes:
-        texts: Text and caption by the picture's name.
-    """
+def _pictures(texts: Mapping[str, tuple[str, str]], data: TextData, model: TextClassifier) -> dict[str, Any]:
+    import wandb
+    from PIL import Image
 
-    def __init__(self, logger: WandbGuard, data: TextData) -> None:
-        self.logger = logger
-        self.data = data
-        split = data.split("val")
-        self.texts = {
-            f"row_{row}": (split.texts(row), f"validation row {row}: {data.labels[split.labels[row]]}")
-            for row in legible_rows(split.labels, split.lengths, logger.examples)
-        }
-        readable = []
-        for text, encoded in zip(logger.texts, data.tokenizer.encode(logger.texts), strict=True):
-            if len(encoded.ids):
-                readable.append(text)
-            else:
-                print(f"W&B: logger.texts has {text!r}, which has no word or sign to read; it is left out.")
-        self.texts |= {f"text_{n}": (text, f"text {n}") for n, text in enumerate(readable, start=1)}
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not trainer.sanity_checking:
-            epoch = trainer.current_epoch + 1
-            self.logger.log_media(lambda: self._draw(trainer, pl_module), epoch=epoch, during_epoch=True)
-
-    def _draw(self, trainer: Trainer, pl_module: Any) -> dict[str, Any]:
-        import wandb
-        from PIL import Image
-
-        assert not pl_module.training, "a validation runs in evaluation mode"
-        data = self.data
-        classifier = Classifier(model=pl_module.model, tokenizer=data.tokenizer, labels=data.labels, config={})
-        with torch.no_grad(), trainer.precision_plugin.forward_context():
-            predictions = classifier.predict([text for text, _ in self.texts.values()], pairs=True)
-        return {
-            f"attention/{name}": wandb.Image(Image.open(io.BytesIO(picture([prediction]))), caption=caption)
-            for (name, (_, caption)), prediction in zip(self.texts.items(), predictions, strict=True)
-        }
+    classifier = Classifier(model=model, tokenizer=data.tokenizer, labels=data.labels, config={})
+    with torch.no_grad():
+        predictions = classifier.predict([text for text, _ in texts.values()], pairs=True)
+    return {
+        f"attention/{name}": wandb.Image(Image.open(io.BytesIO(picture([prediction]))), caption=caption)
+        for (name, (_, caption)), prediction in zip(texts.items(), predictions, strict=True)
+    }
 
 
 def log_evaluation(

@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 INIT_SECONDS = 15.0
 FINISH_SECONDS = 60.0
+ROWS_AN_EPOCH = 1000
+"""W&B's own step, by which it leaves out rows that it has already, as when a run is resumed, is a part of an epoch."""
 
 
 class WandbGuard(Guard):
     """Logs to Weights & Biases.
 
-    Online where a key is configured, else offline at once, without a question and without waiting. W&B's step is the
-    epoch, so a row there is an epoch; the summary has the values of the best epoch. A resumed run continues under its
-    id. Offline it writes a further file of that id, in which the earlier epochs are repeated, because a process that
-    was killed leaves an unreadable one behind; the last file is the one that is uploaded.
+    Online where a key is configured, else offline at once, without a question and without waiting. A row there is an
+    epoch, or a point inside it with the axis `step`; the summary has the values of the best epoch. A resumed run
+    continues under its id. Offline it writes a further file of that id, in which the earlier epochs are repeated,
+    because a process that was killed leaves an unreadable one behind; the last file is the one that is uploaded.
 
     The arguments are those of `wandb_logger`, and the following.
 
@@ -60,13 +62,9 @@ class WandbGuard(Guard):
         self._axes = axes
         self._init = {"dir": str(directory), "reinit": "create_new", "resume": "allow" if resumed else None, **run}
 
-    def log_media(self, make: Callable[[], Mapping[str, Any]], *, epoch: int, during_epoch: bool = False) -> None:
-        """Logs pictures or tables of an epoch, counted from 1; an error in `make` switches off the logger alone.
-
-        With `during_epoch` they are part of the row of an epoch that has not ended.
-        """
-        step = {"step": epoch} if during_epoch else {}
-        self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}, **step), None)
+    def log_media(self, make: Callable[[], Mapping[str, Any]], *, epoch: int) -> None:
+        """Logs pictures or tables of an epoch, counted from 1; an error in `make` switches off the logger alone."""
+        self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}), None)
 
     def _open(self) -> WandbLogger:
         # W&B reports its own errors to its makers, and would make every program wait for that at its end.
@@ -124,7 +122,10 @@ class WandbGuard(Guard):
         )
 
     def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
-        logger.experiment.log({**row, "epoch": epoch}, step=epoch, commit=True)
+        logger.experiment.log({**row, "epoch": epoch}, step=ROWS_AN_EPOCH * epoch)
+
+    def _log_step(self, logger: Any, values: Mapping[str, float], step: int, epochs: float) -> None:
+        logger.experiment.log({**values, "step": step}, step=int(ROWS_AN_EPOCH * epochs))
 
     def _finish(self, logger: Any, summary: Mapping[str, Any], failed: bool) -> None:
         run = logger.experiment

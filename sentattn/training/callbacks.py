@@ -18,6 +18,7 @@ from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, TrainingError
+from sentattn.loggers.guard import Guard
 from sentattn.metrics import format_value
 from sentattn.run import write_atomically
 from sentattn.training.lit_module import LitClassifier
@@ -167,6 +168,30 @@ class EpochLines(Callback):
         metrics = "  ".join(f"{name} {format_value(row[name])}" for name in names if name in row)
         best = "  best" if row is self.recorder.best else ""
         print(f"epoch {row['epoch']}/{trainer.max_epochs}  {metrics}  {row['train_seconds']:.0f} s{best}", flush=True)
+
+
+class StepPoints(Callback):
+    """Logs points inside an epoch, `every` so many steps (0 for never): `step/loss`, of a batch, and `step/lr`.
+
+    To read the loss waits for a GPU. The run directory has the means of epochs only.
+    """
+
+    def __init__(self, logger: Guard, *, every: int) -> None:
+        self.logger, self.every = logger, every
+        self._step = 0
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._step = trainer.global_step
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        assert isinstance(pl_module, LitClassifier)
+        is_step, self._step = trainer.global_step != self._step, trainer.global_step
+        if is_step and self.every and self._step % self.every == 0:
+            loss = float(outputs["loss"]) * trainer.accumulate_grad_batches  # by which Lightning has divided it
+            epochs = trainer.current_epoch + (batch_idx + 1) / int(trainer.num_training_batches)
+            self.logger.log_step({"step/loss": loss, "step/lr": pl_module.lr}, step=self._step, epochs=epochs)
 
 
 class FiniteLoss(Callback):

@@ -24,7 +24,7 @@ from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.wide import TrainingTexts
 from sentattn.training import environment, evaluate
-from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, averaging
+from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.evaluate import evaluate_split
 from sentattn.training.precision import AUTO, is_on_gpu, resolve_precision
@@ -208,8 +208,10 @@ def _fit(
     logger = None
     if ranks.is_rank_zero():
         logger = build_logger(settings, run.path, setting=setting, resumed=resumed, study=study)
-    progress_and_records = [*media.callbacks(logger, data), recorder, EpochLines(recorder, progress)]
-    callbacks = [FiniteLoss(), *progress_and_records, *callbacks, checkpoints, *averaging(settings)]
+    own: list[Callback] = [FiniteLoss(), recorder, EpochLines(recorder, progress)]
+    if logger is not None:
+        own.append(StepPoints(logger, every=settings["trainer"].get("log_every_n_steps") or 0))
+    callbacks = [*own, *callbacks, checkpoints, *averaging(settings)]
     try:
         with environment.explained_out_of_memory():
             trainer = build_trainer(settings, callbacks=callbacks, logger=logger)
@@ -224,6 +226,7 @@ def _fit(
                     result["latency_ms"] = environment.latency_ms(lit.model, data, trainer.strategy.root_device)
                     probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
                     media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
+                    media.log_attention(logger, data, lit.model, epoch=result["best_epoch"])
                     evaluate.warn_if_diverged(recorder.rows, classes=len(data.labels))
     except Pruned:
         result |= evaluate.result_of(recorder, {})

@@ -73,6 +73,15 @@ def test_csv_of_a_training_has_a_line_an_epoch_and_the_settings(tmp_path: Path) 
     assert config["setting"] == run.result["setting"]
 
 
+def test_csv_has_points_inside_an_epoch(tmp_path: Path) -> None:
+    run = fit(tiny(f"output_dir={tmp_path}", "logger=csv", "test=false", "trainer.log_every_n_steps=5"))
+    with (run.path / "csv" / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    points = [row for row in rows if row["step/loss"]]
+    assert [int(row["step"]) for row in points] == [5, 10, 15, 20]
+    assert all(float(row["step/lr"]) > 0 for row in points)
+
+
 @pytest.mark.parametrize("name", ["csv", "tensorboard", "mlflow"])
 def test_a_resumed_run_has_each_epoch_once_and_the_test_at_the_best_epoch(
     tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
