@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test check slow docs
+.PHONY: demo test check slow lowest docs
 
 demo: $(VENV)/.installed ## train on the embedded corpus, then read a sentence with the model
 	$(RUN) -m sentattn.train logger=none
@@ -20,8 +20,11 @@ check: $(VENV)/.installed ## lint, format, types, layers of imports
 docs: $(VENV)/.installed ## write docs/settings.md and the table of parameters
 	$(RUN) docs/reference.py
 
-slow: $(VENV)/.installed ## the long tests
+slow: $(VENV)/.installed lowest ## the long tests
 	$(RUN) -m pytest -m slow
+
+lowest: $(VENV)/.installed ## the lowest versions that pyproject.toml allows, in an environment of their own
+	.ci/lowest $(VENV)/bin/uv
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentattn needs Python 3.11 or newer")'

@@ -18,7 +18,7 @@ import numpy as np
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
 from sentattn.data.draws import spread
-from sentattn.data.text import CHUNK, LINE_BREAK, TOKEN, Normalize, Rules, WordTypes, spacy_version
+from sentattn.data.text import BASIC_ENGLISH, CHUNK, LINE_BREAK, TOKEN, Normalize, Rules, WordTypes, spacy_version
 from sentattn.errors import DataError, Fault
 
 ID_DIGITS = 16
@@ -56,7 +56,7 @@ def open_corpus(
         DataError: If the data is missing or damaged, or the cache cannot be written.
     """
     _require_splits(source)
-    tokens = TOKEN if rules == "words" else f"spaCy {spacy_version()}"
+    tokens = f"spaCy {spacy_version()}" if rules == "spacy" else {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
     content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
     if not isinstance(opened := _open(folder), str):

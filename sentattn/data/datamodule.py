@@ -41,7 +41,8 @@ class TextData(LightningDataModule, ABC):
         drop_duplicates: Whether training rows are dropped whose text is repeated or occurs in a later split.
         vocab_size: Most words of the vocabulary, besides `<pad>` and `<unk>`.
         min_count: Fewest occurrences of a word in the training rows.
-        tokenizer: Tokenization rules: built in (`words`), or spaCy's for English (`spacy`, an extra).
+        tokenizer: Tokenization rules: built in (`words`), torchtext's `basic_english`, which lowercases all words, or
+            spaCy's for English (`spacy`, an extra).
         lowercase: Whether words are lowercased.
         normalize: Unicode normalization of words: `nfc` makes one word of the two encodings of an accented letter; null
             for none, as in runs that were saved without this setting.
@@ -52,8 +53,9 @@ class TextData(LightningDataModule, ABC):
             with larger batches of short texts (`fixed`), or any (`random`).
         num_buckets: Most buckets of `fixed`.
         bucket_ratio: How much larger batches of short texts are with `fixed`; at 1 all have about as many tokens.
-        vectors: Pretrained word vectors: a name such as `glove.6B.300d`, a file, or `train` for vectors that are
-            trained on the training rows (an extra); null for none.
+        vectors: Pretrained word vectors: a name such as `glove.6B.300d`, a file, `torchtext:NAME` or a `.pt` file for
+            what torchtext has cached, or `train` for vectors that are trained on the training rows (an extra); null for
+            none.
         cache_dir: Folder of tokenized corpora and downloads; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
         mirror: Address of a server, or a folder, with copies of the downloads; null is their official address.
         num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.
@@ -106,7 +108,7 @@ class TextData(LightningDataModule, ABC):
         drop_duplicates: bool = False,
         vocab_size: Count = 30000,
         min_count: Count = 2,
-        tokenizer: Literal["words", "spacy"] = "words",
+        tokenizer: Literal["words", "basic_english", "spacy"] = "words",
         lowercase: bool = True,
         normalize: Literal["nfc"] | None = None,
         max_length: Count | None = 600,

@@ -57,11 +57,15 @@ TOKEN = "|".join(
 _ASCII_TOKEN = re.compile(r"\d+(?:[./,]\d+)*(?!'?[^\W_])|[^\W_]+(?:'[^\W_]+)*|\.{2,}|[!?]+|[^\w\s]|_", re.ASCII)
 """`TOKEN` on ASCII text."""
 
+BASIC_ENGLISH = r"['.,()!?]|[^\s\x1c-\x1f'.,()!?]+"
+BASIC_ENGLISH_REPLACED = (('"', ""), (Regex(r"(?i)<br />"), " "), (Regex("[;:]"), " "))
+"""The tokens of torchtext's `basic_english`, and what it replaces before; it lowercases all texts."""
+
 Span: TypeAlias = tuple[int, int]
 Clip: TypeAlias = Literal["head", "tail", "both"]
 """Which tokens of a long text are read: its first, its last, or half of each."""
-Rules: TypeAlias = Literal["words", "spacy"]
-"""Tokenization rules: the pattern `TOKEN`, or spaCy's English rules."""
+Rules: TypeAlias = Literal["words", "basic_english", "spacy"]
+"""Tokenization rules: the pattern `TOKEN`, torchtext's `basic_english`, or spaCy's English rules."""
 Normalize: TypeAlias = Literal["nfc"] | None
 """Unicode normalization of words, so that a letter with an accent is one word however it is encoded."""
 
@@ -157,7 +161,7 @@ class Tokenizer:
             chunk = list(texts[first : first + CHUNK])
             for text in chunk:
                 _require_unicode(text)
-            if self._rules == "words":
+            if self._rules != "spacy":
                 lines, spans = chunk, None
             else:
                 spans = [spacy_spans(text) for text in chunk]
@@ -247,14 +251,15 @@ def backend(
     contains the text `<pad>`.
     """
     built = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=UNKNOWN))
-    by_pattern = rules == "words"
-    steps: list[normalizers.Normalizer] = [normalizers.Replace(Regex(LINE_BREAK), " ")] if by_pattern else []
+    replaced = {"words": ((Regex(LINE_BREAK), " "),), "basic_english": BASIC_ENGLISH_REPLACED, "spacy": ()}[rules]
+    steps: list[normalizers.Normalizer] = [normalizers.Replace(*pair) for pair in replaced]
     if normalize:
         steps.append(normalizers.NFC())
-    if lowercase:
+    if lowercase or rules == "basic_english":
         steps.append(normalizers.Lowercase())
     built.normalizer = normalizers.Sequence(steps)
-    built.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN) if by_pattern else "\n", "removed", invert=by_pattern)
+    pattern = {"words": TOKEN, "basic_english": BASIC_ENGLISH, "spacy": r"\n"}[rules]
+    built.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=rules != "spacy")
     return built
 
 
@@ -279,6 +284,8 @@ class WordTypes(dict[str, tuple[int, ...]]):
         """Returns the word types of the tokens of a text."""
         if self._rules == "words":
             pieces = (_LINE_BREAK.sub(" ", text) if "<" in text else text).split(" ")
+        elif self._rules == "basic_english":
+            pieces = [text]
         else:
             pieces = [text[start:end] for start, end in spacy_spans(text)]
         return array("i", chain.from_iterable(map(self.__getitem__, pieces)))

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from sentattn.config.schema import TRAIN
+from sentattn.data import torchtext_vectors
 from sentattn.data.archives import container, neighbour, open_file, reading
 from sentattn.data.cache import Progress
 from sentattn.errors import DataError, Fault, suggestion
@@ -72,6 +73,8 @@ def width(vectors: str) -> int:
     Raises:
         DataError: If there is no such file, or it contains no vectors.
     """
+    if path := torchtext_vectors.cache_file(vectors):
+        return torchtext_vectors.read_cache(path)[1].shape[1]
     return NAMES[vectors][1] if vectors in NAMES else VectorFile.named(vectors).shape().width
 
 

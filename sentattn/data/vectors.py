@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sentattn.config.schema import TRAIN
+from sentattn.data import torchtext_vectors
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.download import fetch
 from sentattn.data.text import SPECIALS
@@ -69,7 +70,8 @@ def read_vectors(
     Memory holds the vectors of the words only. If the file has a word twice, the first line counts.
 
     Args:
-        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, or a file.
+        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, a file, or torchtext's cache of vectors
+            (`torchtext:NAME`, or its file, `.pt`).
         words: The vocabulary, by id, without the special tokens.
         cache: The cache folder.
         mirror: Server or folder used instead of the official address.
@@ -79,11 +81,14 @@ def read_vectors(
         DataError: If the file is missing, damaged or no file of vectors, or contains none of the words.
     """
     wanted = {form for word in words for form in (word, word.lower())}
-    file = None if vectors in NAMES else VectorFile.named(vectors)
+    torchtext_file = torchtext_vectors.cache_file(vectors)
+    file = VectorFile(torchtext_file) if torchtext_file else None if vectors in NAMES else VectorFile.named(vectors)
     skipped = 0
 
     def read() -> Vectors:
         nonlocal skipped
+        if torchtext_file:
+            return _read_torchtext(torchtext_file, wanted)
         opened = file
         if opened is None:
             archive = fetch(NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
@@ -132,13 +137,24 @@ def _read(file: VectorFile, wanted: set[str], progress: Progress) -> tuple[Vecto
             skipped += 1
         elif word not in found:
             found[word] = np.array(numbers, dtype=np.float32)
+    return _require_some(found, str(file)), skipped
+
+
+def _read_torchtext(path: Path, wanted: set[str]) -> Vectors:
+    """Reads the wanted words of vectors that torchtext has cached."""
+    words, vectors_FE = torchtext_vectors.read_cache(path)
+    rows = {word: row for row, word in enumerate(words) if word in wanted}
+    return _require_some({word: vectors_FE[row].numpy() for word, row in rows.items()}, str(path))
+
+
+def _require_some(found: Vectors, name: str) -> Vectors:
     if not found:
         message = (
-            f"{file} has no vector for any word of the training rows. Are the vectors of another language, or in "
+            f"{name} has no vector for any word of the training rows. Are the vectors of another language, or in "
             "another case (data.lowercase)?"
         )
         raise DataError(Fault("data.vectors", "missing", message))
-    return found, skipped
+    return found
 
 
 def _load(target: Path) -> Table | None:
