@@ -67,7 +67,7 @@ def launch(
     if signal_number is not None and not (record and (record.path / run.RESULT).exists()):
         raise Interruption(signal_number, run.advice(record))
     if failures:
-        raise _error(failures, processes, run.advice(record))
+        raise explain(failures, processes, run.advice(record))
     assert record is not None, "a training that has succeeded has a run"
     return record
 
@@ -145,7 +145,7 @@ def announce(path: Path) -> None:
         run.write_atomically(Path(folder) / RUN, str(path))
 
 
-def _error(failures: Mapping[int, ProcessFailure], processes: int, advice: str) -> UserError | Interruption:
+def explain(failures: Mapping[int, ProcessFailure], processes: int, advice: str) -> UserError | Interruption:
     """Returns what has ended a training: of several failures the one that explains the others."""
     contents = [failure.error_file_data for failure in failures.values()]
     for content in contents:

@@ -10,6 +10,7 @@ from operator import ge
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
@@ -26,6 +27,7 @@ STATES: dict[TrialState, State] = {
     TrialState.RUNNING: "running",
 }
 SPACE, OUTSIDE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT = "space", "outside", "error", "retryable", "retry_of", "attempt"
+DIVERGED = "diverged"
 """User attributes, the first of a study and the others of a trial."""
 RENAMED = {"note": ERROR, "again_of": RETRY_OF, "next_attempt": RETRYABLE}
 """Attributes of a trial by the names that they had in 2026."""
@@ -42,6 +44,7 @@ class TrialOutcome:
         error: Why it failed.
         log_lines: The last lines of its log, where it failed.
         retry: Whether another attempt may succeed.
+        diverged: Whether it failed because its objective, or its loss, was not finite.
         lost: Whether it failed because its machine died: it is tried again, and this attempt does not count.
     """
 
@@ -50,6 +53,7 @@ class TrialOutcome:
     error: str = ""
     log_lines: Sequence[str] = ()
     retry: bool = False
+    diverged: bool = False
     lost: bool = False
 
     @property
@@ -110,17 +114,23 @@ def attributes(trial: FrozenTrial) -> dict[str, Any]:
     return attrs
 
 
+def is_complete(trial: FrozenTrial) -> bool:
+    """Whether a trial has reached its values; one that diverged has those that its study has set."""
+    return trial.state is TrialState.COMPLETE and not attributes(trial).get(DIVERGED, False)
+
+
 def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     """Returns what is known of a trial."""
     attrs = attributes(trial)
     outside: Mapping[str, Any] | None = attrs.get(OUTSIDE)
     values = {key: space[key].value(value) if key in space else value for key, value in trial.params.items()}
-    objectives = outside["objectives"] if outside else trial.values if trial.state is TrialState.COMPLETE else None
+    objectives = outside["objectives"] if outside else trial.values if is_complete(trial) else None
     steps = outside["steps"] if outside else trial.intermediate_values
     failed: State = "failed" if ERROR in attrs else "interrupted"
+    state = failed if trial.state is TrialState.COMPLETE and not is_complete(trial) else STATES.get(trial.state, failed)
     return Record(
         number=trial.number,
-        state="outside" if outside else STATES.get(trial.state, failed),
+        state="outside" if outside else state,
         values=outside["values"] if outside else values,
         objectives=tuple(objectives) if objectives else None,
         steps={int(step): value for step, value in steps.items()},
@@ -135,7 +145,8 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
 def best(trials: Sequence[Record], modes: Sequence[str]) -> list[Record]:
     """Returns the best complete trial, the first of equals; with several objectives the Pareto front."""
     front = pareto(objectives(trials), modes)
-    return [trial for trial in trials if trial.number in (front if len(modes) > 1 else front[:1])]
+    numbers = {*(front if len(modes) > 1 else front[:1])}
+    return [trial for trial in trials if trial.number in numbers]
 
 
 def objectives(trials: Sequence[Record]) -> dict[int, Sequence[float]]:
@@ -144,21 +155,45 @@ def objectives(trials: Sequence[Record]) -> dict[int, Sequence[float]]:
 
 
 def pareto(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
-    """Returns the numbers of the trials than which no other is better, with equals."""
-    signs = [1.0 if mode == "max" else -1.0 for mode in modes]
-    scores = {number: [a * b for a, b in zip(signs, values, strict=True)] for number, values in points.items()}
-    return [
-        number
-        for number, score in scores.items()
-        if not any(other != score and all(map(ge, other, score)) for other in scores.values())
-    ]
+    """Returns the numbers of the Pareto-optimal trials, ties included."""
+    scores = {number: _scores(values, modes) for number, values in points.items()}
+    front: set[tuple[float, ...]] = set()
+    distinct = np.empty((len(scores), len(modes)))  # the first rows are the front
+    for score in sorted({*scores.values()}, reverse=True):  # none is dominated by a later one
+        if not (distinct[: len(front)] >= score).all(axis=1).any():
+            distinct[len(front)] = score
+            front.add(score)
+    return [number for number, score in scores.items() if score in front]
+
+
+def joined(
+    front: Mapping[int, Sequence[float]], number: int, values: Sequence[float], modes: Sequence[str]
+) -> dict[int, Sequence[float]]:
+    """Returns a Pareto front after another trial has ended; with one objective, the trials with that one."""
+    if len(modes) == 1:
+        return {**front, number: values}
+    new = _scores(values, modes)
+    others = {other: _scores(known, modes) for other, known in front.items() if other != number}
+    if any(score != new and all(map(ge, score, new)) for score in others.values()):
+        return dict(front)
+    kept = [other for other, score in others.items() if score == new or not all(map(ge, new, score))]
+    return {**{other: front[other] for other in kept}, number: values}
 
 
 def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
     """Returns the numbers of trials, the best first and the first of equals before; of several objectives the front."""
-    front = pareto(points, modes) if len(modes) > 1 else points
-    sign = -1.0 if modes[0] == "max" else 1.0
-    return sorted(front, key=lambda number: (sign * points[number][0], number))
+    front = {number: points[number] for number in pareto(points, modes)} if len(modes) > 1 else points
+    return best_first(front, modes)
+
+
+def best_first(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
+    """Returns the numbers of trials by their first objective, the first of equals before."""
+    return sorted(points, key=lambda number: (-_scores(points[number], modes)[0], number))
+
+
+def _scores(values: Sequence[float], modes: Sequence[str]) -> tuple[float, ...]:
+    """Returns values of which each is better the larger it is."""
+    return tuple(value if mode == "max" else -value for value, mode in zip(values, modes, strict=True))
 
 
 def delete_large(trial: Path) -> None:

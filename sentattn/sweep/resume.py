@@ -29,7 +29,7 @@ from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.run import FORMAT, FORMAT_KEY
 from sentattn.sweep import storage as storages
 from sentattn.sweep.coordination import Peer, peers
-from sentattn.sweep.records import ERROR, OUTSIDE, SPACE, attributes, record
+from sentattn.sweep.records import ERROR, OUTSIDE, SPACE, attributes, is_complete, record
 from sentattn.sweep.search_space import Dimension, Value, from_json, to_json
 
 if TYPE_CHECKING:
@@ -77,12 +77,24 @@ def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
         storage.set_study_system_attr(storage.get_study_id_from_name(study.study_name), key, value)
     if not working:
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            study.tell(trial.number, state=TrialState.FAIL)  # without an error: it was interrupted
+            interrupt(study, storage, trial)
     if is_changed:
         study = _migrate(study, storage, plan)
         storages.delete_others(storage, sweep, study.study_name)
     storages.record_storage(folder, plan.storage, plan.study, identifier)
     return study
+
+
+def interrupt(study: optuna.Study, storage: RDBStorage, trial: FrozenTrial) -> None:
+    """Ends a trial whose process has died, without an error; one that had not all of its values waits to begin."""
+    space = from_json(study.user_attrs[SPACE])
+    values = record(trial, space).values
+    if all(key in values for key, dimension in space.items() if dimension.is_active(values)):
+        study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+    else:
+        study_id = storage.get_study_id_from_name(study.study_name)
+        trial_id = storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
+        storage.set_trial_state_values(trial_id, TrialState.WAITING)
 
 
 def _identity(plan: Plan) -> dict[str, Any]:
@@ -180,6 +192,7 @@ def _migrated(
     if values is not None and any(known.values[key] != now(key) for key in known.values if key not in values):
         values = None
     outside = attrs.pop(OUTSIDE, None)
+    told = outside.get("told", outside["objectives"]) if outside else trial.values
     state = TrialState[outside["state"]] if outside else trial.state
     if state is TrialState.WAITING:  # its predecessor is tried again
         state, attrs = TrialState.FAIL, {ERROR: "it had not started when the space was changed"}
@@ -190,13 +203,14 @@ def _migrated(
         attrs[OUTSIDE] = outside or {
             "state": trial.state.name,
             "values": dict(known.values),
-            "objectives": trial.values,
+            "objectives": trial.values if is_complete(trial) else None,
+            "told": trial.values,
             "steps": {str(step): value for step, value in trial.intermediate_values.items()},
         }
     drawn = {key: new[key].drawn(value) for key, value in (values or {}).items()}
     migrated = create_trial(
         state=state,
-        values=list(known.objectives) if state is TrialState.COMPLETE and known.objectives else None,
+        values=told if state is TrialState.COMPLETE else None,
         params=drawn,
         distributions={key: new[key].distribution for key in drawn},
         user_attrs=attrs,  # but none of the sampler's own attributes: they are about the space as it was

@@ -24,6 +24,7 @@ from optuna import pruners, samplers
 from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import nsgaii
+from optuna.trial import FrozenTrial
 
 from sentattn.config import types
 from sentattn.errors import Fault
@@ -71,6 +72,11 @@ class Component:
 
 
 class _Grid(samplers.GridSampler):
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Assigns a point of the grid, unless the trial has its values: it is tried again."""
+        if not trial.params:
+            super().before_trial(study, trial)
+
     def after_trial(self, *_: Any) -> None:
         """Does nothing: the study ends when all points are tried; Optuna's `stop` is not allowed outside its loop."""
 

@@ -22,6 +22,7 @@ from sentattn.errors import RunError
 from sentattn.sweep import storage as storages
 from sentattn.sweep.coordination import SCHEDULER, Membership
 from sentattn.sweep.records import attributes
+from sentattn.sweep.resume import interrupt
 from sentattn.sweep.study import SECONDS, SweepStudy
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class SharedStudy(SweepStudy):
         running = [trial for trial in running if trial.number not in self._running]
         if orphans := [one for one in running if attributes(one).get(SCHEDULER) in (None, self._membership.number)]:
             for trial in orphans:
-                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+                interrupt(self._study, self._storage, trial)
             self._read()
 
     def _read(self) -> list[FrozenTrial]:

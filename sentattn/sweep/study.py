@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from sentattn.errors import RunError
 from sentattn.sweep import storage as storages
 from sentattn.sweep.owner import locked
 from sentattn.sweep.records import (
     ATTEMPT,
+    DIVERGED,
     ERROR,
     RETRY_OF,
     RETRYABLE,
@@ -31,7 +32,9 @@ from sentattn.sweep.records import (
     TrialOutcome,
     attributes,
     best,
+    best_first,
     delete_large,
+    joined,
     ranked,
     records,
 )
@@ -39,7 +42,7 @@ from sentattn.sweep.resume import open_study
 from sentattn.sweep.samplers import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.search_space import points, suggest
 from sentattn.sweep.source import NextTrial
-from sentattn.sweep.tally import FINISHED, Tally
+from sentattn.sweep.tally import Tally, is_finished
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
@@ -77,7 +80,7 @@ class SweepStudy:
         self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
         self._since = self._noted = time.monotonic()
         folders = {path.name for path in (self.folder / TRIALS).glob("*")}
-        finished = [trial.number for trial in trials if trial.state in FINISHED]
+        finished = [trial.number for trial in trials if is_finished(trial)]
         self._keep_best([number for number in finished if str(number) in folders])
 
     @classmethod
@@ -132,9 +135,8 @@ class SweepStudy:
         if self.ended() or not self._has_budget():
             return None
         before = next(iter(self._tally.retries), None)
-        if before is not None:
-            attempt = attributes(before).get(ATTEMPT, 0) + (ERROR in attributes(before))
-            self._study.enqueue_trial(before.params, user_attrs={RETRY_OF: before.number, ATTEMPT: attempt})
+        if before is not None and before.state is not TrialState.WAITING:
+            self._study.add_trial(retry_of(before))
         asked = self._study.ask()
         return asked, suggest(asked, self.plan.space), before
 
@@ -156,23 +158,37 @@ class SweepStudy:
         """Records how a trial ended; that it has ended is written last.
 
         A complete trial without finite objectives has failed. A failed one that may succeed is tried again. Where
-        another scheduler took this one for dead and ended the trial, its outcome is left.
+        another scheduler took this one for dead and ended the trial, its outcome is left. To the sampler a trial that
+        diverged is complete with the worst values seen, so that it learns where trials diverge.
         """
         if outcome.state == "complete" and not (outcome.values and all(map(math.isfinite, outcome.values))):
-            outcome = TrialOutcome("failed", error="it ended without a finite value of its objective")
+            error = "it ended without a finite value of its objective"
+            outcome = TrialOutcome("failed", error=error, diverged=True)
         trial = self._running[number]
+        worst = self._worst() if outcome.diverged else None
 
         def work() -> FrozenTrial:
             if outcome.state == "failed":
                 with suppress(UpdateFinishedTrialError):
-                    trial.set_user_attr(ERROR, outcome.report or "it failed without a message")
                     trial.set_user_attr(RETRYABLE, outcome.retry)
-            values = outcome.values if outcome.state == "complete" else None
-            return self._study.tell(trial, values, STATES[outcome.state], skip_if_finished=True)
+                    if worst:
+                        trial.set_user_attr(DIVERGED, True)
+                    # Last: without an error a trial was interrupted.
+                    trial.set_user_attr(ERROR, outcome.report or "it failed without a message")
+            values = outcome.values if outcome.state == "complete" else worst
+            state = TrialState.COMPLETE if worst else STATES[outcome.state]
+            return self._study.tell(trial, values, state, skip_if_finished=True)
 
         self._end(number, work)
         self.failures = self.failures + 1 if outcome.state == "failed" else 0
         self._keep_best([*self.best_values, number])
+
+    def _worst(self) -> list[float] | None:
+        """Returns the worst value seen of each objective; None where nothing is known to be worse than the best."""
+        columns = [*zip(*self._tally.complete.values(), strict=True)]
+        modes = [objective.mode for objective in self.plan.objectives] if columns else []
+        ends = [(min(c), max(c)) if m == "max" else (max(c), min(c)) for m, c in zip(modes, columns, strict=True)]
+        return [worst for worst, _ in ends] if any(worst != best for worst, best in ends) else None
 
     def interrupt(self, number: int) -> None:
         """Ends a running trial together with the sweep: it is tried again, and this attempt does not count."""
@@ -271,6 +287,7 @@ class SweepStudy:
         """Returns all trials, and counts them."""
         trials = self._study.get_trials(deepcopy=False)
         self._tally = Tally.of(trials, self.plan.retries)
+        self._front: dict[int, Sequence[float]] | None = None
         return trials
 
     def _access(self, work: Callable[[], T]) -> T:
@@ -290,7 +307,28 @@ class SweepStudy:
 
     def _keep_best(self, numbers: Sequence[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        ordered = ranked(self._tally.complete, [objective.mode for objective in self.plan.objectives])
-        self.best_values = {number: self._tally.complete[number] for number in ordered[: max(1, self.plan.keep)]}
+        modes, complete = [objective.mode for objective in self.plan.objectives], self._tally.complete
+        front = self._front
+        if front is None:
+            front = {number: complete[number] for number in ranked(complete, modes)}
+        else:  # nothing else has ended since
+            for number in numbers:
+                if number in complete:
+                    front = joined(front, number, complete[number], modes)
+        ordered = best_first(front, modes)
+        self.best_values = {number: front[number] for number in ordered[: max(1, self.plan.keep)]}
+        self._front = front if len(modes) > 1 else self.best_values
         for number in {*numbers}.difference(ordered[: self.plan.keep]):
             delete_large(self.folder / TRIALS / str(number))
+
+
+def retry_of(trial: FrozenTrial) -> FrozenTrial:
+    """Returns what tries a trial again, with all that is known of its values, so that one transaction adds it."""
+    attempt = attributes(trial).get(ATTEMPT, 0) + (ERROR in attributes(trial))
+    return create_trial(
+        state=TrialState.WAITING,
+        params=trial.params,
+        distributions=trial.distributions,
+        user_attrs={RETRY_OF: trial.number, ATTEMPT: attempt},
+        system_attrs=trial.system_attrs,  # a trial that died before it had values may have its point of a grid there
+    )

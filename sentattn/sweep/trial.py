@@ -28,8 +28,8 @@ from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import leave_step
-from sentattn.distributed.launch import run_ranks
-from sentattn.errors import Fault, Interruption, Pruned, SettingError, TrainingError, UserError
+from sentattn.distributed.launch import explain, run_ranks
+from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb import TrialCallback
 from sentattn.run import Run
 from sentattn.sweep.engines import FirstBatch, PipeConnection, Report, TrialConnection, TrialTask
@@ -83,7 +83,10 @@ def _train_and_send(task: TrialTask, connection: TrialConnection | None) -> None
         outcome = TrialOutcome("complete", values) if values else TrialOutcome("pruned")
     except UserError as error:
         print(error, file=sys.stderr)
-        outcome = TrialOutcome("failed", error=" ".join(error.messages), retry=may_succeed_again(error))
+        if task.devices > 1:  # the error of another rank may explain this one
+            ranks.write_error_file(error)
+            sys.exit(2)
+        outcome = _failed(error, retry=may_succeed_again(error))
     except Interruption as interruption:
         print(interruption, file=sys.stderr)
         sys.exit(interruption.exit_code)
@@ -154,8 +157,13 @@ class SchedulerCallback(Callback):
             recorder = next(callback for callback in callbacks if isinstance(callback, EpochRecorder))
             value = recorder.best.get(self._metric) if self._metric else None
             prune = self._connection.send(Report(int(recorder.rows[-1]["epoch"]), value, dict(recorder.rows[-1])))
-        if ranks.from_rank_zero(prune):
+        if ranks.from_rank_zero(prune and not trainer.fit_loop.done):  # after the last epoch nothing is saved
             raise Pruned
+
+
+def _failed(error: UserError, *, retry: bool) -> TrialOutcome:
+    diverged = any(fault.kind == "diverged" for fault in error.faults)
+    return TrialOutcome("failed", error=" ".join(error.messages), retry=retry and not diverged, diverged=diverged)
 
 
 def may_succeed_again(error: UserError) -> bool:
@@ -164,23 +172,39 @@ def may_succeed_again(error: UserError) -> bool:
 
 
 def _run_ranks(task: TrialTask, connection: TrialConnection) -> None:
-    """Trains with a process for each device; rank 0 sends its messages through this process."""
+    """Trains with a process for each device; rank 0 sends its messages through this process.
+
+    Of the errors that the ranks have left, the first that is not about the end of another rank is that of the trial.
+    """
     key = secrets.token_bytes()
+    outcomes: list[TrialOutcome] = []
     with tempfile.TemporaryDirectory(prefix="sentattn-") as folder, Listener(authkey=key) as listener:
-        threading.Thread(target=_relay, args=(listener, connection), daemon=True).start()
+        relay = threading.Thread(target=_relay, args=(listener, connection, outcomes), daemon=True)
+        relay.start()
         variables = {RELAY: json.dumps([listener.address, key.hex()])}
         failures = run_ranks(
             ["-m", "sentattn.sweep.trial", json.dumps(asdict(task))], task.devices, Path(folder), **variables
         )
-    if 0 in failures:
-        sys.exit(min(1, abs(failures[0].exitcode)))
+        relay.join(ranks.GRACE)  # until rank 0's last message; it may have died before its first
+    if failures and not outcomes:
+        error = explain(failures, task.devices, "its log says more.")
+        print(error, file=sys.stderr)
+        if isinstance(error, Interruption):
+            sys.exit(error.exit_code)
+        # Whether the machine lacked something is not in the file.
+        outcomes.append(_failed(error, retry=isinstance(error, RunError | TrainingError)))
+    for outcome in outcomes:
+        connection.send(outcome)
 
 
-def _relay(listener: Listener, connection: TrialConnection) -> None:
-    """Passes messages of rank 0 on to the scheduler, and replies back."""
+def _relay(listener: Listener, connection: TrialConnection, outcomes: list[TrialOutcome]) -> None:
+    """Passes messages of rank 0 on to the scheduler, and replies back; keeps its outcome."""
     with listener.accept() as rank, contextlib.suppress(EOFError):
         while True:
             message = rank.recv()
+            if isinstance(message, TrialOutcome):
+                outcomes.append(message)
+                continue
             reply = connection.send(message)
             if isinstance(message, Report):
                 rank.send(reply)

@@ -263,13 +263,13 @@ ENDED = _failure(143, signal=15)
     ],
 )
 def test_of_several_failures_the_one_that_explains_the_others(failures: dict[int, Any], expected: str) -> None:
-    error = launch._error(failures, 2, "again.")
+    error = launch.explain(failures, 2, "again.")
     assert str(error) == expected
     assert isinstance(error, Interruption | DataError | RunError)
 
 
 def test_faults_keep_their_class_key_and_kind() -> None:
-    error = launch._error({0: WRONG}, 2, "again.")
+    error = launch.explain({0: WRONG}, 2, "again.")
     assert isinstance(error, DataError)
     assert error.faults == (Fault(**FAULT),)
 

@@ -95,9 +95,10 @@ def test_a_trial_whose_last_message_breaks_off_has_failed(tmp_path: Path) -> Non
 
 
 def test_a_trial_that_hangs_is_killed(tmp_path: Path) -> None:
-    study, noted = Listed([["act=hang"]], retries=0), Noted()
+    study, noted = Listed([["act=hang"]], retries=1), Noted()
     scheduler(tmp_path, study, count=1, trials=1, limit_minutes=0.3 / 60, callbacks=[noted]).run()
     assert "limit_minutes=0.005" in study.told[0][2]
+    assert study.retried == [], "it would take as long again"
     assert study.told[1][0] == "complete"
     assert gone(int((tmp_path / "trials" / "0" / "pid").read_text()))
 

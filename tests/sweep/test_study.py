@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import random
 import sqlite3
+import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any, Literal
 
 import optuna
@@ -22,9 +26,11 @@ from studies import run, states, tell
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep import storage
 from sentattn.sweep.plan import Budget, Objective
-from sentattn.sweep.records import read
+from sentattn.sweep.records import TrialOutcome, read
+from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.samplers import SAMPLERS
 from sentattn.sweep.shared_study import open_sweep
+from sentattn.sweep.study import SweepStudy
 
 
 def test_the_budget_is_met_exactly_and_another_start_does_nothing(tmp_path: Path) -> None:
@@ -391,3 +397,127 @@ def test_checkpoints_of_trials_that_have_not_finished_are_kept(tmp_path: Path) -
         (asked.folder / "checkpoints").mkdir()
     with open_sweep(one, tmp_path / "mine"):
         assert (asked.folder / "checkpoints").exists()
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Counts the calls of functions in this thread."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("is_on_front", [False, True])
+def test_the_end_of_a_trial_costs_no_comparison_of_all_trials(tmp_path: Path, is_on_front: bool) -> None:
+    two = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
+    one = plan({"model.attention.hops": "range(1,31)"}, objectives=two, budget=Budget(None, 1.0))
+    counts = []
+    for size in (30, 300):
+        folder = tmp_path / str(size)
+        with open_sweep(one, folder):
+            pass
+        study = storage.load(folder)
+        space = one.space["model.attention.hops"]
+        for number in range(size):
+            values = [number / size, float(number)] if is_on_front else [1 - number / size, float(number)]
+            study.add_trial(
+                optuna.create_trial(values=values, params={space.key: 1}, distributions={space.key: space.distribution})
+            )
+        with open_sweep(one, folder) as opened, ReportCallback(opened) as report:
+            assert len(opened.best_values) == (3 if is_on_front else 1)
+            asked = opened.ask()
+            assert asked
+            trial: Any = SimpleNamespace(number=asked.number, values=asked.values, study=opened)
+            outcome = TrialOutcome("complete", [2.0, size / 2 - 0.5])
+            counts.append(calls(lambda: opened.tell(asked.number, outcome)))  # noqa: B023
+            counts.append(calls(lambda: report.ended(trial, outcome)))  # noqa: B023
+            assert {record.number for record in opened.best()} >= {asked.number}
+            assert asked.number in opened.best_values
+    assert counts[2] < 12 * counts[0]
+    assert counts[3] < 12 * counts[1]
+
+
+@pytest.mark.parametrize("modes", [("max", "min"), ("min", "min", "max")])
+def test_the_front_trial_by_trial_is_that_of_all(tmp_path: Path, modes: tuple[Literal["max", "min"], ...]) -> None:
+    by_chance = random.Random(0)
+    objectives = tuple(Objective(f"val/{number}", mode) for number, mode in enumerate(modes))
+    one = plan(objectives=objectives, budget=Budget(40, None), keep=40)
+    known: dict[int, list[float]] = {}
+    with open_sweep(one, tmp_path) as study:
+        while asked := study.ask():
+            known[asked.number] = [float(by_chance.randrange(6)) for _ in modes]
+            tell(study, asked.number, *known[asked.number])
+            signed = {n: [v if m == "max" else -v for v, m in zip(vs, modes, strict=True)] for n, vs in known.items()}
+            front = {
+                number
+                for number, point in signed.items()
+                if not any(
+                    all(a >= b for a, b in zip(other, point, strict=True)) and other != point
+                    for other in signed.values()
+                )
+            }
+            assert {*study.best_values} == front
+            assert {record.number for record in study.best()} == front
+
+
+def failed_with_nan(study: SweepStudy, number: int) -> None:
+    study.tell(number, TrialOutcome("failed", error="its loss became NaN", diverged=True))
+
+
+@pytest.mark.parametrize(("mode", "worst"), [("max", 0.1), ("min", 0.9)])
+def test_a_trial_that_diverged_is_the_worst_to_the_sampler_and_failed_to_people(
+    tmp_path: Path, mode: Literal["max", "min"], worst: float
+) -> None:
+    one = plan(objectives=(Objective("val/accuracy", mode),), budget=Budget(3, None))
+    with open_sweep(one, tmp_path) as study:
+        numbers = [asked.number for _ in range(3) if (asked := study.ask())]
+        for number, value in zip(numbers[:2], (0.1, 0.9), strict=True):
+            tell(study, number, value)
+        failed_with_nan(study, numbers[2])
+        assert (study.finished(), study.failures, study.waiting()) == (2, 1, 0)
+        assert numbers[2] not in study.best_values
+        asked = study.ask()
+        assert asked
+        tell(study, asked.number, float("nan"))
+    with open_sweep(one, tmp_path) as study:
+        assert (study.finished(), study.waiting()) == (2, 0)
+    seen = [(trial.state, trial.values) for trial in storage.load(tmp_path).get_trials()]
+    assert seen[2:] == [(TrialState.COMPLETE, [worst])] * 2
+    found = read(tmp_path)[2:]
+    assert [(record.state, record.objectives) for record in found] == [("failed", None)] * 2
+    assert found[0].error == "its loss became NaN"
+    wider = replace(one, space=plan({**SPACE, "model.attention.hops": "range(1,61)"}).space)
+    narrower = replace(one, space=plan({**SPACE, "model.attention.hops": "range(1,3)"}).space)
+    for changed, state in ((wider, "failed"), (narrower, "outside"), (wider, "failed")):
+        with open_sweep(changed, tmp_path):
+            pass
+        is_outside = found[0].values["model.attention.hops"] not in (1, 2) and state == "outside"
+        record = read(tmp_path)[2]
+        assert (record.state, record.objectives) == ("outside" if is_outside else "failed", None)
+
+
+def test_of_several_objectives_each_is_the_worst(tmp_path: Path) -> None:
+    two = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
+    with open_sweep(plan(objectives=two, budget=Budget(4, None)), tmp_path) as study:
+        numbers = [asked.number for _ in range(3) if (asked := study.ask())]
+        tell(study, numbers[0], 0.9, 100.0)
+        tell(study, numbers[1], 0.5, 10.0)
+        failed_with_nan(study, numbers[2])
+        assert [record.number for record in study.best()] == numbers[:2]
+    assert storage.load(tmp_path).get_trials()[2].values == [0.5, 100.0]
+
+
+def test_before_anything_worse_was_seen_a_trial_that_diverged_has_no_value(tmp_path: Path) -> None:
+    with open_sweep(plan(), tmp_path) as study:
+        numbers = [asked.number for _ in range(2) if (asked := study.ask())]
+        tell(study, numbers[0], 0.5)
+        failed_with_nan(study, numbers[1])
+    assert [trial.state for trial in storage.load(tmp_path).get_trials()][1:] == [TrialState.FAIL]

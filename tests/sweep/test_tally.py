@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.trial import Trial, TrialState
 
-from sentattn.sweep.records import ATTEMPT, ERROR, RETRY_OF, RETRYABLE, attributes
+from sentattn.sweep.records import ERROR, RETRYABLE
+from sentattn.sweep.study import retry_of
 from sentattn.sweep.tally import Tally
 
 ENDS = st.sampled_from(["complete", "pruned", "failed", "refused", "interrupted"])
@@ -16,8 +17,7 @@ ENDS = st.sampled_from(["complete", "pruned", "failed", "refused", "interrupted"
 def begin(study: optuna.Study, tally: Tally) -> Trial:
     before = next(iter(tally.retries), None)
     if before is not None:
-        attempt = attributes(before).get(ATTEMPT, 0) + (ERROR in attributes(before))
-        study.enqueue_trial(before.params, user_attrs={RETRY_OF: before.number, ATTEMPT: attempt})
+        study.add_trial(retry_of(before))
     trial = study.ask()
     trial.suggest_float("x", 0, 1)
     tally.begin(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from stand_in import Listed, Noted, engine, prepared
 from tiny import tiny
 
-from sentattn.errors import SettingError, TrainingError, UserError
+from sentattn.distributed import ranks
+from sentattn.errors import Fault, RunError, SettingError, TrainingError, UserError
 from sentattn.run import Run
 from sentattn.sweep import trial
+from sentattn.sweep.engines import TrialTask
 from sentattn.sweep.plan import metric_of
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
 
@@ -56,6 +60,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         plain=(Listed(alike), {}),
         repeated=(Listed([arguments(folder)]), {"repeats": 2}),
         pruned=(Listed([arguments(folder, "trainer.max_epochs=3")], prune=prune), {}),
+        ended=(Listed([arguments(folder, "trainer.max_epochs=2")], prune=prune), {}),
+        diverged=(Listed([arguments(folder, "optimizer.lr=1e30"), arguments(folder)], retries=1), {"trials": 1}),
         refused=(Listed([arguments(folder, "model.attention.hops=0"), arguments(folder)]), {"trials": 1}),
         cost=(
             Listed([arguments(folder)]),
@@ -120,6 +126,19 @@ def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
     assert not (run.path / "model").exists()
 
 
+def test_no_trial_is_pruned_after_its_last_epoch(ran: Ran) -> None:
+    study, run = ran.studies["ended"], ran.run("ended")
+    assert [step for _, step, _ in study.reports] == [1, 2]
+    assert study.told[0] == ("complete", [run.metrics["val/accuracy"]], "")
+    assert run.result["status"] == "finished"
+
+
+def test_a_trial_that_diverged_says_so(ran: Ran) -> None:
+    outcomes = [outcome for _, outcome in ran.noted.outcomes if outcome.state == "failed"]
+    assert [outcome.diverged for outcome in outcomes] == [True, False]
+    assert ran.studies["diverged"].retried == []
+
+
 def test_a_setting_that_is_refused_is_told_and_not_tried_again(ran: Ran) -> None:
     study = ran.studies["refused"]
     assert study.told[0][0] == "failed"
@@ -153,6 +172,92 @@ def test_two_devices_train_a_trial_in_fresh_processes(tmp_path: Path) -> None:
     assert run.settings["trainer"]["devices"] == 2
     assert study.told[1] == ("pruned", None, "")
     assert ran.run("pair", "1").result["status"] == "pruned"
+
+
+class Sent:
+    """A connection that keeps what a trial sends."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def send(self, message: Any) -> bool:
+        self.messages.append(message)
+        return False
+
+
+def failure(
+    folder: Path, rank: int, exitcode: int, error: BaseException | None, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """What torchrun's agent knows of a rank that failed, from the error file that the rank has left."""
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+    file = folder / f"{rank}.json"
+    if error is not None:
+        monkeypatch.setenv(ranks.ERROR_FILE, str(file))
+        ranks.write_error_file(error)
+    return ProcessFailure(local_rank=rank, pid=1, exitcode=exitcode, error_file=str(file))
+
+
+MEMORY = TrainingError(Fault("data.batch_size", "resources", "The memory of the GPU is not enough."))
+NAN = TrainingError(Fault("optimizer.lr", "diverged", "The loss became NaN."))
+REFUSED = SettingError(Fault("model.attention.hops", "type", "hops must be positive."))
+GONE = RunError(Fault("trainer.devices", "interrupted", "Another process of this training has ended."))
+
+
+@pytest.mark.parametrize(
+    ("errors", "sent", "expected"),
+    [
+        ({1: MEMORY, 0: None}, None, TrialOutcome("failed", error=str(MEMORY), retry=True)),
+        ({0: GONE, 1: MEMORY}, None, TrialOutcome("failed", error=str(MEMORY), retry=True)),
+        ({0: GONE, 1: NAN}, None, TrialOutcome("failed", error=str(NAN), diverged=True)),
+        ({1: REFUSED}, None, TrialOutcome("failed", error=str(REFUSED))),
+        ({}, TrialOutcome("complete", [0.5]), TrialOutcome("complete", [0.5])),
+        ({1: GONE}, TrialOutcome("complete", [0.5]), TrialOutcome("complete", [0.5])),
+    ],
+)
+def test_the_error_of_any_rank_is_that_of_the_trial(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    errors: dict[int, UserError | None],
+    sent: TrialOutcome | None,
+    expected: TrialOutcome,
+) -> None:
+    def run_ranks(arguments: Any, processes: int, logs: Path, **variables: str) -> dict[int, Any]:
+        address, key = json.loads(variables[trial.RELAY])
+        with Client(address, authkey=bytes.fromhex(key)) as rank:
+            if sent:
+                rank.send(sent)
+        return {rank: failure(tmp_path, rank, 1, error, monkeypatch) for rank, error in errors.items()}
+
+    monkeypatch.setattr(trial, "run_ranks", run_ranks)
+    connection = Sent()
+    task = TrialTask([], {}, 1, str(tmp_path), "pair", ["val/accuracy"], 1, 2)
+    trial.run(task, connection)
+    assert connection.messages == [expected]
+
+
+def test_a_rank_that_was_killed_is_named_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = {1: failure(tmp_path, 1, -9, None, monkeypatch)}
+    monkeypatch.setattr(trial, "run_ranks", lambda *_, **__: killed)
+    monkeypatch.setattr(ranks, "GRACE", 0.1)
+    connection = Sent()
+    trial.run(TrialTask([], {}, 1, str(tmp_path), "pair", ["val/accuracy"], 1, 2), connection)
+    [outcome] = connection.messages
+    assert (outcome.state, outcome.retry) == ("failed", True)
+    assert "SIGKILL" in outcome.error
+
+
+def test_a_rank_leaves_its_error_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MEMORY
+
+    monkeypatch.setattr(trial, "_train", fail)
+    monkeypatch.setenv(ranks.ERROR_FILE, str(tmp_path / "error.json"))
+    connection = Sent()
+    with pytest.raises(SystemExit):
+        trial._train_and_send(TrialTask([], {}, 1, str(tmp_path), "pair", ["val/accuracy"], 1, 2), connection)
+    assert connection.messages == []
+    assert json.loads((tmp_path / "error.json").read_text())["faults"][0]["kind"] == "resources"
 
 
 def _raised(error: UserError, cause: Exception | None = None) -> UserError:

@@ -15,9 +15,12 @@ LOG_LINES, LOG_TAIL = 5, 1 << 13
 
 
 def failed(trial: RunningTrial, reason: str, *, lost: bool = False) -> TrialOutcome:
-    """Returns the outcome of a trial that has sent none; why the scheduler ended it comes before other reasons."""
-    lines = last_lines(trial.log)
-    return TrialOutcome("failed", error=trial.killed or reason, log_lines=lines, retry=True, lost=lost)
+    """Returns the outcome of a trial that has sent none; why the scheduler ended it comes before other reasons.
+
+    One that took too long would take as long again.
+    """
+    lines, retry = last_lines(trial.log), not trial.killed
+    return TrialOutcome("failed", error=trial.killed or reason, log_lines=lines, retry=retry, lost=lost)
 
 
 def exit_reason(code: int) -> str:

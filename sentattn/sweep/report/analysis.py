@@ -142,7 +142,21 @@ def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Re
     The most balanced trial is the nearest to the best of each objective at once: each is scaled to 0 for the best and
     1 for the worst on the front, and the distance is Euclid's.
     """
-    best = trials.best(records, [objective.mode for objective in objectives])
+    return _balanced(trials.best(records, [objective.mode for objective in objectives]), objectives)
+
+
+def front_with(best: Sequence[Record], new: Record, objectives: Sequence[Objective]) -> list[Record]:
+    """Returns what `front` was after another trial is complete, without comparing the others with one another."""
+    by_number = {record.number: record for record in [*best, new]}
+    if len(objectives) == 1:
+        return front([by_number[number] for number in sorted(by_number)], objectives)
+    modes = [objective.mode for objective in objectives]
+    numbers = trials.joined(trials.objectives(best), new.number, new.objectives or (), modes)
+    return _balanced([by_number[number] for number in sorted(numbers)], objectives)
+
+
+def _balanced(best: list[Record], objectives: Sequence[Objective]) -> list[Record]:
+    """Returns a Pareto front, most balanced first."""
     if len(best) < 2:
         return best
     columns = zip(zip(*(record.objectives or () for record in best), strict=True), objectives, strict=True)

@@ -17,7 +17,7 @@ from sentattn.insight.page import render
 from sentattn.run import write_atomically
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
-from sentattn.sweep.report.analysis import Findings, front
+from sentattn.sweep.report.analysis import Findings, front, front_with
 from sentattn.sweep.report.artifacts import (
     BEST,
     TABLE,
@@ -91,7 +91,7 @@ class ReportCallback(SweepCallback):
         if outcome.state == "complete":
             # Trials end in any order, and of equals the one that started first is the best.
             new = record_of(trial, outcome)
-            best = front(sorted([*self._front, new], key=lambda record: record.number), self._plan.objectives)
+            best = front_with(self._front, new, self._plan.objectives)
             if any(record is new for record in best):
                 self._front = best
                 self._attempt(write_best, self._plan, self._study.folder, best)
