@@ -158,10 +158,10 @@ def pareto(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[
     """Returns the numbers of the Pareto-optimal trials, ties included."""
     scores = {number: _scores(values, modes) for number, values in points.items()}
     front: set[tuple[float, ...]] = set()
-    distinct = np.empty((len(scores), len(modes)))  # the first rows are the front
+    columns = np.empty((len(modes), len(scores)))  # the first ones are the front
     for score in sorted({*scores.values()}, reverse=True):  # none is dominated by a later one
-        if not (distinct[: len(front)] >= score).all(axis=1).any():
-            distinct[len(front)] = score
+        if not (columns[:, : len(front)] >= np.array(score)[:, None]).all(axis=0).any():
+            columns[:, len(front)] = score
             front.add(score)
     return [number for number, score in scores.items() if score in front]
 

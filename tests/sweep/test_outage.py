@@ -8,8 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import outages
 import pytest
 from plans import plan
+from postgres_server import PostgresServer
 from report.test_callback import ended
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
@@ -134,3 +136,10 @@ def test_a_study_that_cannot_be_read_is_logged_with_a_later_trial(
     fail(0)
     logger.started(trial)
     assert logger._guard is guard
+
+
+@pytest.mark.slow
+def test_a_sweep_survives_outages_at_random_moments(tmp_path: Path, postgres: PostgresServer, database: str) -> None:
+    states, printed = outages.run(tmp_path, postgres, database, outages=3, seconds=3)
+    assert states["complete"] == 6
+    assert "does not answer" in printed
