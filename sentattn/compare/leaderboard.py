@@ -24,7 +24,9 @@ COSTS = ("parameters", "train seconds", "tokens per second", "ms one text", "ms 
 """Columns after the metrics: `trials` is the number of trials of the study that found a setting."""
 TOP, AROUND = 5, 1
 """Rows from the top, and rows on either side of a setting, that are shown where one setting is looked for."""
-LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$"})
+LATEX_SPECIAL = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$", "~": r"$\sim$", "|": "$|$"}
+)
 
 
 @dataclass(frozen=True)
