@@ -1,8 +1,9 @@
 """Compare finished runs: which setting is better, is it sure, and what did it cost?
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
-                                  [pairs=declared] [reference=tfidf,nbsvm,fasttext] [insight=true] [format=table]
-                                  [output=FILE] [report=FILE] [to=wandb]
+                                  [pairs=declared] [plan=FILE.yaml] [write_plan=true]
+                                  [reference=tfidf,nbsvm,fasttext] [insight=true] [format=table] [output=FILE]
+                                  [report=FILE] [to=wandb]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out unless their own directories are given
@@ -10,8 +11,12 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
               name under which `evaluate` has written predictions on other data
   where       only runs with these settings, such as where=data=imdb,model.attention.hops=4
   margin      points of accuracy within which two settings count as equivalent; default 0.5
-  pairs       declared (default): each attention against its baseline, uniform weights over the same encoder, as one
-              family of tests; all: every other pair too, marked as exploratory
+  pairs       declared (default): settings that are equal in all but one part, such as an attention and uniform weights
+              over the same encoder, as one family of tests; all: every other pair too, marked as exploratory. Of at
+              most six settings the best is compared with each other one, as exploratory
+  plan        a file that declares the pairs, their seeds, the split and the margin before looking: split, metric,
+              margin, seeds, base (arguments that all have), and pairs of {a: {KEY: VALUE}, b: {KEY: VALUE}}
+  write_plan  true: writes such a file, with the pairs that the runs' settings make; no prediction is read
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
               logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words), fasttext (Joulin et al. 2016, 1 and 2
               words, three seeds; where it is installed)
@@ -20,18 +25,21 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
               sample. Kept with each run, so the next call is fast
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
-  output      file for the leaderboard
+  output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv
   report      file for a page with charts, the numbers behind them, and texts on which settings disagree; of a single
               run directory it is written into it, as report.html
 
 Intervals and tests count test rows and seeds: they are about another training on other rows. Where rows belong to
-groups, such as the films of IMDB, groups count in place of rows.
+groups, such as the films of IMDB, groups count in place of rows. A verdict needs three seeds of each setting, except
+where all its trainings are equal, as those of references are.
 
 Examples:
   python -m sentattn.compare outputs
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
   python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md
   python -m sentattn.compare outputs/imdb report=report.html
+  python -m sentattn.compare outputs/imdb plan=plan.yaml write_plan=true
+  python -m sentattn.compare outputs/imdb plan=plan.yaml
   python -m sentattn.compare outputs/imdb to=wandb
 """
 
@@ -53,6 +61,8 @@ KEYS = {
     "where": "str",
     "margin": "Positive",
     "pairs": 'Literal["declared", "all"]',
+    "plan": "str",
+    "write_plan": "bool",
     "reference": "str",
     "insight": 'bool | Count | Literal["all"]',
     "output_dir": "str",
@@ -65,6 +75,7 @@ DEFAULTS: dict[str, Any] = {
     "where": "",
     "margin": 0.5,
     "pairs": "declared",
+    "write_plan": False,
     "format": "table",
     "reference": "",
     "insight": False,
@@ -78,7 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    options = DEFAULTS | command_line.raw_arguments(arguments, KEYS, "runs")
+    typed = command_line.raw_arguments(arguments, KEYS, "runs")
+    options = DEFAULTS | typed
     where = [text for text in str(options["where"]).split(",") if text]
     if not options["runs"]:
         raise SettingError(
@@ -98,6 +110,17 @@ def _command(arguments: list[str]) -> None:
             f"report={options['report']}: a report is an HTML page, so its name ends in .html; type report={name}."
         )
         raise SettingError(Fault("report", "unsupported", message))
+    if options["write_plan"]:
+        _write_plan(options)
+        return
+    if "plan" in options:
+        from sentattn.compare.plan import apply, read_plan
+
+        plan = read_plan(Path(options["plan"]))
+        if given := [key for key in ("split", "margin") if key in typed and typed[key] != plan.content[key]]:
+            message = f"{given[0]}={typed[given[0]]}: the plan has {given[0]}={plan.content[given[0]]}. Leave it out."
+            raise SettingError(Fault(given[0], "conflict", message))
+        options |= {key: plan.content[key] for key in ("split", "margin")}
     if "to" in options:
         if options.get("split", "test") not in SPLITS:
             message = f"to={options['to']} shows split=test or split=val, which W&B has, not {options['split']}."
@@ -109,7 +132,7 @@ def _command(arguments: list[str]) -> None:
     from sentattn.compare.insight_table import lines as insight_lines
     from sentattn.compare.leaderboard import leaderboard
     from sentattn.compare.runs import comparisons
-    from sentattn.compare.summary import comparison_lines
+    from sentattn.compare.summary import comparison_lines, verdict_lines
 
     paths = [Path(text) for text in options["runs"]]
     if "to" in options and _studies(paths) == paths:
@@ -122,6 +145,8 @@ def _command(arguments: list[str]) -> None:
         found = [add_references(references, comparison, Path(options["output_dir"])) for comparison in found]
     for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
+    if "plan" in options:
+        found = [apply(plan, found)]
     if len(found) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
     style, margin, family = options["format"], options["margin"], options["pairs"]
@@ -136,6 +161,10 @@ def _command(arguments: list[str]) -> None:
     print("\n\n".join(texts))
     if "output" in options:
         _write(Path(options["output"]), boards)
+        if style == "csv":
+            file = Path(options["output"])
+            tests = [verdict_lines(one, margin=margin, family=family) for one in found]
+            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), ["\n".join(one) for one in tests])
     if report := options.get("report") or _report_of_run(options["runs"]):
         from sentattn.compare.report.page import write_report
 
@@ -145,6 +174,19 @@ def _command(arguments: list[str]) -> None:
     if "to" in options:
         print()
         _publish(paths, parts, options)
+
+
+def _write_plan(options: Any) -> None:
+    """Writes a plan, and prints it."""
+    from sentattn.compare.plan import write_plan
+
+    if "plan" not in options:
+        raise SettingError(Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml."))
+    path, paths = Path(options["plan"]), [Path(text) for text in options["runs"]]
+    plan, faults = write_plan(path, paths, split=options.get("split", "test"), margin=options["margin"])
+    for fault in faults:
+        print(f"warning: {fault}", file=sys.stderr)
+    print("\n".join([*plan.lines, "", f"plan: {path} (SHA-256 {plan.digest}); edit it before you look at results."]))
 
 
 def _default_split(paths: Sequence[Path]) -> str:

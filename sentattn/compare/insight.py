@@ -2,124 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
 
 from sentattn.compare.metrics import blocks
 from sentattn.compare.runs import Comparison, Evaluated, Setting
-from sentattn.compare.statistics import Estimate, Floats, Term, jackknife, seed_term
+from sentattn.compare.statistics import UNKNOWN, Estimate, Floats, Term, jackknife, seed_term
 from sentattn.compare.texts import read_texts
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
 from sentattn.insight.faithfulness import rank_correlation
 from sentattn.insight.shape import is_ranking
-from sentattn.insight.weights import Over
 from sentattn.metrics import Ints
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
 
-FILES: Mapping[Over, str] = {
-    "tokens": "insight-{split}-{rows}.parquet",
-    "ngrams": "insight-ngrams-{split}-{rows}.parquet",
-}
-"""The files of a run with the diagnostics of a sample, by what the attention is over."""
+FILE = "insight-{split}-{rows}.parquet"
+"""The file of a run with the diagnostics of a sample."""
 ROWS = 200
-"""Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs hundreds of passes."""
+"""Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs 250 forward passes."""
+
+
+Means: TypeAlias = Callable[[str], Any]
+"""Returns the mean of a figure over texts by its name: a number, or an array of such means."""
+Figure: TypeAlias = Callable[[Means], Any]
+"""Computes a figure of a table from means."""
 
 
 @dataclass(frozen=True)
 class Insight:
-    """The diagnostics of an attention of a setting, one for each seed.
+    """The diagnostics of a setting, one for each seed.
 
     Attributes:
         setting: The setting.
         seeds: The diagnostics.
         block_N: Number of each text's block for the jackknife; the texts of a group are in one block.
-        over: What the attention weighs.
     """
 
     setting: Setting
     seeds: Sequence[Diagnostics]
     block_N: Ints
-    over: Over = "tokens"
 
-    @property
-    def name(self) -> str:
-        """The name of the setting, and that of the attention where it is not that over the states of tokens."""
-        return f"{self.setting.name} (n-grams)" if self.over == "ngrams" else self.setting.name
+    def means(self, name: str) -> Floats:
+        """Returns the means of a figure over all texts and over those outside each block, (seeds, 1 + blocks)."""
+        return np.stack([_means(one.figures[name], self.block_N) for one in self.seeds])
 
-    @property
-    def is_ranking(self) -> bool:
-        """Whether the weights of any text rank its tokens."""
-        return any(is_ranking(weights_L) for one in self.seeds for weights_L in one.weights)
+    def estimate(self, figure: Figure) -> Estimate:
+        """Returns the mean over seeds of what is computed from means, with its standard error.
 
-    def estimate(
-        self, names: Sequence[str], figure: Callable[..., Any] = lambda mean: mean, *, among: Sequence[str] = ()
-    ) -> Estimate:
-        """Returns the mean over seeds of what is computed from means over the same texts, with its standard error.
-
-        A difference of two means is thus that of paired values. The errors from texts and from seeds are those of
-        `metrics.estimates` for what is no mean over rows. A value of NaN does not apply; an error of NaN is unknown,
-        since the setting has too few seeds.
+        The errors from texts and from seeds are those of `metrics.estimates` for what is no mean over rows. A value of
+        NaN does not apply; an error of NaN is unknown, since the setting has one seed.
 
         Args:
-            names: The figures whose means are taken.
-            figure: Computes a value from their means, which it gets as arguments.
-            among: Further figures that have to apply to a text for it to count.
+            figure: The computation.
         """
-        values = []
-        for one in self.seeds:
-            is_left_out_N = ~one.applicable([*names, *among])
-            values_N = [np.where(is_left_out_N, np.nan, one.figures[name]) for name in names]
-            values.append(figure(*(_means(of_name_N, self.block_N) for of_name_N in values_N)))
-        values_SK = np.stack(values)
+        values_SK = figure(self.means)
         seeds = [seed_term(values_SK[:, 0])] if len(self.seeds) > 1 else []
         return _estimate(values_SK, seeds, is_known=self.setting.has_seeds)
 
-    def agreement(self, among: Sequence[str] = ()) -> Estimate:
-        """Returns Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed.
+    @cached_property
+    def agreement(self) -> Estimate:
+        """Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed.
 
         Its error from the seeds is that of the jackknife, as the pairs of a seed are not independent; with two seeds
         it is unknown.
-
-        Args:
-            among: Figures that have to apply to a text, with both seeds, for it to count.
         """
         numbers = range(len(self.seeds))
         pairs = list(combinations(numbers, 2))
         if not pairs:
-            return Estimate(np.nan, np.nan, 1)
-        values_PK = np.stack([_means(self._agreement(*pair, among), self.block_N) for pair in pairs])
+            return Estimate.of(np.nan, [UNKNOWN])
+        values_PK = np.stack([_means(self._agreement(*pair), self.block_N) for pair in pairs])
         if len(pairs) == 1:
             return _estimate(values_PK, [], is_known=False)
         without_S = [values_PK[[seed not in pair for pair in pairs], 0].mean() for seed in numbers]
         return _estimate(values_PK, [jackknife(float(values_PK[:, 0].mean()), np.array(without_S))], is_known=True)
 
-    def texts(self, among: Sequence[str]) -> int:
-        """Returns the number of texts to which figures apply, of the seed with the fewest."""
-        return min(int(one.applicable(among).sum()) for one in self.seeds)
-
-    def _agreement(self, first: int, second: int, among: Sequence[str]) -> Floats:
+    def _agreement(self, first: int, second: int) -> Floats:
         """The agreement of two seeds on each text, (texts,)."""
-        both = [self.seeds[first], self.seeds[second]]
-        counts_N = (
-            np.logical_and.reduce([one.applicable(among) for one in both]) if among else np.ones(len(self.block_N))
-        )
-        weights = zip(counts_N, both[0].weights, both[1].weights, strict=True)
-        return np.array(
-            [rank_correlation(*two) if counts and all(map(is_ranking, two)) else np.nan for counts, *two in weights]
-        )
+        weights = zip(self.seeds[first].weights, self.seeds[second].weights, strict=True)
+        return np.array([rank_correlation(*both) if all(map(is_ranking, both)) else np.nan for both in weights])
 
 
 def _means(values_N: Floats, block_N: Ints) -> Floats:
@@ -137,7 +109,7 @@ def _estimate(values_SK: Floats, seeds: Sequence[Term], *, is_known: bool) -> Es
     value, *without_K = values_SK.mean(axis=0)
     rows = jackknife(value, np.array(without_K))
     if not is_known or np.isnan(rows.variance):
-        return Estimate(float(value), np.nan, 1)
+        return Estimate.of(float(value), [UNKNOWN])
     return Estimate.of(float(value), [rows, *seeds])
 
 
@@ -174,37 +146,22 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
             except UserError as error:
                 faults += error.faults
             else:
-                of_setting = [
-                    Insight(setting, [attentions[over] for attentions in seeds], block_N, over) for over in seeds[0]
-                ]
-                # Next to an attention over n-grams one that ranks no token is no news.
-                found += [one for one in of_setting if one.is_ranking] or of_setting[-1:]
+                found.append(Insight(setting, seeds, block_N))
     return found, list(dict.fromkeys(faults))
-
-
-def attentions_of(settings: Mapping[str, Any]) -> list[Over]:
-    """Returns what the attentions of a model weigh."""
-    wide = settings["model"].get("wide") or {}
-    return ["tokens", "ngrams"] if wide.get("attend") is True else ["tokens"]
 
 
 def _diagnosed(
     one: Evaluated, read: Callable[[], TextData], indices: Ints, split: str, progress: Progress
-) -> dict[Over, Diagnostics]:
-    """Returns the diagnostics of a run's attentions, which are kept in its directory."""
-    attentions = attentions_of(one.settings)
-    files = {over: one.run.path / FILES[over].format(split=split, rows=len(indices)) for over in attentions}
-    stored = {over: found for over, file in files.items() if (found := Diagnostics.load(file)) is not None}
-    if len(stored) == len(files) and all(len(found.weights) == len(indices) for found in stored.values()):
+) -> Diagnostics:
+    """Returns the diagnostics of a run, which are kept in its directory."""
+    file = one.run.path / FILE.format(split=split, rows=len(indices))
+    if (stored := Diagnostics.load(file)) is not None and len(stored.weights) == len(indices):
         return stored
     rows, classifier = read().split(split), one.run.classifier
     encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
     texts = Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
     stage = f"insight of {one.run.path.parent.name}/{one.run.path.name}"
-    model = classifier.model
-    measured = diagnose(model, texts, attentions, lambda part, done, of: progress(f"{stage}: {part}", done, of))
-    result = dict(zip(attentions, measured, strict=True))
-    for over, diagnostics in result.items():
-        with suppress(OSError):  # a run that may only be read is computed again the next time
-            diagnostics.save(files[over])
+    result = diagnose(classifier.model, texts, lambda part, done, of: progress(f"{stage}: {part}", done, of))
+    with suppress(OSError):  # a run that may only be read is computed again the next time
+        result.save(file)
     return result

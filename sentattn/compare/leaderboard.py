@@ -24,9 +24,9 @@ COSTS = ("parameters", "train seconds", "tokens per second", "ms one text", "ms 
 """Columns after the metrics: `trials` is the number of trials of the study that found a setting."""
 TOP, AROUND = 5, 1
 """Rows from the top, and rows on either side of a setting, that are shown where one setting is looked for."""
-LATEX_SPECIAL = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$", "~": r"$\sim$", "|": "$|$"}
-)
+UNEVEN = 10
+"""An interval is written with its ends where its middle is farther from the value than half of it over this."""
+LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$"})
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class Entry:
         yield self.cost("latency_ms", "one"), 2
         yield self.cost("latency_ms", "batch"), 2
         yield max((one.trials for one in self.setting.runs if one.trials), default=np.nan), 0
+
+    def interval(self, metric: str) -> tuple[float, float] | None:
+        """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
+        estimate = self.metrics[metric]
+        return estimate.interval() if self.setting.has_seeds and estimate.error > 0 else None
 
     def cost(self, *keys: str) -> float:
         """Returns the mean over seeds of a cost in `result.json`; NaN where a run lacks it."""
@@ -160,7 +165,7 @@ def cells(entries: Sequence[Entry]) -> list[list[str]]:
 
 
 def _csv(entries: Sequence[Entry]) -> list[str]:
-    """All numbers as they are, with the ends of 95% intervals; empty where one seed gives none."""
+    """All numbers as they are, with the ends of 95% intervals; empty where there are none."""
     names = list(entries[0].metrics)
     header = ["settings", "seeds", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
     file = io.StringIO()
@@ -168,19 +173,18 @@ def _csv(entries: Sequence[Entry]) -> list[str]:
     writer.writerow([*header, *(name.replace(" ", "_") for name in COSTS)])
     for entry in entries:
         values: list[float | str] = []
-        for estimate in entry.metrics.values():
-            values += [estimate.value, *(estimate.interval() if _has_interval(entry, estimate) else ("", ""))]
+        for name, estimate in entry.metrics.items():
+            values += [estimate.value, *(entry.interval(name) or ("", ""))]
         costs = ["" if np.isnan(cost) else cost for cost, _ in entry.costs()]
         writer.writerow([entry.setting.name, len(entry.setting.runs), *values, *costs])
     return file.getvalue().splitlines()
 
 
 def _value(entry: Entry, name: str, sign: str) -> str:
-    """The mean, with half of its 95% interval where there is one and it is to be shown."""
-    estimate = entry.metrics[name]
-    half = f" {sign}{estimate.half_width():.4f}" if sign and _has_interval(entry, estimate) else ""
-    return f"{estimate.value:.4f}{half}"
-
-
-def _has_interval(entry: Entry, estimate: Estimate) -> bool:
-    return entry.setting.has_seeds and not np.isnan(estimate.error)
+    """The mean, with its 95% interval where there is one and it is to be shown: half of it, or its ends if unequal."""
+    value, interval = entry.metrics[name].value, entry.interval(name)
+    if not sign or interval is None:
+        return f"{value:.4f}"
+    (low, high), half = interval, (interval[1] - interval[0]) / 2
+    is_even = abs(value - low - half) < half / UNEVEN
+    return f"{value:.4f} {sign}{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"

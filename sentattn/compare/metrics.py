@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from sentattn.compare.statistics import Estimate, Term, jackknife, row_term, seed_term
+from sentattn.compare.statistics import UNKNOWN, Estimate, Term, accuracy, jackknife, row_term, seed_term
+from sentattn.config.schema import BOUNDS
 from sentattn.metrics import (
     CONFUSION_METRICS,
     ORDERED_ONLY,
@@ -40,15 +39,16 @@ def estimates(
         ordered: Whether classes are steps of a scale.
         deterministic: Whether all trainings are equal.
     """
-    result: dict[str, Estimate] = {}
+    correct_SN = np.stack([correct(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
+    result = {"accuracy": accuracy(correct_SN, group_N, deterministic=deterministic)}
     has_seed_term = len(probabilities_SNC) > 1 and not deterministic
 
     def add(name: str, values_S: Floats, rows: Term) -> None:
         terms = [rows, seed_term(values_S)] if has_seed_term else [rows]
-        result[name] = Estimate.of(float(values_S.mean()), terms)
+        result[name] = Estimate.of(float(values_S.mean()), terms, bounds=BOUNDS[name])
 
     for name, metric in ROW_METRICS.items():
-        if ordered or name not in ORDERED_ONLY:
+        if name != "accuracy" and (ordered or name not in ORDERED_ONLY):
             values_SN = np.stack([metric(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
             add(name, values_SN.mean(axis=1), row_term(values_SN.mean(axis=0), group_N))
 
@@ -62,7 +62,7 @@ def estimates(
             add(name, values_S, jackknife(float(values_S.mean()), without_K))
 
     for name, values in _calibration(probabilities_SNC, labels_N).items():
-        result[name] = Estimate(float(np.mean(values)), math.nan, math.inf)
+        result[name] = Estimate.of(float(np.mean(values)), [UNKNOWN])
     return result
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -16,11 +16,15 @@ import yaml
 from sentattn.compare.folders import run_folders
 from sentattn.compare.names import names
 from sentattn.config.groups import at
+from sentattn.config.schema import SEEDS
 from sentattn.config.targets import MOVED, renamed
 from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
 from sentattn.run import CONFIG, MODEL, RESULT, SPLITS, Run
+
+if TYPE_CHECKING:
+    from sentattn.compare.plan import Declared
 
 REVISION = 7
 """Digits of a revision that are shown."""
@@ -88,8 +92,8 @@ class Setting:
 
     @property
     def has_seeds(self) -> bool:
-        """Whether it is known how much another seed would change."""
-        return self.deterministic or len(self.runs) > 1
+        """Whether there are enough seeds to know how much another one would change."""
+        return self.deterministic or len(self.runs) >= SEEDS
 
     @cached_property
     def probabilities(self) -> Floats:
@@ -116,6 +120,7 @@ class Comparison:
         rows: The rows.
         ordered: Whether classes are steps of a scale.
         settings: The settings.
+        plan: The plan whose pairs are tested; None for those that are declared by how settings differ.
     """
 
     data: str
@@ -123,6 +128,7 @@ class Comparison:
     rows: Rows
     ordered: bool
     settings: Sequence[Setting]
+    plan: Declared | None = None
 
 
 def comparisons(

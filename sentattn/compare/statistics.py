@@ -2,6 +2,8 @@
 
 A setting is trained with several seeds, and each run is evaluated on the same test rows. Another training would have
 another seed, and other rows might have been in the test set, so an estimate has a variance from both.
+
+`benchmarks/compare_error_rates.py` simulates the error rates of all that is computed here.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ Verdict: TypeAlias = Literal[
 LEVEL = 0.05
 """Of each family of tests."""
 POWER = 0.8
+AGREEMENT = (1.0, 0.0, 0.0, -1.0)
+"""A difference of correctness in the four cells: the first alone is correct, both, none, the second alone."""
+TWO_EACH = (1.0,) * 4 + (0.0,) * 4
+"""Two correct and two wrong rows as half rows."""
+SMALLEST_P = 1e-12
 
 
 @dataclass(frozen=True)
@@ -37,66 +44,115 @@ class Term:
     df: float
 
 
+UNKNOWN = Term(math.nan, 1.0)
+"""The error of a value that has none that could be told."""
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """A value with an error that follows Student's t.
+    """A value with errors from several sources, each of which has a variance that is estimated by itself.
+
+    Half of the interval at the two-sided level a is sqrt(sum_i t_i^2 V_i), where V_i is a source's variance and t_i the
+    quantile 1 - a/2 of Student's t with its degrees of freedom. The interval holds the true value with a probability of
+    at least 1 - a, whatever the true variances are (Banerjee 1960). With one t for the sum, whose degrees of freedom
+    follow Satterthwaite (1946), it would not: three seeds may by chance be alike, and then both the error and its t are
+    small.
 
     Attributes:
         value: The estimate.
-        error: Its standard error.
-        df: Degrees of freedom.
+        terms: The sources of its error.
+        centre: Of its interval and tests; the value itself where no half rows were added.
+        bounds: The least and the largest value that are possible.
     """
 
     value: float
-    error: float
-    df: float
+    terms: tuple[Term, ...]
+    centre: float
+    bounds: tuple[float, float]
 
     @classmethod
-    def of(cls, value: float, terms: Iterable[Term]) -> Estimate:
-        """Adds the terms' variances, with degrees of freedom after Satterthwaite (1946) and Welch (1947)."""
-        terms = [term for term in terms if term.variance > 0]
-        variance = sum(term.variance for term in terms)
-        if not variance:
-            return cls(value, 0.0, math.inf)
-        return cls(value, math.sqrt(variance), variance**2 / sum(term.variance**2 / term.df for term in terms))
+    def of(
+        cls,
+        value: float,
+        terms: Iterable[Term],
+        *,
+        centre: float | None = None,
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Estimate:
+        """Returns an estimate; its interval has the value as its centre if no other is given."""
+        return cls(value, tuple(terms), value if centre is None else centre, bounds)
+
+    @property
+    def error(self) -> float:
+        """The standard error."""
+        return math.sqrt(sum(term.variance for term in self.terms))
 
     def half_width(self, confidence: float = 1 - LEVEL) -> float:
         """Returns half of the two-sided confidence interval."""
-        return _quantile(self.df, (1 + confidence) / 2) * self.error
+        return float(half_width(self.terms, (1 - confidence) / 2))
 
     def interval(self, confidence: float = 1 - LEVEL) -> tuple[float, float]:
-        """Returns the two-sided confidence interval."""
-        half = self.half_width(confidence)
-        return self.value - half, self.value + half
+        """Returns the two-sided confidence interval, within the bounds."""
+        half, (least, largest) = self.half_width(confidence), self.bounds
+        return max(least, self.centre - half), min(largest, self.centre + half)
 
     def p_difference(self) -> float:
         """Returns the two-sided p-value of a true value of 0."""
-        return 2 * self._p_above(abs(self.value))
+        return 2 * self._p_above(abs(self.centre))
 
     def p_equivalence(self, margin: float) -> float:
         """Returns the p-value of a true value beyond +-margin: the larger of two one-sided tests (Schuirmann 1987)."""
-        return self._p_above(margin - abs(self.value))
+        return self._p_above(margin - abs(self.centre))
 
-    def detectable(self) -> float:
-        """Returns the true value that a test at 5% finds in 80% of repetitions: (t_.975 + t_.8) standard errors."""
-        return (_quantile(self.df, 1 - LEVEL / 2) + _quantile(self.df, POWER)) * self.error
+    def detectable(self, level: float = LEVEL) -> float:
+        """Returns the true value that a two-sided test at a level finds in about 80% of repetitions."""
+        return float(half_width(self.terms, level / 2) + half_width(self.terms, 1 - POWER))
 
     def _p_above(self, distance: float) -> float:
-        """Returns the probability that an error lies above a distance."""
+        """Returns the probability that an error lies above a distance: where the interval's end is."""
+        from scipy.optimize import brentq
         from scipy.special import stdtr
 
+        if distance < 0:
+            return 1 - self._p_above(-distance)
         if not self.error:
-            return 0.5 if distance == 0 else float(distance < 0)
-        return float(stdtr(self.df, -distance / self.error))
+            return 0.5 if distance == 0 else 0.0
+        # It lies between the tails of Student's t with the most and with the fewest degrees of freedom.
+        df = [term.df for term in self.terms if term.variance > 0]
+        low, high = (float(stdtr(one, -distance / self.error)) for one in (max(df), min(df)))
+        low = max(low, SMALLEST_P)
+        if high <= low or half_width(self.terms, low) <= distance:
+            return min(low, high)
+        return math.exp(
+            brentq(lambda p: float(half_width(self.terms, math.exp(p))) - distance, math.log(low), math.log(0.5))
+        )
 
 
-def _quantile(df: float, probability: float) -> float:
-    from scipy.special import ndtri, stdtrit
+def half_width(terms: Sequence[Term], tail: float) -> Floats:
+    """Returns sqrt(sum_i t_i^2 V_i), beyond which an error lies on one side with a probability of at most `tail`.
 
-    return float(ndtri(probability) if math.isinf(df) else stdtrit(df, probability))
+    The variances and degrees of freedom of the terms may be arrays.
+    """
+    from scipy.special import stdtrit
+
+    squares = [np.square(stdtrit(term.df, tail)) * term.variance for term in terms]
+    width: Floats = np.sqrt(np.sum(squares, axis=0))
+    return width
 
 
-def row_term(values_N: Floats, group_N: NDArray[np.int64] | None = None) -> Term:
+def welch(first: Term, second: Term) -> Term:
+    """Returns the error of a difference that comes from the seeds of two settings.
+
+    The degrees of freedom are 1 + (f - 1) V^2 / (V_A^2 + V_B^2), where f is the smaller of the two: those of Welch
+    (1947) for equal numbers of seeds, less what makes his test liberal with three to five seeds.
+    """
+    f = np.minimum(first.df, second.df)
+    variance = first.variance + second.variance
+    squares = np.maximum(np.square(first.variance) + np.square(second.variance), np.finfo(np.float64).tiny)
+    return Term(variance, 1 + (f - 1) * np.clip(np.square(variance) / squares, 1, 2))
+
+
+def row_term(values_N: Floats, group_N: NDArray[np.int64] | None = None, half_rows: Sequence[float] = ()) -> Term:
     """Returns the error of a mean that comes from its rows.
 
     Args:
@@ -104,16 +160,22 @@ def row_term(values_N: Floats, group_N: NDArray[np.int64] | None = None) -> Term
         group_N: Number of each row's group, such as its film, where rows of a group resemble each other; None where
             rows are independent. The variance is then G / (G - 1) times the sum over groups of (sum of deviations)^2,
             over N^2, with G - 1 degrees of freedom (Liang and Zeger 1986, for a mean).
+        half_rows: Values that are added with half a row each, independent of all others. They keep rows that are all
+            alike from having no variance.
     """
-    count = len(values_N)
-    deviations_N = values_N - values_N.mean()
+    count, mean = len(values_N) + len(half_rows) / 2, _mean(values_N, half_rows)
+    deviations_N = values_N - mean
     if group_N is not None:
-        deviations_N = np.bincount(group_N, weights=deviations_N)
-    groups = len(deviations_N)
+        deviations_N = np.bincount(group_N, weights=deviations_N).astype(np.float64)
+    groups = len(deviations_N) + len(half_rows) / 2
     if groups < 2:
         return Term(0.0, 1.0)
-    variance = groups / (groups - 1) * float(deviations_N @ deviations_N) / count**2
-    return Term(variance, groups - 1)
+    squares = float(deviations_N @ deviations_N) + sum((value - mean) ** 2 for value in half_rows) / 2
+    return Term(groups / (groups - 1) * squares / count**2, groups - 1)
+
+
+def _mean(values_N: Floats, half_rows: Sequence[float]) -> float:
+    return float((values_N.sum() + sum(half_rows) / 2) / (len(values_N) + len(half_rows) / 2))
 
 
 def seed_term(means_S: Floats) -> Term:
@@ -127,6 +189,23 @@ def seed_term(means_S: Floats) -> Term:
     return Term(float(means_S.var(ddof=1)) / seeds, seeds - 1)
 
 
+def accuracy(correct_SN: Floats, group_N: NDArray[np.int64] | None = None, *, deterministic: bool = False) -> Estimate:
+    """Returns the accuracy of a setting, over new seeds and new rows.
+
+    Two correct and two wrong rows are added for the interval (Agresti and Coull 1998).
+
+    Args:
+        correct_SN: 1 for each seed and row that is predicted correctly, else 0.
+        group_N: Number of each row's group; None where rows are independent.
+        deterministic: Whether all trainings are equal.
+    """
+    correct_N = correct_SN.mean(axis=0)
+    terms = [row_term(correct_N, group_N, TWO_EACH)]
+    if len(correct_SN) > 1 and not deterministic:
+        terms.append(seed_term(correct_SN.mean(axis=1)))
+    return Estimate.of(float(correct_N.mean()), terms, centre=_mean(correct_N, TWO_EACH), bounds=(0.0, 1.0))
+
+
 def difference(
     first_SN: Floats,
     second_SN: Floats,
@@ -134,23 +213,40 @@ def difference(
     *,
     deterministic: Sequence[bool] = (False, False),
 ) -> Estimate:
-    """Returns how much better the first of two settings is, over new seeds and new rows.
+    """Returns how much more accurate the first of two settings is, over new seeds and new rows.
 
-    The variance is s_row^2 / N + s_A^2 / S_A + s_B^2 / S_B, where s_row is the deviation over rows of the difference of
-    the seeds' means, and s_A and s_B are those over seeds of the runs' means. What is particular to a row and a seed
-    is in both kinds of terms, so the test is a little conservative.
+    The variance is that of rows, of seeds, and of what is particular to a row and a seed, as for readers that belong to
+    one of two modalities and read the same cases (Obuchowski and Rockette 1995; Hillis 2007). The means of the runs
+    vary by seed, and by row and seed: s_A^2 / S_A + s_B^2 / S_B, with the degrees of freedom of `welch`. The means over
+    seeds of the rows vary by row, and by row and seed: s_row^2 / N, less the part of row and seed, which the first term
+    has already.
+
+    Half a row is added in each of the four cells of agreement (Agresti and Min 2005).
 
     Args:
-        first_SN: A value for each seed and row, such as 1 where it is predicted correctly.
+        first_SN: 1 for each seed and row that is predicted correctly, else 0.
         second_SN: The same of the other setting, which may have another number of seeds.
         group_N: Number of each row's group; None where rows are independent.
         deterministic: For each setting, whether all its trainings are equal, so that there is no seed term.
     """
     differences_N = first_SN.mean(axis=0) - second_SN.mean(axis=0)
-    terms = [row_term(differences_N, group_N)]
+    rows, seeds = row_term(differences_N, group_N, AGREEMENT), []
+    variance = rows.variance
     for values_SN, fixed in zip((first_SN, second_SN), deterministic, strict=True):
-        terms += [] if fixed else [seed_term(values_SN.mean(axis=1))]
-    return Estimate.of(float(differences_N.mean()), terms)
+        if not fixed:
+            term, particular = seed_term(values_SN.mean(axis=1)), _row_and_seed(values_SN, group_N)
+            # Runs with equal accuracies by chance still err on other rows.
+            seeds.append(Term(max(term.variance, particular), term.df))
+            variance -= particular
+    terms = [Term(max(variance, 0.0), rows.df), *([welch(*seeds)] if len(seeds) > 1 else seeds)]
+    return Estimate.of(float(differences_N.mean()), terms, centre=_mean(differences_N, AGREEMENT), bounds=(-1.0, 1.0))
+
+
+def _row_and_seed(values_SN: Floats, group_N: NDArray[np.int64] | None) -> float:
+    """Returns the variance of the mean over rows and seeds that comes from what is particular to a row and a seed."""
+    seeds = len(values_SN)
+    residuals_SN = values_SN - values_SN.mean(axis=0)
+    return sum(row_term(residuals_N, group_N).variance for residuals_N in residuals_SN) / (seeds * (seeds - 1))
 
 
 def mcnemar(first_N: NDArray[np.bool_], second_N: NDArray[np.bool_], group_N: NDArray[np.int64] | None = None) -> float:
@@ -185,14 +281,22 @@ def jackknife(value: float, without_K: Floats) -> Term:
     return Term((blocks - 1) / blocks * float(deviations_K @ deviations_K), blocks - 1)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Returns p-values adjusted for their number (Holm 1979), which bounds the familywise error."""
-    adjusted = [1.0] * len(p_values)
-    largest = 0.0
+def holm(p_values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Adjusts p-values for their number (Holm 1979), which bounds the familywise error.
+
+    Returns:
+        The adjusted p-values, and the level at which each test was made: the smallest of m p-values at 5% / m, the next
+        at 5% / (m - 1), and so on until one is not significant; its level is that of all that are left. An interval at
+        this level leaves out 0 exactly where the adjusted p-value is below 5%.
+    """
+    adjusted, levels = [1.0] * len(p_values), [LEVEL] * len(p_values)
+    largest, tests = 0.0, len(p_values)
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if largest < LEVEL:
+            tests = len(p_values) - rank
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
+        adjusted[index], levels[index] = largest, LEVEL / tests
+    return adjusted, levels
 
 
 def verdict(value: float, p_difference: float, p_equivalence: float) -> Verdict:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from sentattn.compare.leaderboard import (
     lines,
     metric_lines,
     notes,
+    paper_lines,
     terminal_lines,
 )
 from sentattn.compare.names import names
-from sentattn.compare.pairs import messages
+from sentattn.compare.pairs import messages, pairs
 from sentattn.compare.runs import Comparison, Evaluated, Rows, Setting, comparisons
-from sentattn.compare.statistics import Estimate
+from sentattn.compare.statistics import UNKNOWN, Estimate
 from sentattn.config.schema import BETTER
 from sentattn.console import WIDTH
 from sentattn.errors import UserError
@@ -65,6 +66,22 @@ def comparison_lines(
         board = [*textwrap.wrap(title, WIDTH), "", *board]
         board += [line for note in notes(entries) for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
     return board, _sentences(comparison, margin, explore=family == "all")
+
+
+def verdict_lines(comparison: Comparison, *, margin: float, family: Family) -> list[str]:
+    """Returns the tests of a comparison as CSV: differences and ends of intervals as they are, p-values adjusted."""
+    header = "first,second,family,first_seeds,second_seeds,difference,verdict,margin"
+    for test in ("difference", "equivalence"):
+        header += f",{test}_p,{test}_confidence,{test}_low,{test}_high"
+    rows: list[list[Any]] = [header.split(",")]
+    for pair in pairs(comparison, margin=margin, explore=family == "all"):
+        first, second = pair.first, pair.second
+        rows.append([first.name, second.name, "declared" if pair.declared else "exploratory"])
+        rows[-1] += [len(first.runs), len(second.runs), pair.estimate.value, pair.verdict, margin / 100]
+        of_difference, of_equivalence = pair.intervals
+        rows[-1] += [pair.p_difference, 1 - pair.levels[0], *of_difference]
+        rows[-1] += [pair.p_equivalence, 1 - 2 * pair.levels[1], *of_equivalence]
+    return paper_lines([[str(cell) for cell in row] for row in rows], "csv")
 
 
 def _sentences(comparison: Comparison, margin: float, *, explore: bool) -> list[str]:
@@ -125,7 +142,7 @@ def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Entry]:
     for name, of_seeds in zip(labels, of_settings, strict=True):
         setting = Setting(name, of_seeds, deterministic=False)
         means = {name: setting.mean(f"val/{name}") for name in (metric, *IN_TERMINAL)}
-        entries.append(Entry(setting, {name: Estimate(mean, math.nan, math.inf) for name, mean in means.items()}))
+        entries.append(Entry(setting, {name: Estimate.of(mean, [UNKNOWN]) for name, mean in means.items()}))
     known = [entry for entry in entries if math.isfinite(entry.metrics[metric].value)]
     return sorted(known, key=lambda entry: entry.metrics[metric].value, reverse=BETTER[metric] == "max")
 

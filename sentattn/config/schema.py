@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple
 
 from sentattn.config.types import Count, Fraction, NonNegative, Positive, Seed, Share, Whole
@@ -17,6 +18,19 @@ BETTER: dict[str, str] = {
     "quadratic_kappa": "max",
 }
 """The metrics, and which way each is better."""
+BOUNDS: dict[str, tuple[float, float]] = {
+    "accuracy": (0, 1),
+    "f1_macro": (0, 1),
+    "f1_weighted": (0, 1),
+    "log_loss": (0, math.inf),
+    "brier_score": (0, 2),
+    "calibration_error": (0, 1),
+    "mean_absolute_error": (0, math.inf),
+    "quadratic_kappa": (-1, 1),
+}
+"""The least and the largest value of each metric."""
+SEEDS = 3
+"""Fewest seeds of a setting with an interval or a verdict, unless all its trainings are equal."""
 
 TOP: dict[str, Any] = {
     "seed": Seed,

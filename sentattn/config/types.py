@@ -24,6 +24,7 @@ Whole: TypeAlias = Annotated[int, Ge(0)]
 Positive: TypeAlias = Annotated[float, Gt(0)]
 NonNegative: TypeAlias = Annotated[float, Ge(0)]
 Fraction: TypeAlias = Annotated[float, Ge(0), Lt(1)]
+ClosedFraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
 Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
 Seed: TypeAlias = Annotated[int, Ge(0), Le(LARGEST_SEED)]
 
@@ -33,6 +34,8 @@ NAMES: dict[str, Any] = {
     "Positive": Positive,
     "NonNegative": NonNegative,
     "Fraction": Fraction,
+    "ClosedFraction": ClosedFraction,
+    "Share": Share,
     "Seed": Seed,
     "Any": Any,
     "Annotated": Annotated,

@@ -39,7 +39,8 @@ def test_a_calibration_error_has_no_interval_and_that_of_a_calibrated_model_besi
 def test_errors_have_terms_of_rows_and_seeds() -> None:
     probabilities, labels = predictions(3, 400, 2)
     correct = probabilities.argmax(2) == labels
-    rows, seeds = correct.mean(0).var(ddof=1) / 400, correct.mean(1).var(ddof=1) / 3
+    added = np.concatenate([correct.mean(0), [1, 1, 0, 0]])  # Agresti and Coull
+    rows, seeds = added.var(ddof=1) / 404, correct.mean(1).var(ddof=1) / 3
     found = estimates(probabilities, labels, None, ordered=False)["accuracy"]
     assert found.error == pytest.approx((rows + seeds) ** 0.5, rel=1e-9)
     alone = estimates(probabilities, labels, None, ordered=False, deterministic=True)["accuracy"]

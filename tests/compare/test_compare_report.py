@@ -44,8 +44,8 @@ def page_of(tmp_path: Path, text: str) -> str:
     [found], _ = comparisons([tmp_path], split="test")
     named = [replace(one, name=f"{text}{n}") for n, one in enumerate(found.settings)]
     found = replace(found, settings=named, data=text)
-    section = Section(text, tables=[Table([text], [[text]], text, text)], note=text)
-    shown = part(found, leaderboard(found), insight=[section])
+    table = Table([text], [[text]], text, text)
+    shown = part(found, leaderboard(found), tables=[table])
     shown.examples = [Example(text, [Side(text, text, 0.9, [(Piece(text, 0), 0.5, False)])])]
     return page([shown])
 
@@ -66,6 +66,7 @@ def test_no_text_is_markup_and_nothing_is_loaded(hostile: str) -> None:
 
 def test_a_comparison_has_all_sections(hostile: str) -> None:
     assert re.findall(r"<section[^>]*><h2>([\w ]+)</h2>", hostile) == [
+        "What the tests say",
         "Leaderboard",
         "Accuracy against cost",
         "Accuracy by kind of text",

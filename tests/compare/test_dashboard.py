@@ -41,7 +41,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 @pytest.fixture
 def outputs(tmp_path: Path) -> Path:
     for model in ("structured", "lstm_mean"):
-        for seed in (0, 1):
+        for seed in (0, 1, 2):
             make_run(tmp_path / "outputs", f"model={model}", seed=seed)
     return tmp_path / "outputs"
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from run_folders import make_run
 
-from sentattn.compare.pairs import Pair, declared, messages, of_two_models, pairs
+from sentattn.compare.pairs import Pair, declared_pairs, messages, of_two_models, pairs
 from sentattn.compare.runs import Comparison, comparisons
 
 
@@ -16,8 +19,9 @@ def compare(folder: Path) -> Comparison:
     return found
 
 
-def names(found: list[tuple]) -> set[tuple[str, str]]:
-    return {(first.name, second.name) for first, second in found}
+def declared(folder: Path) -> set[tuple[str, str]]:
+    """The names of the declared pairs."""
+    return {(first.name, second.name) for first, second in declared_pairs(compare(folder))[0]}
 
 
 def test_each_attention_is_declared_against_uniform_weights_over_the_same_encoder(tmp_path: Path) -> None:
@@ -25,7 +29,7 @@ def test_each_attention_is_declared_against_uniform_weights_over_the_same_encode
         make_run(tmp_path, f"model={model}")
     for model in ("relation", "relation_plain"):
         make_run(tmp_path, f"model={model}")
-    assert names(declared(compare(tmp_path))) == {
+    assert declared(tmp_path) == {
         ("structured", "lstm_mean"),
         ("additive", "lstm_mean"),
         ("feedforward", "lstm_mean"),
@@ -38,7 +42,7 @@ def test_each_attention_is_declared_against_uniform_weights_over_the_same_encode
 def test_settings_that_differ_elsewhere_are_no_declared_pair(tmp_path: Path, elsewhere: str) -> None:
     make_run(tmp_path, "model=structured", elsewhere)
     make_run(tmp_path, "model=lstm_mean")
-    assert not declared(compare(tmp_path))
+    assert not declared(tmp_path)
 
 
 def test_settings_that_differ_in_their_vectors_are_named_by_them(tmp_path: Path) -> None:
@@ -78,10 +82,16 @@ def test_no_difference_is_undecided_or_equivalent(tmp_path: Path) -> None:
     assert pair.verdict in {"undecided", "equivalent"}
 
 
-def test_one_seed_gives_no_verdict(tmp_path: Path) -> None:
-    [pair] = train(tmp_path, 0.9, 0.6, seeds=1)
-    assert pair.estimate is None
-    assert pair.verdict == "undecided"
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_fewer_than_three_seeds_give_values_and_a_command_and_no_verdict(tmp_path: Path, seeds: int) -> None:
+    assert train(tmp_path, 0.9, 0.6, seeds=seeds) == []
+    found = compare(tmp_path)
+    text = "\n".join(line for title, items in messages(found, margin=0.5) for line in (title, *items))
+    assert "%:" not in text  # no interval
+    first, second = (100 * one.correct.mean() for one in found.settings)
+    assert f"{first - second:+.2f} points" in text or f"{second - first:+.2f} points" in text
+    for one in found.settings:
+        assert f"train from={one.runs[-1].run.path} seed={seeds} seeds={3 - seeds}" in text
 
 
 def test_one_seed_of_a_deterministic_setting_does(tmp_path: Path) -> None:
@@ -95,50 +105,151 @@ def test_two_single_models_are_compared_as_models(tmp_path: Path) -> None:
     make_run(tmp_path, "model=structured", accuracy=0.9)
     make_run(tmp_path, "model=lstm_mean", accuracy=0.6)
     found = compare(tmp_path)
-    [(_, none), (sentence, also_none)] = messages(found, margin=0.5)
-    assert none == also_none == []
+    *_, (sentence, none) = messages(found, margin=0.5)
+    assert none == []
     assert sentence == of_two_models(*found.settings, found)
     assert sentence.startswith("These two trained models")
 
 
 def test_an_attention_is_tested_against_its_frozen_control(tmp_path: Path) -> None:
     for overrides in (["model=structured"], ["model=structured", "model.freeze_attention=true"], ["model=additive"]):
-        for seed in range(2):
-            make_run(tmp_path, *overrides, seed=seed)
-    [(trained, control)] = declared(compare(tmp_path))
-    assert [one.settings["model"].get("freeze_attention", False) for one in (trained, control)] == [False, True]
+        make_run(tmp_path, *overrides)
+    assert declared(tmp_path) == {("structured", "structured, frozen attention")}
 
 
-@pytest.mark.parametrize("wide", [["ngrams"], ["attended_ngrams", "optimizer.lr=0.002", "loss.label_smoothing=0"]])
-def test_a_model_with_a_wide_part_is_tested_against_that_part_alone(wide: list[str], tmp_path: Path) -> None:
-    choice, *others = wide
-    for overrides in (["model=structured", f"model/wide={choice}", *others], ["model=wide"], ["model=structured"]):
-        for seed in range(2):
-            make_run(tmp_path, *overrides, seed=seed)
-    [(both, alone)] = declared(compare(tmp_path))
-    assert [one.settings["model"]["name"] for one in (both, alone)] == ["structured", "wide"]
-    assert both.settings["model"]["wide"]["orders"] == alone.settings["model"]["wide"]["orders"]
+ATTENDED = ("experiment=attended_ngrams", "data.vectors=null")
+
+
+def attends(folder: Path) -> set[tuple[object, object]]:
+    """What sets the settings of the declared pairs apart: `model.wide.attend`, None without a wide part."""
+    return {
+        tuple(one.settings["model"].get("wide", {}).get("attend") for one in pair)  # type: ignore[misc]
+        for pair in declared_pairs(compare(folder))[0]
+    }
+
+
+def test_learned_attention_over_ngrams_is_tested_against_uniform_with_all_else_equal(tmp_path: Path) -> None:
+    for choice in ("true", "uniform", "false"):
+        make_run(tmp_path, *ATTENDED, f"model.wide.attend={choice}")
+    make_run(tmp_path, *ATTENDED, "model.wide.attend=uniform", "optimizer.lr=0.01")
+    assert attends(tmp_path) == {(True, "uniform")}
+
+
+def test_a_hybrid_is_tested_against_the_same_without_a_wide_part_and_not_against_another_recipe(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=structured", "model/wide=ngrams")
+    make_run(tmp_path, "model=structured")
+    make_run(tmp_path, "model=wide")
+    make_run(tmp_path, "model=structured", "optimizer.lr=0.01")
+    assert attends(tmp_path) == {(False, None)}
+
+
+def test_a_hybrid_is_tested_against_its_wide_part_as_trained_in_it(tmp_path: Path) -> None:
+    for share in (0.5, 1):
+        make_run(tmp_path, "model=structured", "model/wide=ngrams", f"model.wide.share={share}")
+    [(both, alone)] = declared_pairs(compare(tmp_path))[0]
+    assert [one.settings["model"]["wide"]["share"] for one in (both, alone)] == [0.5, 1]
+
+
+def test_settings_that_were_trained_on_other_rows_are_no_declared_pair(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=structured", data_fingerprint="a")
+    make_run(tmp_path, "model=lstm_mean", data_fingerprint="b")
+    assert not declared(tmp_path)
+
+
+def reference(folder: Path, split: str = "test", **result: Any) -> None:
+    """Writes a run of NB-SVM."""
+    path = make_run(folder / "reference", "model=mean", deterministic=True, split=split, setting="nbsvm", **result)
+    settings = yaml.safe_load((path / "config.yaml").read_text())
+    settings["model"] = {"name": "nbsvm", "ngrams": [1, 3]}
+    (path / "config.yaml").write_text(yaml.safe_dump(settings))
+
+
+def validated(folder: Path, value: float, *overrides: str, seeds: int = 3, split: str = "test", **result: Any) -> None:
+    """Writes runs of a setting with an accuracy on validation rows."""
+    for seed in range(seeds):
+        path = make_run(folder, *overrides, seed=seed, split=split, **result)
+        content = json.loads((path / "result.json").read_text())
+        content["metrics"]["val/accuracy"] = value
+        (path / "result.json").write_text(json.dumps(content))
+
+
+def test_the_best_setting_against_nbsvm_has_three_seeds_the_same_rows_and_a_value(tmp_path: Path) -> None:
+    reference(tmp_path, data_fingerprint="a")
+    validated(tmp_path, float("nan"), "model=additive", data_fingerprint="a")
+    validated(tmp_path, 0.99, "model=mean", seeds=1, data_fingerprint="a")
+    validated(tmp_path, 0.95, "model=lstm_max", data_fingerprint="b")
+    validated(tmp_path, 0.8, "model=lstm", data_fingerprint="a")
+    validated(tmp_path, 0.7, "model=cnn", data_fingerprint="a")
+    pair, *others = declared_pairs(compare(tmp_path))[0]
+    assert not others
+    assert [one.settings["model"]["name"] for one in pair] == ["lstm", "nbsvm"]
+
+
+def test_on_validation_rows_the_best_is_not_tested_against_nbsvm(tmp_path: Path) -> None:
+    reference(tmp_path, split="val")
+    validated(tmp_path, 0.8, "model=mean", split="val")
+    [found], _ = comparisons([tmp_path], split="val")
+    assert declared_pairs(found)[0] == []
+    assert any("split=test" in title for title, _ in messages(found, margin=0.5))
 
 
 @pytest.mark.parametrize(("accuracy", "better"), [(0.95, 0), (0.6, 1)])
 def test_seeds_are_named_in_the_order_of_the_settings(tmp_path: Path, accuracy: float, better: int) -> None:
     for seed in range(3):
         make_run(tmp_path, "model=structured", seed=seed, accuracy=accuracy, rows=1000)
-    for seed in range(2):
+    for seed in range(4):
         make_run(tmp_path, "model=lstm_mean", seed=seed, accuracy=0.8, rows=1000)
     [pair] = pairs(compare(tmp_path), margin=0.5)
     text = pair.message(0.5)
     assert text.startswith(f"{('structured', 'lstm_mean')[better]} beats ")
-    assert ("3 and 2 seeds", "2 and 3 seeds")[better] in text
+    assert ("3 and 4 seeds", "4 and 3 seeds")[better] in text
 
 
 @pytest.mark.parametrize("explore", [False, True])
 def test_other_pairs_are_exploratory(tmp_path: Path, *, explore: bool) -> None:
-    for model in ("structured", "lstm_mean", "mean"):
-        for seed in range(2):
-            make_run(tmp_path, f"model={model}", seed=seed)
+    for model, accuracy in (("structured", 0.9), ("lstm_mean", 0.8), ("mean", 0.7)):
+        for seed in range(3):
+            make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy)
     found = pairs(compare(tmp_path), margin=0.5, explore=explore)
-    assert [pair.declared for pair in found] == [True] + [False] * (2 if explore else 0)
+    assert [pair.declared for pair in found] == [True] + [False] * (2 if explore else 1)
+    assert {"structured", "mean"} in [{pair.first.name, pair.second.name} for pair in found[1:]]
+
+
+def test_of_more_than_six_settings_no_pair_is_explored_unless_asked_for(tmp_path: Path) -> None:
+    for number in range(7):
+        make_run(tmp_path, f"model.attention.hops={number + 1}", deterministic=True)
+    found = compare(tmp_path)
+    assert pairs(found, margin=0.5) == []
+    assert any("pairs=all" in title for title, _ in messages(found, margin=0.5))
+
+
+def test_pairs_that_cannot_be_tested_are_not_counted(tmp_path: Path) -> None:
+    train(tmp_path, 0.9, 0.7)
+    before = pairs(compare(tmp_path), margin=0.5)[0]
+    make_run(tmp_path, "model=additive", rows=4000)
+    [after] = [one for one in pairs(compare(tmp_path), margin=0.5) if one.declared]
+    assert (after.p_difference, after.levels) == (before.p_difference, (0.05, 0.05))
+    assert messages(compare(tmp_path), margin=0.5)[0][0].startswith("1 declared pair,")
+
+
+def test_unequal_seeds_within_the_declared_pairs_are_pointed_out(tmp_path: Path) -> None:
+    train(tmp_path, 0.9, 0.7)
+    assert not any("Numbers of seeds differ" in title for title, _ in messages(compare(tmp_path), margin=0.5))
+    make_run(tmp_path, "model=structured", seed=7, accuracy=0.9, rows=4000)
+    assert any("Numbers of seeds differ" in title for title, _ in messages(compare(tmp_path), margin=0.5))
+
+
+def test_printed_intervals_are_those_of_the_verdicts(tmp_path: Path) -> None:
+    for model, accuracy in (("structured", 0.9), ("additive", 0.8), ("feedforward", 0.79), ("lstm_mean", 0.79)):
+        for seed in range(3):
+            make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy, rows=4000)
+    found = [pair for pair in pairs(compare(tmp_path), margin=5) if pair.declared]
+    assert len(found) == 3
+    assert {pair.levels[0] for pair in found} > {0.05 / 3}
+    for pair in found:
+        of_difference, (low, high) = pair.intervals
+        assert (pair.p_difference < 0.05) == (of_difference[0] > 0 or of_difference[1] < 0)
+        assert (pair.p_equivalence < 0.05) == (-0.05 < low and high < 0.05)
 
 
 def test_declared_pairs_are_one_family(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sentattn.compare.statistics import (
+    AGREEMENT,
     Estimate,
+    Term,
+    accuracy,
     difference,
     holm,
     jackknife,
@@ -19,35 +22,112 @@ from sentattn.compare.statistics import (
     row_term,
     seed_term,
     verdict,
+    welch,
 )
 
 RANDOM = np.random.default_rng(0)
 
 
-def test_two_deterministic_settings_are_a_paired_t_test() -> None:
-    first, second = RANDOM.normal(0.1, 1, 50), RANDOM.normal(0, 1, 50)
+def binary(*shape: int, share: float = 0.8) -> np.ndarray:
+    return (RANDOM.random(shape) < share).astype(float)
+
+
+def test_two_deterministic_settings_are_a_paired_t_test_with_half_a_row_in_each_cell() -> None:
+    first, second = binary(50), binary(50, share=0.6)
     ours = difference(first[None], second[None], deterministic=(True, True))
-    reference = stats.ttest_rel(first, second)
-    low, high = reference.confidence_interval(0.95)
-    assert ours.p_difference() == pytest.approx(reference.pvalue, rel=1e-9)
-    assert ours.interval() == pytest.approx((low, high), rel=1e-9)
+    both = np.concatenate([np.repeat(first - second, 2), [1, 0, 0, -1]])  # half rows
+    n, mean = len(both) / 2, both.mean()
+    error = math.sqrt(np.square(both - mean).sum() / 2 / (n - 1) / n)
+    assert ours.value == pytest.approx((first - second).mean())
+    assert ours.p_difference() == pytest.approx(2 * stats.t.sf(abs(mean) / error, n - 1), rel=1e-9)
+    half = stats.t.ppf(0.975, n - 1) * error
+    assert ours.interval() == pytest.approx((mean - half, mean + half), rel=1e-9)
 
 
-def test_seeds_alone_are_welchs_t_test() -> None:
-    first_S, second_S = np.array([0.91, 0.93, 0.90]), np.array([0.88, 0.89, 0.85, 0.90])
-    ours = difference(np.repeat(first_S[:, None], 7, 1), np.repeat(second_S[:, None], 7, 1))
-    reference = stats.ttest_ind(first_S, second_S, equal_var=False)
-    assert ours.p_difference() == pytest.approx(reference.pvalue, rel=1e-9)
-    assert ours.df == pytest.approx(reference.df, rel=1e-9)
+def test_half_rows_are_those_of_agresti_and_min() -> None:
+    first_only, second_only, n = 7, 3, 40
+    values = np.repeat([1.0, -1.0, 0.0], [first_only, second_only, n - first_only - second_only])
+    ours = difference(values[None] > 0, values[None] < 0, deterministic=(True, True))
+    b, c, m = first_only + 0.5, second_only + 0.5, n + 2  # cells of the table of both, and its total
+    assert ours.centre == pytest.approx((b - c) / m)
+    assert ours.terms[0].variance == pytest.approx(((b + c) - (b - c) ** 2 / m) / m / (m - 1))
 
 
-def test_terms_add_up_by_hand() -> None:
-    first, second = RANDOM.random((3, 40)), RANDOM.random((2, 40))
-    rows = np.var(first.mean(0) - second.mean(0), ddof=1) / 40
-    a, b = np.var(first.mean(1), ddof=1) / 3, np.var(second.mean(1), ddof=1) / 2
+def test_errors_of_several_sources_add_up_as_squares_of_half_widths() -> None:
+    ours = Estimate.of(0.1, [Term(0.04, 2), Term(0.09, 30)])
+    half = math.hypot(stats.t.ppf(0.975, 2) * 0.2, stats.t.ppf(0.975, 30) * 0.3)
+    assert ours.error == pytest.approx(math.sqrt(0.13))
+    assert ours.interval() == pytest.approx((0.1 - half, 0.1 + half), rel=1e-9)
+
+
+@given(st.floats(0.001, 2), st.floats(1, 40), st.floats(1, 400), st.floats(0, 1))
+def test_p_values_are_the_levels_at_which_intervals_end(value: float, df: float, other: float, share: float) -> None:
+    ours = Estimate.of(value, [Term(share, df), Term(1 - share, other)])
+    p = ours.p_difference()
+    assert ours.interval(1 - p)[0] == pytest.approx(0, abs=1e-6)
+    assert ours.p_equivalence(2 * value) == pytest.approx(p / 2)
+    assert ours.p_equivalence(value / 2) > 0.5
+
+
+def test_degrees_of_freedom_of_the_seeds_lie_between_those_of_one_setting_and_welchs() -> None:
+    equal, one = welch(Term(0.5, 4), Term(0.5, 4)), welch(Term(0.5, 4), Term(0.0, 2))
+    assert (equal.variance, equal.df) == (1.0, 7.0)  # Welch has 8
+    assert (one.variance, one.df) == (0.5, 2.0)
+    assert welch(Term(0.5, 2), Term(0.5, 4)).df == pytest.approx(3.0)
+
+
+def test_seeds_and_rows_by_hand() -> None:
+    first, second = binary(3, 40), binary(4, 40)
     ours = difference(first, second)
-    assert ours.error == pytest.approx(math.sqrt(rows + a + b), rel=1e-9)
-    assert ours.df == pytest.approx((rows + a + b) ** 2 / (rows**2 / 39 + a**2 / 2 + b**2 / 1), rel=1e-9)
+    [rows, seeds] = ours.terms
+    variance, of_seeds = row_term(first.mean(0) - second.mean(0), None, AGREEMENT).variance, []
+    for values in (first, second):
+        count = len(values)
+        # Two-way analysis of variance, one observation a cell: the mean square of seed by row.
+        residuals = values - values.mean(0) - values.mean(1)[:, None] + values.mean()
+        particular = np.square(residuals).sum() / (count - 1) / (40 - 1) / 40 / count
+        of_seeds.append(max(values.mean(1).var(ddof=1) / count, particular))
+        variance -= particular
+    assert rows.variance == pytest.approx(max(variance, 0), rel=1e-9)
+    assert seeds.variance == pytest.approx(sum(of_seeds), rel=1e-9)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_rows_that_are_all_predicted_correctly_are_no_certainty(seeds: int) -> None:
+    perfect = np.ones((seeds, 20))
+    ours = difference(perfect, perfect, deterministic=(seeds == 1, seeds == 1))
+    assert ours.p_equivalence(0.005) > 0.4
+    assert ours.p_equivalence(0.1) > 0.01
+    low, high = accuracy(perfect, deterministic=seeds == 1).interval()
+    assert high == 1
+    # The exact interval (Clopper and Pearson 1934) begins at 0.832.
+    assert 0.7 < low < 0.9
+
+
+@given(st.integers(1, 60), st.data())
+def test_intervals_of_an_accuracy_lie_between_0_and_1(rows: int, data: st.DataObject) -> None:
+    correct = np.array(data.draw(st.lists(st.lists(st.booleans(), min_size=rows, max_size=rows), min_size=1)), float)
+    low, high = accuracy(correct).interval()
+    assert 0 <= low < high <= 1
+
+
+def test_runs_of_equal_accuracy_that_err_on_other_rows_are_no_certainty() -> None:
+    values = np.ones((3, 30))
+    values[[0, 1, 2], [0, 1, 2]] = 0
+    ours = difference(values, values[::-1])
+    assert ours.error > math.sqrt(2 * (1 / 30 - 1 / 900) / 30 / 3) * 0.9
+
+
+def test_three_seeds_against_a_deterministic_setting_find_no_difference_too_often() -> None:
+    """In the worst case, where seeds and rows matter: at 5% as at the first step of Holm for nine pairs."""
+    random, repetitions, rows = np.random.default_rng(0), 4000, 100
+    p = []
+    for _ in range(repetitions):
+        noise = random.normal(size=rows)
+        seeds = random.normal(size=(3, 1)) * math.sqrt(3 * 8 / rows)
+        p.append(difference(noise + seeds, np.zeros((1, rows)), deterministic=(False, True)).p_difference())
+    for level, most in ((0.05, 0.055), (0.05 / 9, 0.008)):
+        assert np.mean(np.array(p) < level) < most + 2 * math.sqrt(level / repetitions)
 
 
 def test_groups_by_hand() -> None:
@@ -72,9 +152,10 @@ def test_equivalence_is_two_one_sided_tests(value: float) -> None:
     assert ours == pytest.approx(max(above, below), rel=1e-9)
 
 
-def test_detectable_difference() -> None:
-    expected = (stats.t.ppf(0.975, 5) + stats.t.ppf(0.8, 5)) * 0.3
-    assert Estimate(0.0, 0.3, 5).detectable() == pytest.approx(expected, rel=1e-9)
+@pytest.mark.parametrize("level", [0.05, 0.05 / 9])
+def test_the_detectable_difference_is_that_of_the_level(level: float) -> None:
+    expected = (stats.t.ppf(1 - level / 2, 5) + stats.t.ppf(0.8, 5)) * 0.3
+    assert Estimate.of(0.0, [Term(0.09, 5)]).detectable(level) == pytest.approx(expected, rel=1e-9)
 
 
 def test_without_any_error() -> None:
@@ -108,14 +189,17 @@ def test_jackknife_of_a_mean_is_its_error() -> None:
 
 
 def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
+    adjusted, levels = holm([0.01, 0.04, 0.03, 0.005])
+    assert adjusted == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert levels == pytest.approx([0.05 / 3, 0.05 / 2, 0.05 / 2, 0.05 / 4])  # it ends at 0.03 > 0.05 / 2
+    assert holm([]) == ([], [])
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm_lowers_no_p_value_and_keeps_their_order(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
+    adjusted, levels = holm(p_values)
     assert all(p <= a <= 1 for p, a in zip(p_values, adjusted, strict=True))
+    assert all((p < level) == (a < 0.05) for p, a, level in zip(p_values, adjusted, levels, strict=True))
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     assert [adjusted[i] for i in order] == sorted(adjusted)
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sentattn.compare import statistics
 from sentattn.compare.runs import Setting
-from sentattn.compare.statistics import LEVEL, Estimate, row_term, seed_term
 from sentattn.metrics import Ints
 
 LENGTH_BINS = 5
@@ -86,20 +86,8 @@ def large(slices: Sequence[Slice]) -> list[Slice]:
 def accuracy(setting: Setting, chosen_K: Ints, group_N: Ints | None) -> Accuracy:
     """Returns the mean over seeds of the accuracy on some rows.
 
-    Its interval counts rows (or their groups) and seeds, of a setting with one seed rows alone. Where no row differs
-    from another it is that of Wilson (1927).
+    Its interval counts rows (or their groups) and seeds, of a setting with one seed rows alone.
     """
-    correct_SK = setting.correct[:, chosen_K]
     groups_K = None if group_N is None else np.unique(group_N[chosen_K], return_inverse=True)[1]
-    terms = [row_term(correct_SK.mean(axis=0), groups_K)]
-    if len(correct_SK) > 1 and not setting.deterministic:
-        terms.append(seed_term(correct_SK.mean(axis=1)))
-    estimate = Estimate.of(float(correct_SK.mean()), terms)
-    if estimate.error:
-        low, high = estimate.interval()
-        return Accuracy(estimate.value, max(0.0, low), min(1.0, high))
-    from scipy.stats import binomtest
-
-    count = len(chosen_K)
-    interval = binomtest(round(estimate.value * count), count).proportion_ci(1 - LEVEL, method="wilson")
-    return Accuracy(estimate.value, float(interval.low), float(interval.high))
+    estimate = statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
+    return Accuracy(estimate.value, *estimate.interval())

@@ -67,8 +67,7 @@ def line(rank: int, kind: str = "validation") -> dict[str, Any]:
 
 def interval(entry: Entry, metric: str = "accuracy") -> tuple[float, float] | None:
     """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
-    estimate = entry.metrics[metric]
-    return estimate.interval() if entry.setting.has_seeds and estimate.error > 0 else None
+    return entry.interval(metric)
 
 
 def bar(values: Sequence[float], intervals: Sequence[tuple[float, float] | None]) -> dict[str, Any]:

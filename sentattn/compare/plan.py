@@ -1,0 +1,352 @@
+"""A plan: which pairs of settings are tested, with which seeds, on which rows; written before looking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sentattn.compare.folders import run_folders
+from sentattn.compare.names import VECTORS, rest
+from sentattn.compare.pairs import declared
+from sentattn.compare.runs import Comparison, Setting
+from sentattn.config import types
+from sentattn.config.compose import compose
+from sentattn.config.groups import Choices
+from sentattn.config.schema import SEEDS
+from sentattn.config.targets import MOVED, renamed
+from sentattn.errors import Fault, RunError, SettingError, UserError, suggestion
+from sentattn.run import Run, write_atomically
+
+KEYS: dict[str, Any] = {
+    "split": 'Literal["test", "val"]',
+    "metric": 'Literal["accuracy"]',
+    "margin": "Positive",
+    "seeds": "list[Seed]",
+    "base": "list[str]",
+    "pairs": "list[Any]",
+}
+SIDES = ("a", "b")
+RESOLVED_LATER = "auto"
+"""A value that a training replaces by what the machine has; a run with any value fits it."""
+LABEL = "model.name"
+"""The name of a preset: it changes no result."""
+GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")
+"""Groups, and the beginning of such, whose choices a proposed plan names."""
+
+Overrides = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan as it is written.
+
+    Attributes:
+        path: The file.
+        content: What it holds, checked.
+    """
+
+    path: Path
+    content: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """The beginning of the SHA-256 of what it holds: equal for files that differ in comments and spaces only."""
+        return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def lines(self) -> list[str]:
+        """What it holds, as YAML."""
+        return to_yaml(self.content).splitlines()
+
+    def arguments(self, side: Overrides) -> list[str]:
+        """Returns the arguments of a training: the base, with what a side of a pair replaces or adds."""
+        base = dict(word.split("=", 1) for word in self.content["base"])
+        return [f"{key}={text}" for key, text in (base | _texts(side)).items()]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A plan with the settings of a comparison that it names, each with the seeds of the plan.
+
+    Attributes:
+        plan: The plan.
+        pairs: Its pairs.
+    """
+
+    plan: Plan
+    pairs: Sequence[tuple[Setting, Setting]]
+
+    @property
+    def title(self) -> str:
+        """The file and its hash."""
+        return f"Plan {self.plan.path.name} (SHA-256 {self.plan.digest})"
+
+    def added(self, comparison: Comparison, *, exploratory: int) -> list[str]:
+        """Returns what a comparison has that the plan does not: seeds, settings and pairs.
+
+        Args:
+            comparison: All settings, with all their runs.
+            exploratory: Number of the pairs that are tested beside those of the plan.
+        """
+        planned = {one.runs[0].setting: one for pair in self.pairs for one in pair}
+        found = []
+        for one in comparison.settings:
+            if (known := planned.get(one.runs[0].setting)) is None:
+                seeds = ", ".join(str(run.seed) for run in one.runs)
+                found.append(f"the setting {one.name} (seeds {seeds})")
+            elif seeds := ", ".join(str(run.seed) for run in one.runs if run not in known.runs):
+                found.append(f"seeds {seeds} of {one.name}")
+        if exploratory:
+            found.append(f"{exploratory} exploratory pair{'s' * (exploratory != 1)}")
+        return [f"Not in the plan, and in none of its tests: {'; '.join(found)}."] if found else []
+
+
+def read_plan(path: Path) -> Plan:
+    """Reads a plan.
+
+    Raises:
+        SettingError: With everything that is wrong in it.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise SettingError(Fault("plan", "unreadable", f"plan={path} cannot be read: {reason}.")) from error
+    if not isinstance(content, dict):
+        raise SettingError(Fault("plan", "type", f"plan={path} must hold the keys {', '.join(KEYS)}."))
+    legal = ", ".join(KEYS)
+    faults = [
+        Fault(str(key), "unknown", f"plan={path}: no key {key!r}; there are {legal}.{suggestion(str(key), KEYS)}")
+        for key in content
+        if key not in KEYS
+    ]
+    faults += [Fault(key, "missing", f"plan={path}: {key} is missing.") for key in KEYS if key not in content]
+    faults += [
+        Fault(fault.key, fault.kind, f"plan={path}: {fault}")
+        for key, kind in KEYS.items()
+        if key in content and (fault := types.fault(key, kind, content[key]))
+    ]
+    if not faults:
+        faults = list(_faults(path, content))
+    if faults:
+        raise SettingError(*faults)
+    return Plan(path, content)
+
+
+def _faults(path: Path, content: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yields what is wrong with the values of a plan that has all its keys."""
+    if len(set(content["seeds"])) < max(SEEDS, len(content["seeds"])):
+        message = f"plan={path}: seeds must be {SEEDS} or more different ones, got {types.as_typed(content['seeds'])}."
+        yield Fault("seeds", "range", message)
+    for word in content["base"]:
+        if "=" not in word:
+            yield Fault("base", "type", f"plan={path}: base takes KEY=VALUE, such as data=imdb, got {word}.")
+    if not content["pairs"]:
+        yield Fault("pairs", "missing", f"plan={path}: pairs is empty.")
+    for number, pair in enumerate(content["pairs"]):
+        place = f"pairs[{number}]"
+        if not isinstance(pair, dict) or not all(isinstance(pair.get(side, {}), dict) for side in SIDES):
+            message = f"plan={path}: {place} must be {{a: {{KEY: VALUE}}, b: {{KEY: VALUE}}}}."
+            yield Fault(place, "type", message)
+            continue
+        for key in pair:
+            if key not in SIDES:
+                yield Fault(f"{place}.{key}", "unknown", f"plan={path}: {place} has a and b, and no {key!r}.")
+        for side in SIDES:
+            if side not in pair:
+                yield Fault(f"{place}.{side}", "missing", f"plan={path}: {place} lacks {side}.")
+
+
+def _texts(side: Overrides) -> dict[str, str]:
+    return {str(key): types.as_typed(value) for key, value in side.items()}
+
+
+def apply(plan: Plan, found: Sequence[Comparison]) -> Comparison:
+    """Returns the comparison that a plan is about, with the plan.
+
+    A run belongs to a side of a pair where its resolved settings are those that a training with the plan's arguments
+    would have, save what changes no result: paths, devices, the name of the preset.
+
+    Raises:
+        SettingError: If a setting of the plan cannot be.
+        RunError: With the commands that train the runs which are missing.
+    """
+    sides = [_composed(plan, number, side) for number in range(len(plan.content["pairs"])) for side in SIDES]
+    matches = [[_match(wanted, one) for _, wanted in sides] for one in found]
+    place = max(range(len(found)), key=lambda number: -matches[number].count(None))
+    planned: list[Setting] = []
+    commands: dict[str, None] = {}
+    for (arguments, _), setting in zip(sides, matches[place], strict=True):
+        runs = [run for run in setting.runs if run.seed in plan.content["seeds"]] if setting else []
+        missing = sorted(set(plan.content["seeds"]) - {run.seed for run in runs})
+        if setting and (setting.deterministic or not missing):
+            planned.append(setting if setting.deterministic else replace(setting, runs=runs))
+        else:
+            commands |= dict.fromkeys(_train(arguments, missing))
+    if commands:
+        text = "".join(f"\n  {command}" for command in commands)
+        message = f"plan={plan.path} names runs that are not there, so nothing is tested. To train them:{text}"
+        raise RunError(Fault("plan", "missing", message))
+    return replace(found[place], plan=Declared(plan, list(zip(planned[::2], planned[1::2], strict=True))))
+
+
+def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, Any]]:
+    """Returns the arguments of a side of a pair, and the flat settings that count."""
+    arguments = plan.arguments(plan.content["pairs"][number][side])
+    try:
+        return arguments, rest(compose(arguments), ())
+    except UserError as error:
+        place = f"plan={plan.path}, pairs[{number}].{side}"
+        raise SettingError(*(Fault(one.key, one.kind, f"{place}: {one}") for one in error.faults)) from error
+
+
+def _match(wanted: Mapping[str, Any], comparison: Comparison) -> Setting | None:
+    """Returns the setting of a comparison that has the wanted values; of several the one with the preset's name."""
+    ignored = {LABEL, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
+    alike = [
+        one for one in comparison.settings if _without(rest(one.settings, ()), ignored) == _without(wanted, ignored)
+    ]
+    if len(named := [one for one in alike if rest(one.settings, ()).get(LABEL) == wanted.get(LABEL)]) == 1:
+        return named[0]
+    if len(alike) > 1:
+        names = "; ".join(f"{one.name} ({one.runs[0].run.path})" for one in alike)
+        message = f"Several settings fit one side of the plan: {names}. Leave all but one out, with where= or folders."
+        raise RunError(Fault("plan", "conflict", message))
+    return alike[0] if alike else None
+
+
+def _without(flat: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in flat.items() if key not in keys}
+
+
+def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
+    """Yields the commands that train some seeds, one for each that follow one another."""
+    for _, group in groupby(enumerate(seeds), key=lambda numbered: numbered[1] - numbered[0]):
+        [first, *others] = [seed for _, seed in group]
+        words = shlex.join([*arguments, f"seed={first}", *([f"seeds={1 + len(others)}"] if others else [])])
+        yield f"python -m sentattn.train {words}"
+
+
+def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float) -> tuple[Plan, list[Fault]]:
+    """Writes a plan of the pairs that the settings of some runs would be declared as; no prediction is read.
+
+    Args:
+        path: The file, which must not exist.
+        folders: Run directories, or folders that hold some.
+        split: `test` or `val`.
+        margin: Points of accuracy within which two settings count as equivalent.
+
+    Returns:
+        The plan, and a fault for each run that is left out.
+
+    Raises:
+        RunError: If no pair is found, or the file exists.
+    """
+    if path.exists():
+        raise RunError(Fault("plan", "conflict", f"plan={path} exists; a plan is written once. Name another file."))
+    runs, faults = _finished(folders)
+    best: tuple[list[tuple[int, int]], list[list[Run]]] = ([], [])
+    for some in runs.values():
+        settings = [_settings(group[0]) for group in some]
+        pairs = declared(settings, [None] * len(some))
+        best = max(best, (pairs, some), key=lambda one: len(one[0]))
+    pairs, settings_runs = best
+    typed: dict[int, dict[str, Any]] = {}
+    for number in sorted({number for pair in pairs for number in pair}):
+        try:
+            typed[number] = as_overrides(_settings(settings_runs[number][0]))
+        except UserError as error:
+            faults += error.faults
+    pairs = [pair for pair in pairs if set(pair) <= typed.keys()]
+    if not pairs:
+        message = "These runs hold no pair of settings that differ in one part only: there is nothing to plan."
+        raise RunError(*faults, Fault("plan", "missing", message))
+    used = {number for pair in pairs for number in pair}
+    common = set.intersection(*(set(_texts(typed[number]).items()) for number in used))
+    seeds = sorted({int(run.result["seed"]) for number in used for run in settings_runs[number]})
+    while len(seeds) < SEEDS:
+        seeds.append(seeds[-1] + 1)
+    sides = {
+        number: {key: value for key, value in typed[number].items() if (key, types.as_typed(value)) not in common}
+        for number in used
+    }
+    content = {
+        "split": split,
+        "metric": "accuracy",
+        "margin": margin,
+        "seeds": seeds,
+        "base": [f"{key}={text}" for key, text in _texts(typed[pairs[0][0]]).items() if (key, text) in common],
+        "pairs": [{"a": sides[one], "b": sides[other]} for one, other in pairs],
+    }
+    write_atomically(path, to_yaml(content))
+    return read_plan(path), faults
+
+
+def _finished(folders: Sequence[Path]) -> tuple[dict[Any, list[list[Run]]], list[Fault]]:
+    """Returns finished runs, seeds of a setting together, by data and rows; and faults of those that cannot be read."""
+    faults: list[Fault] = []
+    found: dict[Any, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for path in dict.fromkeys(path for folder in folders for path in run_folders(folder, faults, {})):
+        try:
+            run = Run(path)
+            result = run.result
+            if result.get("status") == "finished" and (not run.is_trial or path in folders):
+                _ = run.settings["model"]["name"]
+                found[result["data"], result.get("data_fingerprint")][str(result["setting"])].append(run)
+        except UserError as error:
+            faults += error.faults
+        except (KeyError, TypeError) as error:
+            faults.append(Fault("runs", "damaged", f"{path} lacks a result ({error!r}); it is left out."))
+    return {key: list(settings.values()) for key, settings in found.items()}, faults
+
+
+def _settings(run: Run) -> Mapping[str, Any]:
+    settings: Mapping[str, Any] = renamed(run.settings, MOVED)
+    return settings
+
+
+def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what has to be typed to train a run's settings again: choices of groups, then single values.
+
+    Raises:
+        SettingError: If they cannot be typed, as with a class that no file in `conf/` names.
+    """
+    choices = Choices.of()
+    chosen = {key: name for key, name in choices.chosen(settings).items() if key.startswith(GROUPS)}
+    typed: dict[str, Any] = {key: chosen[key] for key in ("model", "data") if key in chosen}
+
+    def composed() -> Mapping[str, Any]:
+        return compose([f"{key}={text}" for key, text in _texts(typed).items()])
+
+    standard = choices.chosen(composed())
+    typed |= {key: name for key, name in chosen.items() if standard.get(key) != name}
+    flat, now = rest(settings, ()), rest(composed(), ())
+    typed |= {key: value for key, value in flat.items() if key not in now or now[key] != value}
+    if typed.get(VECTORS):
+        typed[VECTORS] = settings["data"]["vectors"]
+    now = rest(composed(), ())
+    ignored = {key for key, value in now.items() if value == RESOLVED_LATER}
+    if _without(now, ignored) != _without(flat, ignored):
+        message = "has settings that the command line of a training does not reach; it is in no pair of the plan."
+        raise SettingError(Fault("plan", "unsupported", f"{settings['model']['name']} {message}"))
+    return typed
+
+
+def to_yaml(content: Mapping[str, Any]) -> str:
+    """Returns a plan as YAML, a pair a line."""
+
+    def flow(value: Any) -> str:
+        text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
+        return text.removesuffix("...\n").strip()
+
+    lines = [f"{key}: {flow(value)}" for key, value in content.items() if key != "pairs"]
+    return "\n".join([*lines, "pairs:", *(f"  - {flow(pair)}" for pair in content["pairs"])]) + "\n"

@@ -1,0 +1,178 @@
+"""Plans: what is in one, which runs it names, what is said of what was added, and how one is proposed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from run_folders import make_run
+
+from sentattn.compare.__main__ import main
+from sentattn.compare.pairs import declared_pairs, messages, pairs
+from sentattn.compare.plan import apply, read_plan, write_plan
+from sentattn.compare.runs import comparisons
+from sentattn.errors import RunError, SettingError
+
+CONTENT: dict[str, Any] = {
+    "split": "test",
+    "metric": "accuracy",
+    "margin": 0.5,
+    "seeds": [0, 1, 2],
+    "base": ["model=structured", "data=demo"],
+    "pairs": [
+        {"a": {"model/attention": "structured"}, "b": {"model/attention": "uniform"}},
+        {"a": {"model.freeze_attention": False}, "b": {"model.freeze_attention": True}},
+    ],
+}
+SIDES = (["model=structured"], ["model=lstm_mean"], ["model=structured", "model.freeze_attention=true"])
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / "plan.yaml"
+    file.write_text(yaml.safe_dump({key: value for key, value in (CONTENT | changes).items() if value != "left out"}))
+    return file
+
+
+def train(folder: Path, *, seeds: int = 3) -> Path:
+    for side in SIDES:
+        for seed in range(seeds):
+            make_run(folder / "outputs", *side, seed=seed, rows=400)
+    return folder / "outputs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "kind"),
+    [
+        ({"margn": 1}, "margn", "unknown"),
+        ({"margin": "left out"}, "margin", "missing"),
+        ({"margin": -1}, "margin", "range"),
+        ({"metric": "log_loss"}, "metric", "range"),
+        ({"split": "train"}, "split", "range"),
+        ({"seeds": [0, 1]}, "seeds", "range"),
+        ({"seeds": [0, 1, 1]}, "seeds", "range"),
+        ({"seeds": "0"}, "seeds", "type"),
+        ({"base": ["structured"]}, "base", "type"),
+        ({"pairs": []}, "pairs", "missing"),
+        ({"pairs": [{"a": {}, "c": {}}]}, "pairs[0].c", "unknown"),
+        ({"pairs": [{"a": {}}]}, "pairs[0].b", "missing"),
+        ({"pairs": [{"a": "x", "b": {}}]}, "pairs[0]", "type"),
+        ({"pairs": ["x"]}, "pairs[0]", "type"),
+    ],
+)
+def test_a_plan_is_strict(changes: dict[str, Any], key: str, kind: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingError) as caught:
+        read_plan(written(tmp_path, **changes))
+    assert [(fault.key, fault.kind) for fault in caught.value.faults if fault.key == key] == [(key, kind)]
+
+
+@pytest.mark.parametrize("text", ["", "[", "- a", "{"])
+def test_a_file_that_is_no_plan_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingError):
+        read_plan(file)
+    with pytest.raises(SettingError):
+        read_plan(tmp_path / "none.yaml")
+
+
+def test_a_setting_that_cannot_be_is_named_with_its_place(tmp_path: Path) -> None:
+    found, _ = comparisons([train(tmp_path)], split="test")
+    plan = read_plan(written(tmp_path, pairs=[{"a": {"model.freeze": True}, "b": {}}]))
+    with pytest.raises(SettingError) as caught:
+        apply(plan, found)
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("model.freeze", "unknown")
+    assert "pairs[0].a" in fault.message
+
+
+def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: Path) -> None:
+    outputs = train(tmp_path)
+    make_run(outputs, "model=structured", seed=7, rows=400)
+    for seed in range(3):
+        make_run(outputs, "model=mean", seed=seed, rows=400)
+    found, _ = comparisons([outputs], split="test")
+    comparison = apply(read_plan(written(tmp_path)), found)
+    family = [pair for pair in pairs(comparison, margin=0.5) if pair.declared]
+    assert [(one.first.name, one.second.name) for one in family] == [
+        ("structured", "lstm_mean"),
+        ("structured", "structured, frozen attention"),
+    ]
+    assert all([run.seed for run in side.runs] == [0, 1, 2] for one in family for side in (one.first, one.second))
+    blocks = messages(comparison, margin=0.5)
+    assert read_plan(tmp_path / "plan.yaml").digest in blocks[0][0]
+    [added] = [title for title, _ in blocks if title.startswith("Not in the plan")]
+    assert "seeds 7 of structured" in added
+    assert "the setting mean (seeds 0, 1, 2)" in added
+
+
+def test_nothing_is_said_of_additions_where_there_are_none(tmp_path: Path) -> None:
+    found, _ = comparisons([train(tmp_path)], split="test")
+    only = apply(read_plan(written(tmp_path)), found)
+    assert not any("seeds 0" in title for title, _ in messages(only, margin=0.5))
+
+
+def test_missing_runs_are_one_message_with_the_commands_that_train_them(tmp_path: Path) -> None:
+    found, _ = comparisons([train(tmp_path, seeds=2)], split="test")
+    with pytest.raises(RunError) as caught:
+        apply(read_plan(written(tmp_path, seeds=[0, 2, 3])), found)
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("plan", "missing")
+    commands = [line.strip() for line in fault.message.splitlines() if "sentattn.train" in line]
+    assert len(commands) == len(set(commands))
+    assert "python -m sentattn.train model=structured data=demo model/attention=uniform seed=2 seeds=2" in commands
+
+
+def test_a_hash_is_that_of_the_content(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    digest = read_plan(file).digest
+    file.write_text("# a comment\n" + file.read_text())
+    assert read_plan(file).digest == digest
+    assert read_plan(written(tmp_path, margin=0.4)).digest != digest
+
+
+def test_the_command_stores_the_plan_in_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs, file, report = train(tmp_path), written(tmp_path), tmp_path / "report.html"
+    assert main([str(outputs), f"plan={file}", f"report={report}"]) == 0
+    digest = read_plan(file).digest
+    assert digest in " ".join(capsys.readouterr().out.split())
+    page = report.read_text()
+    assert digest in page
+    assert "model.freeze_attention" in page
+    assert main([str(outputs), f"plan={file}", "margin=0.4"]) == 2
+    assert main([str(outputs), "write_plan=true"]) == 2
+
+
+def test_a_plan_is_proposed_without_reading_a_prediction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs, file = train(tmp_path, seeds=2), tmp_path / "new.yaml"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a prediction was read")
+
+    with monkeypatch.context() as patched:
+        for name in ("read_table", "ParquetFile", "ParquetDataset"):
+            patched.setattr(pq, name, refuse)
+        for path in outputs.rglob("predictions.parquet"):
+            path.rename(path.with_suffix(".hidden"))
+        assert main([str(outputs), f"plan={file}", "write_plan=true"]) == 0
+    for path in outputs.rglob("predictions.hidden"):
+        path.rename(path.with_suffix(".parquet"))
+    plan = read_plan(file)
+    assert plan.content["seeds"] == [0, 1, 2]
+    for side in SIDES:
+        make_run(outputs, *side, seed=2, rows=400)
+    found, _ = comparisons([outputs], split="test")
+    proposed = {(one.name, other.name) for one, other in apply(plan, found).plan.pairs}  # type: ignore[union-attr]
+    assert proposed == {(one.name, other.name) for one, other in declared_pairs(found[0])[0]}
+    assert main([str(outputs), f"plan={file}", "write_plan=true"]) == 2  # it is written once
+
+
+def test_where_no_pair_differs_in_one_part_there_is_nothing_to_plan(tmp_path: Path) -> None:
+    make_run(tmp_path / "outputs", "model=mean")
+    with pytest.raises(RunError) as caught:
+        write_plan(tmp_path / "new.yaml", [tmp_path / "outputs"], split="test", margin=0.5)
+    assert caught.value.faults[-1].kind == "missing"
+    assert not (tmp_path / "new.yaml").exists()
