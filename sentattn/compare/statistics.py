@@ -123,9 +123,11 @@ class Estimate:
         low = max(low, SMALLEST_P)
         if high <= low or half_width(self.terms, low) <= distance:
             return min(low, high)
-        return math.exp(
-            brentq(lambda p: float(half_width(self.terms, math.exp(p))) - distance, math.log(low), math.log(0.5))
-        )
+
+        def excess(log_p: float) -> float:
+            return float(half_width(self.terms, math.exp(log_p))) - distance
+
+        return math.exp(brentq(excess, math.log(low) - 0.01, math.log(0.5)))  # a little lower, against rounding
 
 
 def half_width(terms: Sequence[Term], tail: float) -> Floats:
