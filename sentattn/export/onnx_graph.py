@@ -63,8 +63,8 @@ class OnnxLSTM(nn.Module):
         self.register_buffer("recurrent", gates["weight_hh_l0"][None])
         self.register_buffer("biases", torch.cat([gates["bias_ih_l0"], gates["bias_hh_l0"]])[None])
 
-    def forward(self, states_BLE: Tensor) -> tuple[Tensor, None]:
-        """Returns states_BLU, and None for the final states, which no encoder reads."""
+    def forward(self, states_BLE: Tensor, start: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, None]:
+        """Returns states_BLU, and None for the final states, which no encoder reads; it starts at 0, as encoders do."""
         batch, length, _ = states_BLE.shape
         states_L1BU = symbolic(
             "LSTM",

@@ -234,8 +234,8 @@ def _shapes(model: TextClassifier, train: Batches) -> Iterator[str]:
         f"padding is {padding:.0%} of all tokens."
     )
     [batch] = train.pick([-1])
-    longest = int(batch.lengths_B.argmax())
-    text = batch.take(slice(longest, longest + 1))
+    row = int(batch.lengths_B.argmax())
+    text = batch.take(slice(row, row + 1))
     summary = ModelSummary(_Slots(model, text))
     table = [("", "tokens_BL", f"{rows} x {longest}", "")]
     for slot, shape, count in zip(summary.layer_names, summary.out_sizes, summary.param_nums, strict=True):

@@ -57,7 +57,7 @@ class BiLSTM(Encoder):
             return self.packed(states_BLE, lengths_B.numpy())
         order_BL = reversal(mask_BL)
         states = states_BLE
-        start_1BU = states.new_zeros(1, len(states), self.out_dim // 2)  # made once, and not twice by each LSTM
+        start_1BU = states.new_zeros(1, states.shape[0], self.out_dim // 2)  # made once, and not twice by each LSTM
         for forward, backward, dropout in zip(self.forwards, self.backwards, self.dropouts, strict=True):
             ahead, _ = forward(states, (start_1BU, start_1BU))
             backwards, _ = backward(reorder(states, order_BL), (start_1BU, start_1BU))
