@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import optuna
 import pytest
 from fake_sweep import plan, sweep
 from test_scheduler import gone, is_alive
@@ -189,3 +190,20 @@ def test_the_budget_can_be_raised(tmp_path: Path) -> None:
     assert sweep(tmp_path, plan(2)).starts == []
     assert len(sweep(tmp_path, plan(5)).starts) == 3
     assert_whole(tmp_path, 5, [0, 1])
+
+
+@pytest.mark.slow
+def test_the_budget_is_exact_while_a_dashboard_reads_and_writes_the_file(tmp_path: Path) -> None:
+    """optuna-dashboard reads all trials again and again, and writes notes into the study's system attributes."""
+    process = start(tmp_path, 40, *QUICK)
+    until(lambda: finished(tmp_path))
+    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / DATABASE}")
+    polls = 0
+    while process.poll() is None:
+        [study] = storage.get_all_studies()
+        storage.get_all_trials(study._study_id)
+        storage.set_study_system_attr(study._study_id, "dashboard:note_ver", polls)
+        polls += 1
+    assert process.returncode == 0, process.stdout and process.stdout.read()
+    assert polls > 1
+    assert_whole(tmp_path, 40, [])
