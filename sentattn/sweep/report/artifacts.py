@@ -113,15 +113,23 @@ def _column(values: Sequence[Any]) -> Any:
     return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
-def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
-    """Writes `best.yaml` for the first setting of the front; of several objectives, a file for each in `pareto/`."""
+def write_best(plan: Plan, folder: Path, front: Sequence[Record], new: Record | None = None) -> None:
+    """Writes `best.yaml` for the first setting of the front; of several objectives, a file for each in `pareto/`.
+
+    Args:
+        plan: The sweep.
+        folder: The study's folder.
+        front: The best trial; with several objectives the Pareto front, most balanced first.
+        new: The only one that has joined the front since the last call; None writes the files of all.
+    """
     files = {folder / BEST: front[0]} if front else {}
     if front and len(plan.objectives) > 1:
         (folder / PARETO).mkdir(exist_ok=True)
-        files |= {folder / PARETO / f"{record.number}.yaml": record for record in front}
+        pareto = {folder / PARETO / f"{record.number}.yaml": record for record in front}
         for file in (folder / PARETO).glob("*.yaml"):
-            if file not in files:
+            if file not in pareto:
                 file.unlink()
+        files |= {file: record for file, record in pareto.items() if new is None or record is new}
     for file, record in files.items():
         arguments = train_arguments(plan, record.values)
         origin: dict[str, Any] = {

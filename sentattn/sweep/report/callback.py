@@ -94,7 +94,7 @@ class ReportCallback(SweepCallback):
             best = front_with(self._front, new, self._plan.objectives)
             if any(record is new for record in best):
                 self._front = best
-                self._attempt(write_best, self._plan, self._study.folder, best)
+                self._attempt(write_best, self._plan, self._study.folder, best, new)
 
     def tick(self) -> float | None:
         """Writes table and report if anything has changed and the last ones are old; returns seconds to wait."""

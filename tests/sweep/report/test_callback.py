@@ -16,8 +16,9 @@ from fake_sweep import plan
 from stand_in import engine, slots
 
 from sentattn.errors import RunError
+from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.report import callback
+from sentattn.sweep.report import artifacts, callback
 from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.scheduler import Scheduler
@@ -217,3 +218,19 @@ def test_a_report_that_cannot_be_drawn_at_all_costs_a_line(
         report.ended(*ended(study, 0.5))
     assert best_trial(tmp_path) == 0
     assert capsys.readouterr().out.count("division by zero") == 1
+
+
+def test_a_trial_that_joins_the_front_costs_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
+    with SweepStudy.open(plan(9, objectives=two), tmp_path) as study:
+        report = ReportCallback(study)
+        written: list[Path] = []
+        real = artifacts.write_atomically
+        monkeypatch.setattr(artifacts, "write_atomically", lambda file, text: (written.append(file), real(file, text)))
+        for number in range(6):
+            report.ended(*ended(study, number / 9, float(number)))
+            assert len(written) <= 2
+            assert {file.name for file in (tmp_path / "pareto").iterdir()} == {f"{n}.yaml" for n in range(number + 1)}
+            written.clear()
+        report.ended(*ended(study, 0.9, 0.0))
+        assert [file.name for file in (tmp_path / "pareto").iterdir()] == ["6.yaml"]
