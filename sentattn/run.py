@@ -20,6 +20,11 @@ from safetensors import SafetensorError
 
 from sentattn.errors import Fault, RunError
 
+try:
+    from yaml import CSafeLoader as SafeLoader  # ten times as fast, where it was built
+except ImportError:
+    from yaml import SafeLoader  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.inference import Classifier
@@ -30,8 +35,10 @@ SPLITS = ("val", "test")
 """Splits that a training evaluates."""
 MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
 OUTPUTS, SWEEPS = Path("outputs"), "sweeps"
-TRIALS, CONFIRMED = "trials.parquet", "confirm.json"
-"""Files of a study: its trials, and the runs that confirm its best setting."""
+TRIALS, CONFIRMED, REPORT = "trials.parquet", "confirm.json", "report.html"
+"""Files of a study: its trials, the runs that confirm its best setting, and the page about both."""
+HOLDER = ".pid"
+"""What the name of a lock's file ends with that holds the ID of its process."""
 FORMAT_KEY, FORMAT = "format", 1
 """Of `result.json` and of a study's database; both lack the key in versions before it."""
 
@@ -68,7 +75,7 @@ class Run:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The resolved settings; a `RunError` if they are missing or damaged."""
-        return self._read(CONFIG, yaml.safe_load)
+        return self._read(CONFIG, lambda text: yaml.load(text, SafeLoader))
 
     @property
     def result(self) -> dict[str, Any]:
@@ -270,23 +277,40 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
+def lock(path: Path, name: str = LOCK) -> Iterator[None]:
     """Locks a run directory while it is trained, so that no other process resumes it.
+
+    Args:
+        path: The run directory.
+        name: Of the lock's file, next to which another holds the ID of this process.
 
     Raises:
         RunError: If another process holds it.
     """
-    file_lock = FileLock(path / LOCK)
+    file_lock = FileLock(path / name)
     try:
         file_lock.acquire(timeout=0)
     except Timeout as error:
-        message = f"{path} is being trained by another process; wait for its end."
+        message = f"{path} is being trained by {holder(path, name)}; wait for its end."
         raise RunError(Fault("resume", "busy", message)) from error
+    process = path / f"{name}{HOLDER}"
     try:
+        with suppress(OSError):  # it is for messages alone
+            process.write_text(str(os.getpid()), encoding="utf-8")
         yield
     finally:
-        (path / LOCK).unlink(missing_ok=True)
+        with suppress(OSError):
+            process.unlink(missing_ok=True)
+        (path / name).unlink(missing_ok=True)
         file_lock.release()
+
+
+def holder(path: Path, name: str = LOCK) -> str:
+    """Returns which process holds a lock, for messages."""
+    try:
+        return f"process {int((path / f'{name}{HOLDER}').read_text(encoding='utf-8'))}"
+    except (OSError, ValueError):
+        return "another process"
 
 
 def _sync(path: Path) -> None:

@@ -51,13 +51,14 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError, suggestion, without_passwords
-from sentattn.run import SWEEPS
+from sentattn.run import REPORT, SWEEPS
 
 if TYPE_CHECKING:
     from sentattn.sweep.engines import Engine
@@ -96,7 +97,6 @@ def sweep(arguments: Sequence[str]) -> None:
     from sentattn.sweep.callbacks import SweepProgress
     from sentattn.sweep.config import read_plan
     from sentattn.sweep.report import report_callbacks
-    from sentattn.sweep.report.callback import REPORT
     from sentattn.sweep.scheduler import Scheduler
     from sentattn.sweep.shared_study import open_sweep
 
@@ -124,18 +124,23 @@ def sweep(arguments: Sequence[str]) -> None:
 
 
 def status(folder: Path, url: str | None) -> None:
-    """Prints how far a study is: the processes that work on it, its trials by state, the last of them, and the best."""
+    """Prints how far a study is: the processes that work on it, its trials by state, the last, the best, the report."""
     from sentattn.sweep.coordination import working
     from sentattn.sweep.records import read
 
+    processes = working(folder, url)
     records = read(folder, url)
+    if not processes:  # none has recorded that its trials were interrupted
+        records = [replace(one, state="interrupted") if one.state == "running" else one for one in records]
     counts = Counter(record.state for record in records)
     states = ", ".join(f"{count} {state}" for state, count in counts.items()) or "no trial yet"
-    peers = [f"{peer} works on {plural(peer.trials, 'trial')}" for peer in working(folder, url)]
+    peers = [f"{peer} works on {plural(peer.trials, 'trial')}" for peer in processes]
     print("; ".join([f"{folder.name}: {states}", *(peers or ["no process works on it"])]))
     for record in records[-LAST_TRIALS:]:
         print(f"  {_line(record)}")
     best(folder, url)
+    if (folder / REPORT).is_file():
+        print(f"report: {folder / REPORT}")
 
 
 def stop(folder: Path, url: str | None) -> None:

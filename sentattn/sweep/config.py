@@ -6,6 +6,7 @@ A file's keys may all be typed, by the same names; what is typed extends or repl
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,13 @@ from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.sweep.engines.choice import read_engine
 from sentattn.sweep.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
 from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
-from sentattn.sweep.sweep_file import OPTIONS, Draft, read_draft
+from sentattn.sweep.sweep_file import OPTIONS, SWEEP, Draft, read_draft
 from sentattn.sweep.validation import SpaceCheck, read_space, words
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 TRIALS = 20
+EXAMPLE = "tag(log,interval(1e-4,1e-2))"
+"""A range that every model has, of its learning rate."""
 
 
 def read_plan(arguments: Sequence[str]) -> Plan:
@@ -49,6 +52,8 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
     if faults:
+        if draft.is_default:
+            faults = _without_default(draft, faults, arguments)
         positions = {word.partition("=")[0]: position for position, word in enumerate(arguments)}
         raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: positions.get(fault.key, -1)))
     if name is None:
@@ -75,6 +80,22 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     if not draft.studies:
         return plans[0]
     return replace(plans[0], study=name, overrides=(*draft.folders, *words(draft.overrides)), members=tuple(plans))
+
+
+def _without_default(draft: Draft, faults: Sequence[Fault], arguments: Sequence[str]) -> list[Fault]:
+    """Returns faults with one in place of those of settings that nobody has typed."""
+    written = {**draft.overrides, **{key: text for key, (text, _) in draft.ranges.items()}}
+    typed = {word.partition("=")[0] for word in arguments}
+    brought = dict.fromkeys(fault.key for fault in faults if fault.key in written.keys() - typed)
+    if not brought:
+        return [*faults]
+    settings = ", ".join(f"{key}={written[key]}" for key in brought)
+    command = shlex.join(["python", "-m", "sentattn.sweep", *arguments, f"optimizer.lr={EXAMPLE}"])
+    message = (
+        f"{' '.join(arguments)} has no range, and so sweep=default is read, whose {settings} cannot be used with it. "
+        f"Type a range of your own:\n{command}\nor a file: `python -m sentattn.list sweeps` shows them."
+    )
+    return [Fault(SWEEP, "conflict", message), *(fault for fault in faults if fault.key not in brought)]
 
 
 def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Options]:

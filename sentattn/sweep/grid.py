@@ -8,17 +8,30 @@ from __future__ import annotations
 import shutil
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
-from sentattn.errors import Fault, RunError
+from sentattn import run
+from sentattn.errors import RunError
 from sentattn.run import CONFIG, new_directory
 from sentattn.sweep.callbacks import LOG
 from sentattn.sweep.cells import Cell
 from sentattn.sweep.plan import Plan
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.source import NextTrial
-from sentattn.training.resume import find_begun, find_finished, find_interrupted, find_running
+from sentattn.training.resume import (
+    SavedRuns,
+    find_begun,
+    find_finished,
+    find_interrupted,
+    find_running,
+    identity,
+)
+
+LOOK_AGAIN = 1.0
+"""Seconds between two looks for the end of what another process trains."""
 
 
 @dataclass
@@ -42,27 +55,20 @@ class Grid:
     failures: int = 0  # one model that fails with all seeds does not keep the others from theirs
     best_values: Mapping[int, Sequence[float]] = field(default_factory=dict)
     _running: dict[int, Path] = field(default_factory=dict)
+    _locks: dict[int, ExitStack] = field(default_factory=dict)
+    _busy: set[int] = field(default_factory=set)
     _attempts: Counter[int] = field(default_factory=Counter)
+    _saved: SavedRuns = field(default_factory=SavedRuns)
 
     def __post_init__(self) -> None:
-        """Looks for runs that exist.
-
-        Raises:
-            RunError: If another process trains one of them.
-        """
-        faults = []
-        interrupted = []
+        """Looks for runs that exist."""
+        interrupted: list[int] = []
+        new: list[int] = []
         for number, cell in enumerate(self.cells):
-            if finished := find_finished(cell.settings):
+            if finished := find_finished(cell.settings, self._saved):
                 self.runs[number] = finished
-            elif busy := find_running(cell.settings):
-                message = f"{cell.name}: {busy} is being trained by another process; wait for its end, or stop it."
-                faults.append(Fault("resume", "busy", message))
-            elif find_interrupted(cell.settings):
-                interrupted.append(number)
-        if faults:
-            raise RunError(*faults)
-        new = [number for number in range(len(self.cells)) if number not in self.runs and number not in interrupted]
+            else:
+                (interrupted if find_interrupted(cell.settings, self._saved) else new).append(number)
         self.interrupted = len(interrupted)
         self._waiting = deque([*interrupted, *new])
 
@@ -71,15 +77,32 @@ class Grid:
         return [self.cells[number] for number in self._waiting]
 
     def ask(self) -> NextTrial | None:
-        """Returns the next training with its run directory, which may be that of an interrupted run."""
-        if not self._waiting:
-            return None
-        number = self._waiting.popleft()
-        cell = self.cells[number]
-        folder = find_interrupted(cell.settings) or find_begun(cell.settings) or new_directory(cell.settings)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._running[number] = folder
-        return NextTrial(number, cell.values, cell.arguments, folder, cell.name)
+        """Returns the next training with its run directory, which may be that of an interrupted run.
+
+        What other processes train, such as the same command in another terminal, is left to them, and looked for again
+        after the others: it is finished then, or trained here.
+        """
+        self._saved.refresh()
+        for number in list(self._waiting):
+            cell = self.cells[number]
+            with ExitStack() as stack:
+                if process := _busy(cell, self._saved, stack):
+                    if number not in self._busy:
+                        print(f"{cell.name} is being trained by {process}: it is waited for.", flush=True)
+                    self._busy.add(number)
+                    continue
+                self._busy.discard(number)
+                self._waiting.remove(number)
+                if finished := find_finished(cell.settings, self._saved):
+                    self.runs[number] = finished
+                    continue
+                begun = find_interrupted(cell.settings, self._saved) or find_begun(cell.settings, self._saved)
+                folder = begun or new_directory(cell.settings)
+                folder.mkdir(parents=True, exist_ok=True)
+                self._running[number] = folder
+                self._locks[number] = stack.pop_all()
+                return NextTrial(number, cell.values, cell.arguments, folder, cell.name)
+        return None
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Prunes nothing."""
@@ -88,6 +111,7 @@ class Grid:
     def tell(self, number: int, outcome: TrialOutcome) -> None:
         """Notes a finished run, or why it failed; one that may succeed is tried again after the others."""
         folder = self._running.pop(number)
+        self._locks.pop(number).close()
         self._attempts[number] += 1
         if outcome.state == "complete":
             self.runs[number] = folder
@@ -102,18 +126,19 @@ class Grid:
         self._waiting.appendleft(number)
         if not (folder / CONFIG).is_file():
             shutil.rmtree(folder, ignore_errors=True)
+        self._locks.pop(number).close()
 
     def tick(self) -> float | None:
-        """Nothing is due."""
-        return None
+        """Returns the seconds after which to look again for what other processes train; None while there is nothing."""
+        return LOOK_AGAIN if self._busy else None
 
     def running(self) -> int:
         """Returns how many run."""
         return len(self._running)
 
     def elsewhere(self) -> int:
-        """Returns 0: one process trains a grid."""
-        return 0
+        """Returns how many other processes train."""
+        return len(self._busy)
 
     def finished(self) -> int:
         """Returns how many are finished, those of earlier commands among them."""
@@ -122,3 +147,16 @@ class Grid:
     def ended(self) -> str:
         """Returns that nothing is left, or an empty string."""
         return "" if self._waiting or self._running else f"{len(self.runs)} of {len(self.cells)} runs are finished"
+
+
+def _busy(cell: Cell, saved: SavedRuns, stack: ExitStack) -> str:
+    """Locks a cell until the stack closes; returns which other process trains it, or an empty string."""
+    folder = new_directory(cell.settings).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f".{sha256(repr(identity(cell.settings)).encode()).hexdigest()[:16]}{run.LOCK}"
+    try:
+        stack.enter_context(run.lock(folder, name))
+    except RunError:
+        return run.holder(folder, name)
+    running = find_running(cell.settings, saved)  # by a command without -m
+    return run.holder(running) if running else ""

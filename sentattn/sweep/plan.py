@@ -45,7 +45,7 @@ NOT_SEARCHED: dict[str, str] = {
         "trials on different data cannot be compared; start a study for each",
     ),
 }
-"""Settings that have one value in a study, and why; so have the sweep's own keys, `seed` excepted."""
+"""Settings that have one value in a study, and why; so have the sweep's own keys."""
 
 
 @dataclass(frozen=True)
@@ -145,4 +145,4 @@ class Plan(Options):
     def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` for a trial, with what belongs to the sweep."""
         settings = [f"output_dir={self.output_dir}", f"group={self.study}", "test=false"]
-        return [*self.arguments(values), *settings, *([] if "seed" in values else [f"seed={self.seed}"])]
+        return [*self.arguments(values), *settings, f"seed={self.seed}"]

@@ -46,6 +46,7 @@ class Draft:
         options: The sweep's own keys: text by key.
         components: Settings by component, its name or metric among them.
         studies: What each study of a file changes, where it starts several.
+        is_default: Whether its file is `sweeps/default.yaml` because no range and no file is typed.
     """
 
     choices: Choices
@@ -55,6 +56,7 @@ class Draft:
     options: dict[str, str] = field(default_factory=dict)
     components: dict[str, dict[str, str]] = field(default_factory=lambda: {name: {} for name in COMPONENTS})
     studies: dict[str, list[Entry]] = field(default_factory=dict)
+    is_default: bool = False
 
     def add(self, entries: Sequence[Entry], faults: list[Fault]) -> None:
         """Adds or replaces settings; a range keeps its conditions where it gets no new ones."""
@@ -190,7 +192,8 @@ def read_draft(arguments: Sequence[str], faults: list[Fault]) -> Draft:
     draft = Draft(Choices.of(*folders), [f"{CONFIG_DIR}={folder.resolve()}" for folder in folders])
     entries = _entries(words)
     names = [text for key, text, _ in entries if key == SWEEP]
-    if names or not any(is_range(key, text) for key, text, _ in entries):
+    draft.is_default = not names and not any(is_range(key, text) for key, text, _ in entries)
+    if names or draft.is_default:
         _read_file(draft, names[0] if names else DEFAULT, faults)
     draft.add(entries, faults)
     return draft

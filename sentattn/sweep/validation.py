@@ -23,6 +23,7 @@ COMBINATIONS = 12
 """Up to so many combinations of choices each is composed; of more, each choice at least once."""
 USUAL = {"model.pooling.p": "range(8,129)", "model.pooling.q": "range(1,17)"}
 """Settings without a default, and where they are searched if a choice that is searched needs them."""
+SEED = "seeds are repeats of a setting, and the best of several is lucky; type repeats={count}, or one seed"
 
 Values = dict[str, Value]
 
@@ -35,8 +36,9 @@ def read_space(draft: Draft, faults: list[Fault]) -> dict[str, Dimension]:
     """
     read: dict[str, Dimension] = {}
     for key, (text, _) in draft.ranges.items():
-        reason = DECIDED.get(key) or NOT_SEARCHED.get("logger" if key.startswith("logger.") else key)
-        if reason is None and key in OPTIONS and key != "seed":
+        reason = SEED.format(count=_count(key, text, draft)) if key == "seed" else None
+        reason = reason or DECIDED.get(key) or NOT_SEARCHED.get("logger" if key.startswith("logger.") else key)
+        if reason is None and key in OPTIONS:
             reason = "a sweep has one value of it"
         try:
             if reason:
@@ -63,6 +65,14 @@ def read_space(draft: Draft, faults: list[Fault]) -> dict[str, Dimension]:
         else:
             space[key] = replace(dimension, when=when)
     return _ordered({key: dimension for key, dimension in space.items() if set(dimension.when) <= set(space)})
+
+
+def _count(key: str, text: str, draft: Draft) -> int:
+    """Returns how many values a range has; 3 where it cannot be read, or is continuous."""
+    try:
+        return sum(1 for _ in read_dimension(key, text, draft.choices).values() or ()) or 3
+    except SettingError:
+        return 3
 
 
 def _ordered(space: Mapping[str, Dimension]) -> dict[str, Dimension]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,42 +59,77 @@ def require_same(interrupted: run.Run, about: Mapping[str, str]) -> None:
             raise RunError(Fault(key, "conflict", message))
 
 
-def find_interrupted(settings: Mapping[str, Any]) -> Path | None:
+class SavedRuns:
+    """The runs in the output folders of settings, by what `identity` says of their settings; each is read once."""
+
+    def __init__(self) -> None:
+        self._identities: dict[Path, tuple[Any, ...] | None] = {}
+        self._by_identity: dict[Path, dict[tuple[Any, ...] | None, list[run.Run]]] = {}
+
+    def of(self, settings: Mapping[str, Any]) -> list[run.Run]:
+        """Returns the runs with these settings, the newest first."""
+        folder = Path(settings["output_dir"]) / settings["data"]["name"] / settings["model"]["name"]
+        if folder not in self._by_identity:
+            self._by_identity[folder] = self._read(folder)
+        return self._by_identity[folder].get(identity(settings), [])
+
+    def refresh(self) -> None:
+        """Lists the folders again when they are asked for next, and reads the runs that are new."""
+        self._by_identity.clear()
+
+    def _read(self, folder: Path) -> dict[tuple[Any, ...] | None, list[run.Run]]:
+        found: dict[tuple[Any, ...] | None, list[run.Run]] = {}
+        files = folder.glob(f"*/{run.CONFIG}")
+        for path in sorted(
+            (file.parent for file in files), key=lambda path: path.name, reverse=True
+        ):  # begin with time
+            saved = run.Run(path)
+            if path not in self._identities:
+                self._identities[path] = _identity(saved)
+            found.setdefault(self._identities[path], []).append(saved)
+        return found
+
+
+def find_interrupted(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
     """Returns the newest interrupted run of these settings, or None.
 
     It has a checkpoint and no result, and no living process trains it.
     """
-    runs = _newest_first(settings, lambda one: one.last_checkpoint.is_file() and not (one.path / run.RESULT).exists())
-    return next((path for path in runs if not _is_being_trained(path)), None)
+    runs = (one for one in _without_result(settings, saved) if one.last_checkpoint.is_file())
+    return next((one.path for one in runs if not _is_being_trained(one.path)), None)
 
 
-def find_begun(settings: Mapping[str, Any]) -> Path | None:
+def find_begun(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
     """Returns the newest run of these settings that was killed before its first checkpoint, or None."""
-    runs = _newest_first(
-        settings, lambda one: not one.last_checkpoint.is_file() and not (one.path / run.RESULT).exists()
-    )
-    return next((path for path in runs if not _is_being_trained(path)), None)
+    runs = (one for one in _without_result(settings, saved) if not one.last_checkpoint.is_file())
+    return next((one.path for one in runs if not _is_being_trained(one.path)), None)
 
 
-def find_running(settings: Mapping[str, Any]) -> Path | None:
+def find_running(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
     """Returns a run of these settings that a living process trains, or None."""
-    runs = _newest_first(settings, lambda one: not (one.path / run.RESULT).exists())
-    return next((path for path in runs if _is_being_trained(path)), None)
+    return next((one.path for one in _without_result(settings, saved) if _is_being_trained(one.path)), None)
 
 
-def find_finished(settings: Mapping[str, Any]) -> Path | None:
+def find_finished(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
     """Returns the newest finished run of these settings on the rows there are now, or None.
 
     A run on other rows is named and not counted; where the data cannot be read now, rows are not compared.
     """
-    for path in _newest_first(settings, lambda one: _is_finished(one, settings["seed"])):
-        before = run.Run(path).result.get("data_fingerprint")
+    for one in (saved or SavedRuns()).of(settings):
+        if not (result := _finished(one, settings["seed"])):
+            continue
+        before = result.get("data_fingerprint")
         now = _fingerprint(json.dumps(settings["data"], sort_keys=True)) if before else ""
         if not now or before == now:
-            return path
+            return one.path
         message = f"its data was another then (data_fingerprint {before}, now {now}): it does not count as finished."
-        print(f"warning: {path}: {message}", file=sys.stderr)
+        print(f"warning: {one.path}: {message}", file=sys.stderr)
     return None
+
+
+def _without_result(settings: Mapping[str, Any], saved: SavedRuns | None) -> Iterator[run.Run]:
+    """Yields the runs of these settings that have not ended, the newest first."""
+    return (one for one in (saved or SavedRuns()).of(settings) if not (one.path / run.RESULT).exists())
 
 
 @cache
@@ -115,26 +150,23 @@ def _fingerprint(data: str) -> str:
     return module.fingerprint
 
 
-def _newest_first(settings: Mapping[str, Any], is_wanted: Callable[[run.Run], bool]) -> Iterator[Path]:
-    """Yields the directories of some runs of these settings; their names begin with the time."""
-    folder = Path(settings["output_dir"]) / settings["data"]["name"] / settings["model"]["name"]
-    for file in sorted(folder.glob(f"*/{run.CONFIG}"), key=lambda file: file.parent.name, reverse=True):
-        if is_wanted(saved := run.Run(file.parent)) and _has_settings(saved, settings):
-            yield file.parent
-
-
-def _is_finished(saved: run.Run, seed: int) -> bool:
+def _finished(saved: run.Run, seed: int) -> dict[str, Any]:
+    """Returns the result of a finished run with a seed; empty if it has ended otherwise, or not at all."""
     try:
-        return bool((saved.result["status"], saved.result["seed"]) == ("finished", seed))
+        result = saved.result
+        return result if (result["status"], result["seed"]) == ("finished", seed) else {}
     except (RunError, KeyError, TypeError):
-        return False
+        return {}
 
 
-def _has_settings(saved: run.Run, settings: Mapping[str, Any]) -> bool:
+def _identity(saved: run.Run) -> tuple[Any, ...] | None:
+    """Returns the identity of a run's settings; None where they are damaged, or have values that no setting has."""
     try:
-        return identity(saved.settings) == identity(settings)
-    except (RunError, AttributeError, KeyError, TypeError):  # damaged, or with values that no setting has
-        return False
+        found = identity(saved.settings)
+        hash(found)
+        return found
+    except (RunError, AttributeError, KeyError, TypeError):
+        return None
 
 
 def identity(settings: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -193,7 +193,7 @@ def test_a_sweep_file_runs_nothing(word: str, tmp_path: Path, marker: Path) -> N
     folder.mkdir(parents=True)
     write(folder / "evil.yaml", {"_target_": "harmful.Attention"})
     words = [word.replace("FOLDER", str(tmp_path / "conf")), "model/attention=evil"]
-    file = write(tmp_path / "sweep.yaml", {"overrides": words, "space": {"seed": "range(0,3)"}})
+    file = write(tmp_path / "sweep.yaml", {"overrides": words, "space": {"optimizer.lr": "interval(0,1)"}})
     with pytest.raises(SettingError):
         read_plan([f"sweep={file}"])
 

@@ -11,6 +11,7 @@ from fake_sweep import plan, sweep
 from test_recovery import pids, start, until
 
 from sentattn.sweep.cli import main
+from sentattn.sweep.study import SweepStudy
 
 
 def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,6 +30,18 @@ def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     (folder / "best.yaml").write_text("overrides: [model=mean]\n")
     assert main(["best", "fake", f"output_dir={tmp_path}"]) == 0
     assert f"from={folder / 'best.yaml'}" in capsys.readouterr().out
+
+
+def test_trials_of_a_killed_sweep_are_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "sweeps" / "fake"
+    sweep(folder, plan(1))
+    assert SweepStudy(plan(3), folder).ask()  # and nothing records its end
+    (folder / "report.html").touch()
+    assert main(["status", f"output_dir={tmp_path}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "fake: 1 complete, 1 interrupted; no process works on it"
+    assert lines[2].startswith("  trial 1: interrupted: ")
+    assert lines[-1] == f"report: {folder / 'report.html'}"
 
 
 def test_stop_ends_a_sweep_once_its_trials_have_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from test_scheduler import _when, gone
 
 from sentattn import build, run
 from sentattn.config.compose import compose
-from sentattn.errors import Interruption, RunError
+from sentattn.errors import Interruption
 from sentattn.sweep.cells import Cell
 from sentattn.sweep.grid import Grid
+from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.scheduler import Scheduler
 
 
@@ -114,13 +116,73 @@ def test_cells_that_fail_are_missing_and_keep_no_other_from_its_training(tmp_pat
     assert one.errors[7].startswith("it ended with exit code 1 (log: ")
 
 
-def test_a_run_that_another_process_trains_is_refused(tmp_path: Path) -> None:
+def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = dict(cell(tmp_path, 0).settings)
+    cells = [Cell(f"{number}", {}, [], settings | {"ema_decay": (number + 1) / 100}) for number in range(20)]
+    for number, one in enumerate(cells):
+        path = tmp_path / "demo" / "structured" / f"20260101-000000-{number:04}"
+        path.mkdir(parents=True)
+        (path / "config.yaml").write_text(yaml.safe_dump(dict(one.settings)))
+        run.Run(path).write_result({"status": "finished", "seed": 0})
+    opened: Counter[Path] = Counter()
+    read_text: Any = Path.read_text
+
+    def count(path: Path, *arguments: Any, **options: Any) -> str:
+        opened[path] += 1
+        return str(read_text(path, *arguments, **options))
+
+    monkeypatch.setattr(Path, "read_text", count)
+    assert len(Grid(cells, plan(study="grid")).runs) == 20
+    assert {path.name for path in opened} == {"config.yaml", "result.json"}
+    assert len(opened) == 40
+    assert set(opened.values()) == {1}
+
+
+def test_a_cell_is_trained_by_one_of_two_grids_and_finished_for_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = grid(tmp_path, [], []), grid(tmp_path, [], [])
+    asked, others = one.ask(), other.ask()
+    assert asked
+    assert others
+    assert (asked.number, others.number) == (0, 1)
+    assert (one.ask(), other.ask()) == (None, None)
+    assert (one.elsewhere(), other.elsewhere()) == (1, 1)
+    assert one.tick() is not None
+    assert not one.ended()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" is being trained by ")[0] for line in lines] == ["seed=0", "seed=1"]
+    assert all(f"process {os.getpid()}" in line for line in lines)
+    for source, next_trial in ((one, asked), (other, others)):
+        (next_trial.folder / "config.yaml").write_text(yaml.safe_dump(dict(one.cells[next_trial.number].settings)))
+        run.Run(next_trial.folder).write_result({"status": "finished", "seed": next_trial.number})
+        source.tell(next_trial.number, TrialOutcome("complete", [0.5]))
+    assert (one.ask(), other.ask()) == (None, None)
+    assert one.runs == other.runs == {0: asked.folder, 1: others.folder}
+    assert (one.elsewhere(), one.tick(), bool(one.ended())) == (0, None, True)
+
+
+def test_a_cell_that_another_grid_leaves_is_trained_here(tmp_path: Path) -> None:
+    one, other = grid(tmp_path, []), grid(tmp_path, [])
+    assert one.ask()
+    assert other.ask() is None
+    one.interrupt(0)
+    assert other.ask()
+
+
+def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = make_run(tmp_path, 1, "20260101-000000-aaaa")
-    with run.lock(path), pytest.raises(RunError) as caught:
-        grid(tmp_path, [], [])
-    [fault] = caught.value.faults
-    assert fault.kind == "busy"
-    assert str(path) in fault.message
+    one = grid(tmp_path, [], [])
+    with run.lock(path):
+        first = one.ask()
+        assert first
+        assert first.number == 0
+        assert one.ask() is None
+        assert one.elsewhere() == 1
+    assert f"seed=1 is being trained by process {os.getpid()}" in capsys.readouterr().out
+    again = one.ask()
+    assert again
+    assert again.folder == path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("data=choice(demo,imdb)", "data", "unsupported"),
         ("data.limit=range(100,300,100)", "data.limit", "unsupported"),
         ("threads=range(1,3)", "threads", "unsupported"),
+        ("seed=range(1,4)", "seed", "unsupported"),
+        ("seed=1,2", "seed", "unsupported"),
         ("logger.project=a,b", "logger.project", "unsupported"),
         ("objective.metric=test/accuracy", "objective.metric", "unknown"),
         ("objective.mode=min", "objective.mode", "range"),
@@ -56,6 +59,31 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
 )
 def test_keys_of_the_sweep(word: str, key: str, kind: str) -> None:
     assert set(kinds(LR, "slots=2", word)) == {(key, kind)}
+
+
+def test_seeds_are_repeats() -> None:
+    [fault] = faults(LR, "seed=range(1,6)")
+    assert "repeats=5" in fault.message
+
+
+def test_settings_of_the_default_sweep_that_nobody_typed_are_one_fault() -> None:
+    [fault, other] = faults("model=mean", "sampler=tpee")
+    assert (fault.key, fault.kind) == ("sweep", "conflict")
+    assert (other.key, other.kind) == ("sampler", "unknown")
+    assert all(key in fault.message for key in ("model.encoder.hidden", "model.attention.hops", "loss.penalty"))
+    [fault] = faults("model=mean", "data=demo")
+    [command] = [line for line in fault.message.splitlines() if line.startswith("python -m sentattn.sweep ")]
+    words = shlex.split(command)[3:]
+    assert words[:2] == ["model=mean", "data=demo"]
+    assert [*read_plan(words).space] == ["optimizer.lr"]
+
+
+def test_settings_of_a_named_sweep_are_faults_each() -> None:
+    assert {key for key, _ in kinds("sweep=default", "model=mean")} == {
+        "model.encoder.hidden",
+        "model.attention.hops",
+        "loss.penalty",
+    }
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def train_command(file: Path) -> str:
 
 def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
     """Returns the arguments of a training that repeats a trial, and tests it."""
-    return [*plan.arguments(values), *([] if "seed" in values else [f"seed={plan.seed}"])]
+    return [*plan.arguments(values), f"seed={plan.seed}"]
 
 
 def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None) -> dict[str, Any]:
@@ -210,9 +210,7 @@ def find_confirmed(plan: Plan, folder: Path, winner: Record) -> dict[str, Any] |
 
 def confirm_arguments(plan: Plan, folder: Path, winner: Record) -> list[str]:
     """Returns the arguments of the training command that confirms a trial."""
-    seed = winner.values.get("seed", plan.seed)
-    assert isinstance(seed, int)
-    seeds = [f"seed={seed + plan.repeats}", f"seeds={plan.confirm}"]
+    seeds = [f"seed={plan.seed + plan.repeats}", f"seeds={plan.confirm}"]
     devices = [f"trainer.devices={plan.gpus_per_trial}", "trainer.strategy=ddp"] if plan.gpus_per_trial > 1 else []
     return [f"from={folder / BEST}", "test=true", "resume=auto", f"output_dir={plan.output_dir}", *seeds, *devices]
 

@@ -14,7 +14,7 @@ from sentattn.config.types import as_typed
 from sentattn.errors import Fault, RunError
 from sentattn.insight.charts import draw, plotly_script
 from sentattn.insight.page import render
-from sentattn.run import write_atomically
+from sentattn.run import REPORT, write_atomically
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
 from sentattn.sweep.report.analysis import Findings, front, front_with
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
     from sentattn.sweep.study import SweepStudy
 
-REPORT = "report.html"
 PAUSE = 60.0
 LOAD = 50
 """A report that took a second is written again after as many seconds at the earliest."""
