@@ -17,6 +17,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
 from sentattn.config.request import read_request
+from sentattn.config.schema import SEEDS
 from sentattn.config.types import as_typed
 from sentattn.errors import SettingError, UserError
 from sentattn.sweep import records as trials
@@ -306,7 +307,7 @@ def _noise(findings: Findings) -> Iterator[str]:
         second = max(scores, key=scores.__getitem__)
         first, other = (_by_seed(findings.reader.directory(number), objective) for number in (winner, second))
         leads = [sign * (first[seed] - other[seed]) for seed in first.keys() & other.keys()]
-        if len(leads) > 1 and (interval := artifacts.mean_interval(leads))[0] <= 0:
+        if len(leads) >= SEEDS and (interval := artifacts.mean_interval(leads))[0] <= 0:
             yield (
                 f"Trial {winner} is not significantly better than trial {second}: over {len(leads)} seeds it leads by "
                 f"{statistics.fmean(leads):.4f}, with a 95% interval from {interval[0]:.4f} to {interval[1]:.4f}."

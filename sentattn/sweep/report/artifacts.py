@@ -14,6 +14,7 @@ import yaml
 
 from sentattn import run as runs
 from sentattn.config.request import OVERRIDES, read_request
+from sentattn.config.schema import BOUNDS, SEEDS
 from sentattn.errors import RunError
 from sentattn.run import CONFIRMED, Run, replacing, write_atomically
 from sentattn.sweep.records import TRIALS, Record
@@ -167,6 +168,8 @@ def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
 def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None) -> dict[str, Any]:
     """Trains the setting of `best.yaml` with `confirm` seeds; writes and returns means and intervals of its metrics.
 
+    Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
+
     The runs are ordinary ones under `outputs/`, tested once each. Finished runs of the same setting and seeds are kept;
     an interrupted one is resumed. The seeds are not those of the trials: the best of many trials was lucky in its own.
 
@@ -187,7 +190,10 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
     for name in measured[0]:
         if name.startswith(("val/", "test/")) and all(name in run_metrics for run_metrics in measured):
             values = [run_metrics[name] for run_metrics in measured]
-            interval = list(mean_interval(values)) if len(values) > 1 else None
+            bounds = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
+            # Seeds that are all alike by chance say nothing about other seeds.
+            has_interval = len(values) >= SEEDS and len(set(values)) > 1
+            interval = [min(max(end, bounds[0]), bounds[1]) for end in mean_interval(values)] if has_interval else None
             metrics[name] = {"mean": statistics.fmean(values), "interval": interval, "values": values}
     confirmed = {
         "study": plan.study,

@@ -214,6 +214,22 @@ def test_several_gpus_are_used(tmp_path: Path) -> None:
     assert {"seed=42", "seeds=2", "trainer.devices=2", "trainer.strategy=ddp"} <= set(words)
 
 
+def test_two_seeds_have_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("test_artifacts.VALUES", [0.98, 0.99])
+    one = plan(HOPS, confirm=2)
+    found = confirm(one, tmp_path, WINNER, Trained(tmp_path))
+    assert found["metrics"]["val/accuracy"] == {"mean": pytest.approx(0.985), "interval": None, "values": [0.98, 0.99]}
+
+
+def test_an_interval_lies_within_the_bounds_of_its_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("test_artifacts.VALUES", [0.9, 1.0, 1.0])
+    low, high = confirm(plan(HOPS, confirm=3), tmp_path, WINNER, Trained(tmp_path))["metrics"]["val/accuracy"][
+        "interval"
+    ]
+    assert 0 < low < 0.9667
+    assert high == 1
+
+
 def test_one_seed_has_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("test_artifacts.VALUES", [0.5])
     one = plan(HOPS, confirm=1)
