@@ -48,12 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     from sentattn.config.compose import override
     from sentattn.data import tables
-    from sentattn.run import find, write_atomically
+    from sentattn.run import load, write_atomically
 
     arguments = command_line.run_first(arguments, KEYS)
     words, overrides = command_line.take(arguments, list(KEYS))
     options = command_line.raw_arguments(words, KEYS, required=["run"])
-    run, split = find(options["run"], trust=options.get("trust", False)), options.get("split", "test")
+    run, split = load(options["run"], trust=options.get("trust", False)), options.get("split", "test")
     settings = override(run.settings, overrides, only=["data"], trust=run.trust)
     data, trained = settings["data"], run.settings["data"]
     typed = [word.partition("=")[0] for word in overrides]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,43 @@ TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 CHUNK_BATCHES = 16
 MOST_NGRAMS = 10
 """Most n-grams of a prediction."""
+
+
+def texts_of(source: Any, column: str | None, *, default: str) -> Iterable[object]:
+    """Returns the texts of a data frame's column, of a series or a list, or the one text that is given.
+
+    Args:
+        source: What holds the texts. A data frame is what has names of columns, and a column by its name.
+        column: The column of texts that was asked for, of a data frame alone.
+        default: The column where none was asked for.
+
+    Raises:
+        DataError: If there is no column of this name, or there are several.
+        SettingError: If a column is asked for where there are none.
+    """
+    if isinstance(source, str):
+        source = [source]
+    columns = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
+    columns = getattr(source, "columns", None) if columns is None else columns
+    if columns is not None:
+        names = list(columns)
+        if names.count(column or default) != 1:
+            message = f"text={column or default} must name one column; there are {', '.join(map(repr, names))}."
+            raise DataError(Fault("text", "missing", f"{message} Type predict(frame, text=COLUMN)."))
+        source = source[column or default]
+    elif column is not None:
+        message = f"text={column} has no effect without a data frame: leave it out."
+        raise SettingError(Fault("text", "no_effect", message))
+    values: Iterable[object] = source.to_pylist() if hasattr(source, "to_pylist") else source
+    return values
+
+
+def _text(value: object, number: int) -> str:
+    """Returns a value that is a text, and for a number or a missing value an empty text."""
+    if isinstance(value, Sized) and not isinstance(value, str):
+        message = f"Text {number} is no text: {reprlib.repr(value)}."
+        raise DataError(Fault("text", "type", message))
+    return value if isinstance(value, str) else ""
 
 
 class Classifier:
@@ -83,38 +121,46 @@ class Classifier:
             raise RunError(Fault("run", "damaged", message)) from error
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
-    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> Predictions:
-        """Predicts texts; see `stream`."""
-        return Predictions(self.stream(texts, batch_size=batch_size, pairs=pairs))
+    def predict(self, texts: Iterable[object], *, batch_size: int = 64, pairs: bool = False) -> Predictions:
+        """Predicts texts as `stream` does; a missing value or a number counts as a text without a token.
+
+        Raises:
+            DataError: If a value is a collection, such as a list, a dictionary or bytes.
+        """
+        values = (_text(value, number) for number, value in enumerate(texts, start=1))
+        return Predictions(self.stream(values, batch_size=batch_size, pairs=pairs))
+
+    def explain(self, text: str, *, pairs: bool = True) -> Prediction:
+        """Predicts one text, with token-to-token weights where the model has them.
+
+        Raises:
+            DataError: If the text holds no token.
+        """
+        [prediction] = self.stream([text], pairs=pairs)
+        if not prediction.tokens:
+            raise DataError(Fault("text", "missing", f"The text holds no word or sign to read: {text!r}."))
+        return prediction
 
     def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:
-        """Predicts texts in their order, holding only a few batches in memory.
+        """Predicts texts in their order, holding only a few batches in memory; one without a token is left empty.
 
         Args:
             texts: The texts.
             batch_size: Texts in a batch. With pairs, which grow with the square of the length, it is 1.
             pairs: Whether to return token-to-token weights too, where the model has them.
-
-        Raises:
-            DataError: If a text holds no token; the message counts texts from 1.
         """
         source = iter(texts)
-        done = 0
         batch_size, batches = (1, 1) if pairs else (batch_size, CHUNK_BATCHES)
         while chunk := list(islice(source, batch_size * batches)):
             encoded = self.tokenizer.encode(chunk)
-            for text, encoding, number in zip(chunk, encoded, count(done + 1), strict=False):
-                if not len(encoding.ids):
-                    message = f"Text {number} holds no word or sign to read: {text!r}."
-                    raise DataError(Fault("text", "missing", message))
-            order = sorted(range(len(chunk)), key=lambda i: len(encoded[i].ids))  # similar lengths share a batch
-            predictions: dict[int, Prediction] = {}
+            lengths = [len(encoding.ids) for encoding in encoded]
+            predictions = {i: Prediction.empty(chunk[i]) for i, length in enumerate(lengths) if not length}
+            order = sorted(filter(lengths.__getitem__, range(len(chunk))), key=lengths.__getitem__)  # alike in a batch
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 batch = self._predict_batch([chunk[i] for i in rows], [encoded[i] for i in rows], pairs)
                 predictions.update(zip(rows, batch, strict=True))
             yield from (predictions[i] for i in range(len(chunk)))
-            done += len(chunk)
 
     @torch.inference_mode()
     def _predict_batch(self, texts: list[str], encoded: list[Encoded], pairs: bool) -> Iterator[Prediction]:

@@ -89,7 +89,8 @@ class Summary:
                     self.plotted.append(prediction)
             yield row
         if not self.predictions:
-            raise DataError(Fault("input", "missing", f"input={source} holds no text."))
+            key, given = ("input", f"input={source}") if source else ("text", "text=")
+            raise DataError(Fault(key, "missing", f"{given} holds no word or sign to read."))
 
     def notes(self) -> Iterator[str]:
         """Yields what the user should know about the rows of a file."""
@@ -116,9 +117,9 @@ def _command(arguments: list[str]) -> None:
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _check(settings)
 
-    from sentattn.run import find
+    from sentattn.run import load
 
-    run = find(settings["run"], trust=settings.get("trust", False))
+    run = load(settings["run"], trust=settings.get("trust", False))
     classifier = run.classifier
 
     from sentattn.text_files import COLUMN, Row, column_names, predict_rows, write_predictions
@@ -132,7 +133,7 @@ def _command(arguments: list[str]) -> None:
 
     def predict(texts: Iterator[str]) -> Iterator[Prediction]:
         for prediction in classifier.stream(texts, batch_size=settings.get("batch_size", 64), pairs=pairs):
-            if settings.get("pairs") and prediction.pairs is None:
+            if settings.get("pairs") and prediction.tokens and prediction.pairs is None:
                 message = f"pairs=true: the model {classifier.model.name} has no token-to-token weights; leave it out."
                 raise RunError(Fault("pairs", "unsupported", message))
             yield prediction
@@ -204,7 +205,8 @@ def _rows(source: str, column: str) -> Iterator[Row]:
 def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Prints a text with its attention, rows of a file in one line each, or JSON."""
     from sentattn.insight import terminal
-    from sentattn.text_files import NO_TEXT, json_line
+    from sentattn.insight.prediction import NO_TEXT
+    from sentattn.text_files import json_line
 
     for row in rows:
         if settings.get("format") == "json":

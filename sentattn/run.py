@@ -7,7 +7,7 @@ import os
 import secrets
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
@@ -34,7 +34,7 @@ CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.js
 SPLITS = ("val", "test")
 """Splits that a training evaluates."""
 MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
-OUTPUTS, SWEEPS = Path("outputs"), "sweeps"
+OUTPUTS, SWEEPS, LATEST = Path("outputs"), "sweeps", "latest"
 TRIALS, CONFIRMED, REPORT = "trials.parquet", "confirm.json", "report.html"
 """Files of a study: its trials, the runs that confirm its best setting, and the page about both."""
 HOLDER = ".pid"
@@ -121,18 +121,27 @@ class Run:
 
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
-    def predict(self, texts: Sequence[str], *, batch_size: int = 64, pairs: bool = False) -> Predictions:
-        """Predicts texts: labels, probabilities, tokens and attention; see `Classifier.stream`.
+    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Predictions:
+        """Predicts texts: labels, probabilities, tokens and attention; see `Classifier.predict`.
 
         In a notebook, the result is shown as shaded texts.
 
+        Args:
+            texts: One text, a list or series of texts, or a data frame (of pandas, polars, pyarrow, a dictionary of
+                columns) with a column of texts. A missing value, a number and a text without a word have an empty
+                prediction, whose label is None.
+            text: The data frame's column of texts; None for that of the table that the run was trained on, or `text`.
+            batch_size: Texts in a batch.
+            pairs: Whether to return token-to-token weights too, where the model has them.
+
         Raises:
-            DataError: If a text holds no word.
+            DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
             RunError: If the run has no model.
         """
-        if isinstance(texts, str):
-            raise TypeError("predict takes a list of texts: predict([text])")
-        return self.classifier.predict(texts, batch_size=batch_size, pairs=pairs)
+        from sentattn.inference import texts_of
+
+        values = texts_of(texts, text, default=self.settings.get("data", {}).get("text") or "text")
+        return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
 
     def explain(self, text: str) -> Prediction:
         """Predicts one text with all that the model says about it, token-to-token weights too where it has them.
@@ -143,7 +152,7 @@ class Run:
             DataError: If the text holds no word.
             RunError: If the run has no model.
         """
-        return self.classifier.predict([text], pairs=True)[0]
+        return self.classifier.explain(text)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Writes `result.json` atomically, with the number of its format; a `RunError` if it cannot be written."""
@@ -187,13 +196,13 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
     """Opens a run directory; nothing in it is executed.
 
     Args:
-        path: The run directory.
+        path: The run directory, or `latest` for the newest finished run under `outputs/` that is no trial of a sweep.
         trust: Whether its model may be of classes of your own, whose code is then run.
 
     Raises:
         RunError: If there is none at the path.
     """
-    path = Path(path)
+    path = _latest() if os.fspath(path) == LATEST else Path(path)
     if not (path / CONFIG).is_file():
         reason = f"it has no {CONFIG}" if path.is_dir() else "it is a file" if path.exists() else "it does not exist"
         message = f"{path} is no run directory: {reason}. `python -m sentattn.list runs` shows the runs."
@@ -201,18 +210,11 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
     return Run(path, trust=trust)
 
 
-def find(path: str, *, trust: bool = False) -> Run:
-    """Opens a run directory, or with `latest` the newest finished run under `outputs/` that is no trial of a sweep.
-
-    Raises:
-        RunError: If there is none.
-    """
-    if path != "latest":
-        return load(path, trust=trust)
+def _latest() -> Path:
     results = [result for result in OUTPUTS.glob(f"**/{RESULT}") if (result.parent / MODEL).is_dir()]
     for result in sorted(results, key=lambda result: result.stat().st_mtime, reverse=True):
         if OUTPUTS / SWEEPS not in result.parents and not Run(result.parent).is_trial:
-            return load(result.parent, trust=trust)
+            return result.parent
     trials = " but the trials of sweeps, which are named by their path" if results else ""
     message = f"run=latest: outputs/ holds no finished run yet{trials}; train one with `python -m sentattn.train`."
     raise RunError(Fault("run", "not_found", message))

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentattn.data.tables import records, require_table, text_of
-from sentattn.data.text import LINE_BREAK
 from sentattn.data.text_tables import text_lines
 from sentattn.errors import DataError, Fault, RunError
+from sentattn.insight.prediction import NO_TEXT
 from sentattn.run import replacing
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ TEXT = ".txt"
 JSON = (".jsonl", ".ndjson", ".json")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUTS = (".jsonl", *DELIMITERS)
-NO_TEXT = "no text"
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 HINT = "Name the column of texts with column=NAME."
 
@@ -40,7 +39,7 @@ class Row(NamedTuple):
         where: Its line or row, such as `line 17`.
         values: Its values by column.
         text: The text to predict; empty where the row has none.
-        prediction: Its prediction; None before it is predicted and where it has no text.
+        prediction: Its prediction; None before it is predicted and where its text holds no token.
         replaced: Columns in which half characters were replaced.
     """
 
@@ -71,7 +70,7 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
         require_table(path, "input", also=(TEXT,))
     if not is_lines(source):
         for record in records(path, [column], HINT, keep_others=True):
-            text = _readable(text_of(record, column, path))
+            text = text_of(record, column, path)
             values = {_writable(name): _writable(value) for name, value in record.values.items()}
             replaced = [name for name, value in record.values.items() if _has_half_character([name, value])]
             yield Row(record.where, values, text, replaced=tuple(map(_writable, replaced)))
@@ -81,14 +80,9 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
             lines = text_lines(stream, "standard input" if source == STDIN else source)
             for number, line in enumerate(lines, start=1):
                 text = line.rstrip("\r\n")
-                yield Row(f"line {number}", {COLUMN: text}, _readable(text))
+                yield Row(f"line {number}", {COLUMN: text}, text)
     except OSError as error:
         raise DataError(Fault("input", "unreadable", f"input={source} cannot be read: {error.strerror}.")) from error
-
-
-def _readable(text: str) -> str:
-    """Returns a text, or an empty one where it holds no token; HTML line breaks are spaces."""
-    return text if re.sub(LINE_BREAK, " ", text).strip() else ""
 
 
 def _writable(value: Any) -> Any:
@@ -136,14 +130,10 @@ def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterato
     def texts() -> Iterator[str]:
         for row in rows:
             waiting.append(row)
-            if row.text:
-                yield row.text
+            yield row.text
 
     for prediction in predict(texts()):
-        while not waiting[0].text:
-            yield waiting.popleft()
-        yield waiting.popleft()._replace(prediction=prediction)
-    yield from waiting
+        yield waiting.popleft()._replace(prediction=prediction if prediction.tokens else None)
 
 
 def to_json(row: Row, columns: Sequence[str]) -> dict[str, Any]:
@@ -205,7 +195,7 @@ def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -
         else:
             shares = [f"{prediction.probabilities[label]:.6f}" for label in labels]
             unknown = " ".join(prediction.tokens[token] for token in prediction.unknown)
-            yield [*values, prediction.label, *shares, unknown, ""]
+            yield [*values, str(prediction.label), *shares, unknown, ""]
 
 
 def _cell(value: Any) -> str:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import shlex
 import shutil
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 
 import sentattn
 from sentattn.config.request import read_request
-from sentattn.errors import DataError, RunError
-from sentattn.run import Run, advice, find, write_atomically
+from sentattn.errors import DataError, RunError, UserError
+from sentattn.insight import picture, terminal
+from sentattn.run import Run, advice, load, write_atomically
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
+from sentattn.training.resume import open_interrupted
 
 QUOTED = ("path", "split", "test")
 """Names of what is inserted into commands and was quoted before, or needs no quotes."""
@@ -55,15 +62,105 @@ def test_predictions_equal_those_written_by_training(tiny_run: Run) -> None:
         assert list(prediction.probabilities.values()) == pytest.approx(row["probabilities"], abs=1e-5)
 
 
-@pytest.mark.parametrize("text", ["", "  \n"])
-def test_text_without_a_word_is_refused_by_number(tiny_run: Run, text: str) -> None:
-    with pytest.raises(DataError, match="Text 2 holds no word"):
-        tiny_run.predict(["good", text])
+@pytest.mark.parametrize("text", ["", "  \n", "<br/>"])
+def test_a_text_without_a_word_has_nothing_to_explain(tiny_run: Run, text: str) -> None:
+    with pytest.raises(DataError) as caught:
+        tiny_run.explain(text)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("text", "missing")]
 
 
-def test_one_text_in_place_of_a_list_is_refused(tiny_run: Run) -> None:
-    with pytest.raises(TypeError, match=r"predict\(\[text\]\)"):
-        tiny_run.predict("good")
+NOTHING = [None, math.nan, 7, "", " \n", "<br>"]
+"""Values of a column of texts in which there is nothing to read."""
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_what_holds_no_text_has_an_empty_prediction_among_others(tiny_run: Run, pairs: bool) -> None:
+    found = tiny_run.predict([*NOTHING, "good", *NOTHING, "not bad"], batch_size=2, pairs=pairs)
+    assert [one.label is None for one in found] == [True] * 6 + [False] + [True] * 6 + [False]
+    for one, value in zip(found, NOTHING, strict=False):
+        assert (one.text, one.probabilities, one.tokens) == (value if isinstance(value, str) else "", {}, [])
+    for one, text in ((found[6], "good"), (found[13], "not bad")):
+        assert one.probabilities == pytest.approx(tiny_run.explain(text).probabilities, abs=1e-6)
+
+
+def test_an_empty_prediction_can_be_shown(tiny_run: Run, tmp_path: Path) -> None:
+    found = tiny_run.predict([None, "good", " "])
+    assert "no text" in found._repr_html_()
+    assert json.loads(json.dumps(found[0].to_json()))["label"] is None
+    for name in ("attention.png", "attention.html"):
+        picture.save(found, tmp_path / name)
+    assert terminal.render(found[0], color=False, width=80)
+    assert terminal.line(found[0])
+
+
+def test_one_text_is_predicted_as_a_list_of_it(tiny_run: Run) -> None:
+    [one], [other] = tiny_run.predict("good"), tiny_run.predict(["good"])
+    assert one == other
+
+
+class Frame:
+    """A data frame as pandas has it: iterating it gives the names of its columns."""
+
+    def __init__(self, **columns: list[object]) -> None:
+        self._columns = columns
+        self.columns = tuple(columns)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __getitem__(self, name: str) -> Iterator[object]:
+        return iter(self._columns[name])
+
+
+FRAMES = [Frame, dict, lambda **columns: pa.table(columns)]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_the_column_of_texts_of_a_data_frame_is_predicted(tiny_run: Run, frame: Callable[..., Any]) -> None:
+    texts = ["good", None, "not bad"]
+    for name, typed in (("text", {}), ("review", {"text": "review"})):
+        found = tiny_run.predict(frame(stars=[1, 2, 3], **{name: texts}), **typed)
+        assert [one.text for one in found] == ["good", "", "not bad"]
+        assert [one.label is None for one in found] == [False, True, False]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_data_frame_without_the_column_is_refused_with_its_columns(tiny_run: Run, frame: Callable[..., Any]) -> None:
+    for typed in ({}, {"text": "reviews"}):
+        with pytest.raises(DataError) as caught:
+            tiny_run.predict(frame(review=["good"], stars=[1]), **typed)
+        [fault] = caught.value.faults
+        assert (fault.key, fault.kind) == ("text", "missing")
+        assert "'review'" in fault.message
+        assert "'stars'" in fault.message
+
+
+def test_the_column_of_the_table_of_the_training_is_the_default(tiny_run: Run) -> None:
+    run = Run(tiny_run.path)
+    run.settings = {**tiny_run.settings, "data": {**tiny_run.settings["data"], "text": "review"}}
+    assert [one.text for one in run.predict({"text": ["a"], "review": ["good"]})] == ["good"]
+
+
+def test_a_series_is_a_list_of_texts(tiny_run: Run) -> None:
+    for series in (pa.chunked_array([["good", None]]), iter(["good", None]), np.array(["good", None], dtype=object)):
+        assert [one.text for one in tiny_run.predict(series)] == ["good", ""]
+
+
+@pytest.mark.parametrize(
+    ("texts", "typed", "expected"),
+    [
+        (["good"], {"text": "review"}, ("text", "no_effect")),
+        ([["good"]], {}, ("text", "type")),
+        ([b"good"], {}, ("text", "type")),
+        ([{"text": "good"}], {}, ("text", "type")),
+    ],
+)
+def test_what_cannot_be_meant_as_texts_is_refused(
+    tiny_run: Run, texts: list[object], typed: dict[str, str], expected: tuple[str, str]
+) -> None:
+    with pytest.raises(UserError) as caught:
+        tiny_run.predict(texts, **typed)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [expected]
 
 
 def copy_of(run: Run, folder: Path) -> Path:
@@ -122,13 +219,16 @@ def test_a_result_without_a_format_is_read(tiny_run: Run, tmp_path: Path) -> Non
 def test_latest_is_the_newest_finished_run(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match="no finished run yet"):
-        find("latest")
+        load("latest")
     for name in ("older", "newer"):
         shutil.copytree(tiny_run.path, tmp_path / "outputs" / name)
         (tmp_path / "outputs" / name / "result.json").write_text(json.dumps({"name": name}))
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "unfinished")
     (tmp_path / "outputs" / "unfinished" / "result.json").unlink()
-    assert find("latest").result == {"name": "newer"}
+    assert sentattn.load("latest").result == {"name": "newer"}
+    with pytest.raises(RunError) as caught:
+        open_interrupted(Path("latest"))
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("resume", "conflict")]
 
 
 def make_run(path: Path, tiny_run: Run, **result: object) -> Path:
@@ -142,14 +242,14 @@ def test_latest_is_no_trial_of_a_sweep(tiny_run: Run, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     trial = make_run(tmp_path / "outputs" / "sweeps" / "a-study" / "trials" / "3", tiny_run, study="a-study")
     with pytest.raises(RunError, match="trials of sweeps") as caught:
-        find("latest")
+        load("latest")
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("run", "not_found")]
     wanted = make_run(tmp_path / "outputs" / "demo" / "wanted", tiny_run, study=None)
     elsewhere = make_run(tmp_path / "outputs" / "moved-trial", tiny_run, study="a-study")
     for age, path in enumerate((trial, elsewhere, wanted)):
         os.utime(path / "result.json", (1e9 - age, 1e9 - age))
-    assert find("latest").path == Path("outputs/demo/wanted")
-    assert find(str(trial)).path == trial
+    assert load("latest").path == Path("outputs/demo/wanted")
+    assert load(str(trial)).path == trial
 
 
 @pytest.mark.parametrize("name", ["", "config.yaml"])

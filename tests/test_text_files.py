@@ -57,7 +57,7 @@ def texts(path: Path, **settings: str) -> list[str]:
 
 def predict(stream: Iterator[str]) -> Iterator[Prediction]:
     """Reads ahead, as a classifier does."""
-    yield from [prediction(text) for text in stream]
+    yield from [prediction(text) if text.strip() else Prediction.empty(text) for text in stream]
 
 
 def write_all(source: Path, output: Path, column: str = "text") -> None:
@@ -81,7 +81,7 @@ def test_rows_without_a_text_are_read_too(tmp_path: Path) -> None:
     assert [(row.where, row.text) for row in rows] == [
         ("line 2", "good"),
         ("line 3", ""),
-        ("line 4", ""),
+        ("line 4", "<br /> <br>"),
         ("line 6", "bad"),
     ]
     (tmp_path / "a.txt").write_text("good\n\nbad\n")

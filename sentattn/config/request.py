@@ -125,7 +125,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
     """
     file = Path(path)
     if not file.is_file():
-        return _of_run(run.find(path))
+        return _of_run(run.load(path))
     try:
         loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:

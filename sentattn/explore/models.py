@@ -37,7 +37,7 @@ class Model:
     def predict(self, text: str, *, pairs: bool) -> Prediction:
         """Predicts a text; a `DataError` if it has no token."""
         few = len(self.encoded_spans(text)) <= MOST_TOKENS_OF_PAIRS
-        return self.classifier.predict([text], pairs=pairs and few)[0]
+        return self.classifier.explain(text, pairs=pairs and few)
 
     def encoded_spans(self, text: str) -> list[tuple[int, int]]:
         """Returns where the tokens stand that this model reads, in characters."""

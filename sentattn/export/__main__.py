@@ -47,9 +47,9 @@ def _command(arguments: list[str]) -> None:
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _require_packages()
 
-    from sentattn.run import find
+    from sentattn.run import load
 
-    run = find(settings["run"], trust=settings.get("trust", False))
+    run = load(settings["run"], trust=settings.get("trust", False))
     folder = Path(settings["output"]) if "output" in settings else run.path / FOLDER
     classifier = run.classifier
 

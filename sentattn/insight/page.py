@@ -68,7 +68,8 @@ def article(prediction: Prediction) -> dict[str, Any]:
     """Returns what `article.html` shows of a prediction."""
     words = [visible(word) for word in prediction.tokens]
     return {
-        "label": prediction.label,
+        "label": prediction.name,
+        "share": prediction.share,
         "classes": prediction.probabilities,
         "notes": notes(prediction),
         "pieces": shaded_pieces(prediction),

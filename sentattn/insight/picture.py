@@ -198,7 +198,7 @@ def _bounded(blocks: list[Block]) -> tuple[list[Block], int]:
 
 def _widths(block: Block) -> Iterator[float]:
     """Yields the widths of all parts of a block."""
-    label = width_of(f"{_short(block.prediction.label)}  100.0 %", LABEL_SIZE, "bold")
+    label = width_of(f"{_short(block.prediction.name)}  100.0 %", LABEL_SIZE, "bold")
     yield max(label, width_of(_other_classes(block.prediction))) + SCALE_SPACE
     yield from map(width_of, block.notes)
     yield from (block.left - MARGIN + sum(column.width for column in line) for line in block.lines)
@@ -210,7 +210,7 @@ def _draw(axes: Axes, block: Block, top: float, right: float) -> None:
     limit = max(color_limit(row) for row in block.rows)
     scale = ColorScale(limit, max(max(row, default=0.0) for row in block.rows))
     scale.draw(axes, right, top + 0.02)
-    name, share = _short(block.prediction.label), _percent(block.prediction.probabilities[block.prediction.label])
+    name, share = _short(block.prediction.name), _percent(block.prediction.share)
     write(axes, MARGIN, top + 0.08, name, size=LABEL_SIZE, weight="bold", color="black")
     left = MARGIN + width_of(name, LABEL_SIZE, "bold") + 0.12
     write(axes, left, top + 0.08, share, size=LABEL_SIZE, color="black")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+NO_TEXT = "no text"
 UNREAD = " ... "
 """Shown for a stretch of the text that the model did not read."""
 TIE = 1e-6
@@ -50,8 +51,8 @@ class Prediction:
 
     Attributes:
         text: The text as it was typed.
-        label: The predicted class.
-        probabilities: Probability of each class, in the order of the classes.
+        label: The predicted class; None in an empty prediction, of a text without a token.
+        probabilities: Probability of each class, in the order of the classes; none in an empty prediction.
         tokens: The tokens that the model read, L of them, as they are written in the text.
         spans: Start and end of each token in `text`, in characters.
         attention: R rows (hops) of L weights, each 0 or more; a row sums to 1.
@@ -64,7 +65,7 @@ class Prediction:
     """
 
     text: str
-    label: str
+    label: str | None
     probabilities: dict[str, float]
     tokens: list[str]
     spans: list[tuple[int, int]]
@@ -83,6 +84,21 @@ class Prediction:
             rows = [row for head in self.pairs for row in head]
             assert {length} == {*map(len, self.pairs), *map(len, rows)}, "a map is not L x L"
 
+    @classmethod
+    def empty(cls, text: str = "") -> Prediction:
+        """Returns the prediction for a text without a token: no label, no probabilities, one row of no weights."""
+        return cls(text, label=None, probabilities={}, tokens=[], spans=[], attention=[[]])
+
+    @property
+    def name(self) -> str:
+        """The label with visible signs for control characters; in an empty prediction, that there is no text."""
+        return NO_TEXT if self.label is None else visible(self.label)
+
+    @property
+    def share(self) -> float:
+        """The probability of the label; 0 in an empty prediction."""
+        return 0.0 if self.label is None else self.probabilities[self.label]
+
     @property
     def mean_attention(self) -> list[float]:
         """Mean over the hops, L weights."""
@@ -96,10 +112,12 @@ class Prediction:
 
     def _repr_html_(self) -> str:
         """Returns what a notebook shows: the label, and the text shaded by each row of attention, without scripts."""
+        if self.label is None:
+            return f"<p>{self.name}</p>"
         words = [visible(word) for word in self.tokens]
         pairs = "" if self.pairs is None else f"largest weights from token to token: {pair_summary(words, self.pairs)}"
         texts = filter(None, [*notes(self), pairs])
-        title = f"<b>{escape(visible(self.label))}</b> {100 * self.probabilities[self.label]:.1f} %"
+        title = f"<b>{escape(self.name)}</b> {100 * self.share:.1f} %"
         shaded = [
             f"<details{'' if number else ' open'}><summary>{name}: {escape(summary(words, row))}</summary>"
             f'<p dir="auto" style="line-height: 1.8; white-space: pre-wrap">{_shaded(self, row)}</p></details>'
@@ -242,19 +260,18 @@ def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> s
 
 def parts_note(prediction: Prediction) -> str:
     """Returns what each part adds to the logit of the label, relative to the mean over classes; empty for one part."""
-    above = {
-        part: logits[prediction.label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()
-    }
+    label = prediction.label or ""
+    above = {part: logits[label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()}
     terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
-    return f"logit of {visible(prediction.label)} above the mean of the classes: {terms}" if above else ""
+    return f"logit of {prediction.name} above the mean of the classes: {terms}" if above else ""
 
 
 def ngrams_note(prediction: Prediction) -> str:
     """Returns the n-grams that change the logit of the label most, and by how much; empty where there are none."""
-    label = prediction.label
+    label = prediction.label or ""
     ranked = sorted(prediction.ngrams, key=lambda one: -abs(one.logits[label]))[:MAX_NGRAMS]
     terms = ", ".join(f"{visible(prediction.words(one))} {one.logits[label]:+.2f}" for one in ranked)
-    return f"n-grams that change the logit of {visible(label)} most: {terms}" if terms else ""
+    return f"n-grams that change the logit of {prediction.name} most: {terms}" if terms else ""
 
 
 def unknown_note(prediction: Prediction) -> str:

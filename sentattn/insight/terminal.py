@@ -50,7 +50,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
         file=output, width=width, force_terminal=color, no_color=False, highlight=False, markup=False, emoji=False
     )
     color = color and console.color_system is not None
-    label = Text(" ".join(visible(prediction.label).split()), style="bold")
+    label = Text(" ".join(prediction.name.split()), style="bold")
     console.print(label.append(f"  {_percent(prediction).strip()}", style="not bold"))
     for line in _bars(prediction.probabilities, width=width, color=color):
         console.print(line)
@@ -66,14 +66,14 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
 
 def line(prediction: Prediction) -> str:
     """Returns a prediction as one line: label, probability and the beginning of the text."""
-    label = visible(prediction.label)
-    width = min(20, max(cell_len(visible(name)) for name in prediction.probabilities))
+    label = prediction.name
+    width = min(20, max((cell_len(visible(name)) for name in prediction.probabilities), default=0))
     beginning = textwrap.shorten(visible(prediction.text[:WIDEST]), BEGINNING, placeholder=UNREAD.rstrip())
     return f"{set_cell_size(label, max(width, cell_len(label)))}  {_percent(prediction)}  {beginning}"
 
 
 def _percent(prediction: Prediction) -> str:
-    return f"{100 * prediction.probabilities[prediction.label]:5.1f} %"
+    return f"{100 * prediction.share:5.1f} %"
 
 
 def _bars(probabilities: dict[str, float], *, width: int, color: bool) -> Iterator[Text]:
@@ -83,7 +83,7 @@ def _bars(probabilities: dict[str, float], *, width: int, color: bool) -> Iterat
         classes = sorted(classes, key=lambda item: -item[1])[:MAX_CLASSES]
     names = [" ".join(visible(name).split()) for name, _ in classes]
     space = width - len("  ") - len("  ") - len(" 100.0 %")
-    name_width = min(max(map(cell_len, names)), space // 2)
+    name_width = min(max(map(cell_len, names), default=0), space // 2)
     bar_width = min(BAR, space - name_width)
     for name, (_, share) in zip(names, classes, strict=True):
         bar = Text(bar_of(share, bar_width, color=color), style=RAMP[-1] if color else "")

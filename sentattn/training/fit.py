@@ -54,16 +54,17 @@ class Prepared(NamedTuple):
         return {"setting": self.setting, "data_fingerprint": self.data.fingerprint}
 
 
-def fit(overrides: Sequence[str] = ()) -> runs.Run:
+def fit(overrides: str | Sequence[str] = ()) -> runs.Run:
     """Trains as `python -m sentattn.train` does, and returns the run.
 
     Args:
-        overrides: Settings such as `["model=structured", "data=demo"]`; `from=DIR` and `resume=DIR` too.
+        overrides: Settings such as `["model=structured", "data=demo"]`; `from=DIR` and `resume=DIR` too. A string is
+            one of them.
 
     Raises:
         UserError: With every fault.
     """
-    return train_all(read_single(list(overrides)), train)[0]
+    return train_all(read_single([overrides] if isinstance(overrides, str) else list(overrides)), train)[0]
 
 
 def train(

@@ -28,6 +28,7 @@ def open_interrupted(path: Path) -> run.Run:
         RunError: If it has ended, or was interrupted before its first checkpoint.
     """
     interrupted = run.load(path)
+    path = interrupted.path
     again = f"to train with its settings from the start: python -m sentattn.train from={shlex.quote(str(path))}"
     if (path / run.RESULT).exists():
         status = interrupted.result.get("status")

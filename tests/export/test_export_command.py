@@ -23,7 +23,7 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_two_lines_name_the_files(
     untrained: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "find", lambda path, *, trust: {"latest": untrained}[path])
+    monkeypatch.setattr(run, "load", lambda path, *, trust: {"latest": untrained}[path])
     assert export.main(["run=latest"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
@@ -85,7 +85,7 @@ def test_without_the_extra_nothing_else_is_done(
     found = importlib.util.find_spec
     missing = ("onnx", "onnxscript")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else found(name))
-    monkeypatch.setattr(run, "find", lambda *_, **__: pytest.fail("the run is read"))
+    monkeypatch.setattr(run, "load", lambda *_, **__: pytest.fail("the run is read"))
     assert export.main(["run=latest", "format=onnx"]) == 2
     assert capsys.readouterr().err == (
         'error: format=onnx needs onnx, onnxscript: type pip install "sentattn[onnx]".\n'

@@ -146,6 +146,12 @@ def test_what_shows_only_later_leaves_no_run_either(tmp_path: Path, setting: str
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_string_is_one_setting() -> None:
+    with pytest.raises(SettingError) as caught:
+        fit("modle=mean")
+    assert [fault.key for fault in caught.value.faults] == ["modle"]
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [

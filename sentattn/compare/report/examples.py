@@ -111,8 +111,7 @@ def examples(
 
 
 def _side(entry: Entry, prediction: Prediction) -> Side:
-    probability = prediction.probabilities[prediction.label]
-    return Side(entry.setting.name, prediction.label, probability, shaded_pieces(prediction))
+    return Side(entry.setting.name, prediction.name, prediction.share, shaded_pieces(prediction))
 
 
 def _trained(entries: Sequence[Entry]) -> list[int]:
