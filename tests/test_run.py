@@ -28,7 +28,7 @@ from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import open_interrupted
 
-QUOTED = ("path", "split", "test")
+QUOTED = ("path", "split", "test", "last.seed + 1", "missing")
 """Names of what is inserted into commands and was quoted before, or needs no quotes."""
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 

@@ -232,8 +232,8 @@ def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
     """Yields the commands that train some seeds, one for each that follow one another."""
     for _, group in groupby(enumerate(seeds), key=lambda numbered: numbered[1] - numbered[0]):
         [first, *others] = [seed for _, seed in group]
-        words = shlex.join([*arguments, f"seed={first}", *([f"seeds={1 + len(others)}"] if others else [])])
-        yield f"python -m sentattn.train {words}"
+        words = [*arguments, f"seed={first}", *([f"seeds={1 + len(others)}"] if others else [])]
+        yield f"python -m sentattn.train {shlex.join(words)}"
 
 
 def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float) -> tuple[Plan, list[Fault]]:
