@@ -218,8 +218,8 @@ def pairs(comparison: Comparison, *, margin: float, explore: bool = False) -> li
     """Tests pairs of settings for a difference and for equivalence of their accuracy.
 
     Pairs with too few seeds are left out. The declared ones are one family per kind of test, adjusted after Holm
-    (1979). All others are exploratory, and theirs are not adjusted; the best setting against each other one is tested
-    where there are few settings.
+    (1979). All others are exploratory, and theirs are not adjusted; where there are few settings, the best of those
+    with enough seeds is tested against each other one.
 
     Args:
         comparison: The settings.
@@ -238,7 +238,7 @@ def _others(comparison: Comparison, *, explore: bool) -> list[tuple[Setting, Set
     known = {frozenset(map(id, pair)) for pair in declared_pairs(comparison)[0]}
     found = list(combinations(comparison.settings, 2))
     if not explore:
-        best = max(comparison.settings, key=lambda one: float(one.correct.mean()))
+        best = max(comparison.settings, key=lambda one: (one.has_seeds, float(one.correct.mean())))
         few = len(comparison.settings) <= MOST_EXPLORED
         found = [(best, one) for one in comparison.settings if one is not best and few]
     return [pair for pair in found if frozenset(map(id, pair)) not in known]

@@ -259,3 +259,12 @@ def test_declared_pairs_are_one_family(tmp_path: Path) -> None:
     for pair in pairs(compare(tmp_path), margin=0.5):
         assert pair.estimate is not None
         assert pair.p_difference >= pair.estimate.p_difference()
+
+
+def test_a_lucky_setting_with_too_few_seeds_does_not_keep_others_from_being_compared(tmp_path: Path) -> None:
+    for model, accuracy, seeds in (("cnn", 0.9, 3), ("mean", 0.7, 3), ("lstm", 0.99, 1)):
+        for seed in range(seeds):
+            make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy)
+    [pair] = pairs(compare(tmp_path), margin=0.5)
+    assert {pair.first.name, pair.second.name} == {"cnn", "mean"}
+    assert any("lstm" in item for _, items in messages(compare(tmp_path), margin=0.5) for item in items)
