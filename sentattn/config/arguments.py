@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,33 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from sentattn.config.command_line import CONFIG_DIR
+from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
-from sentattn.config.schema import OWN, RAW, TOP
+from sentattn.config.schema import COLUMNS, OWN, RAW, TOP
 from sentattn.errors import Fault, SettingError, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
 LAST = 1 << 30
+OF_HYDRA: dict[str, str] = {
+    "-cn": "experiment={}, a file in conf/experiment or in experiment/ of a --config-dir FOLDER",
+    "--config-name": "experiment={}, a file in conf/experiment or in experiment/ of a --config-dir FOLDER",
+    "-cp": "--config-dir {}",
+    "--config-path": "--config-dir {}",
+    "-cd": "--config-dir {}",
+    "-c": "--cfg {}",
+    "--experimental-rerun": "from={}",
+    "--resolve": "--cfg job",
+    "--info": "--cfg job",
+    "-i": "--cfg job",
+    "--hydra-help": "--help",
+    "hydra.run.dir": "output_dir={}",
+    "hydra.sweep.dir": "output_dir={}",
+    "hydra.searchpath": "--config-dir FOLDER",
+    "hydra.mode": "python -m sentattn.train -m",
+    "hydra/launcher": "python -m sentattn.sweep engine=NAME",
+    "hydra/sweeper": "python -m sentattn.sweep sampler=NAME",
+}
+"""Options and keys of Hydra -> what to type instead, with the value."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +90,7 @@ def split_folders(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
 def read(words: Sequence[str], choices: Choices, faults: Faults) -> list[Argument]:
     """Returns the settings that were typed; what cannot be one is added to the faults."""
     arguments: dict[str, Argument] = {}
-    for position, word in enumerate(words):
+    for position, word in enumerate(_with_values(words)):
         try:
             argument = _read(position, word, choices)
         except SettingError as error:
@@ -83,10 +103,35 @@ def read(words: Sequence[str], choices: Choices, faults: Faults) -> list[Argumen
     return list(arguments.values())
 
 
+def _with_values(words: Sequence[str]) -> Iterator[str]:
+    """Yields the words, an option of Hydra together with its value."""
+    rest = iter(words)
+    for word in rest:
+        takes_value = word.startswith("-") and "{}" in OF_HYDRA.get(word, "")
+        yield f"{word}={next(rest, '')}" if takes_value else word
+
+
+def _instead(key: str, text: str, choices: Choices) -> str | None:
+    """Returns what to type in place of what only Hydra's own command line has, or None where it has no such thing."""
+    bare = key.lstrip("+~")
+    if key in OF_HYDRA:
+        return f"type {OF_HYDRA[key].format(text or 'NAME')}"
+    if key.startswith(("hydra.", "hydra/")):
+        return "leave it out: Hydra composes the settings, and does nothing else"
+    if key.startswith("+"):
+        return f"type {bare}={text or 'VALUE'}"
+    if key.startswith("~") and bare in choices.groups():
+        names = choices.names(bare)
+        return f"type {bare}=none" if "none" in names else f"type {bare}=NAME, one of {', '.join(names)}"
+    return f"type {bare}=null" if key.startswith("~") else None
+
+
 def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *OWN]
-    if (bare := key.lstrip("-+~")) != key:
+    if instead := _instead(key, text, choices):
+        raise SettingError(Fault(key.lstrip("-+~"), "unknown", f"{word} is not taken here: {instead}."))
+    if (bare := key.lstrip("-")) != key:
         options = [option for option in OPTIONS if option != word]  # which only some commands have
         close = suggestion(bare, legal) or suggestion(f"--{bare}", options)
         message = f"{word} is no option: there are {', '.join(options)}, and settings are written key=value.{close}"
@@ -96,6 +141,8 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         near = closest(word, [*legal, *named])
         close = f" Did you mean {named.get(near, f'{near}=VALUE')}?" if near else ""
         raise SettingError(Fault(word, "missing", f"{word} has no value: settings are written key=value.{close}"))
+    if key in RAW and key not in COLUMNS and (fault := reference_fault(key, text)):
+        raise SettingError(fault)
     if key in RAW or not text:
         return Argument(position, key, text, text)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,9 @@ from sentattn.errors import Fault, Interruption, SettingError, UserError, sugges
 
 CONFIG_DIR = "--config-dir"
 SPIN_COUNT = "5000"
+REFERENCE, ENVIRONMENT = re.compile(r"\$\{[^{}]*\}"), re.compile(r"\$\{oc\.env:(\w+)(,[^{}]*)?\}")
+WORDS = ("text", "column")
+"""Keys that may hold anything: a text, the name of a column."""
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 
@@ -96,6 +100,8 @@ def read_values(
             faults.append(Fault(key, "conflict", message))
         elif not text:
             faults.append(Fault(key, "missing", f"{key}= has no value: it must be {types.words(keys[key])}."))
+        elif key not in WORDS and (fault := reference_fault(key, text)):
+            faults.append(fault)
         else:
             texts[key] = text
             value = text if types.mismatch(keys[key], text) is None else types.parse(text)
@@ -103,6 +109,15 @@ def read_values(
             if not faults[-1]:
                 values[key] = value
     return values, [fault for fault in faults if fault]
+
+
+def reference_fault(key: str, text: str) -> Fault | None:
+    """Returns why a path holds a reference as YAML files have it, which a command does not resolve, or None."""
+    if not REFERENCE.search(text):
+        return None
+    shell = ENVIRONMENT.sub(r"$\1", text)
+    instead = f"type {key}={shell}, which the shell resolves" if shell != text else "type the path itself"
+    return Fault(key, "type", f"{key}={text}: references such as ${{oc.env:HOME}} belong in YAML files; {instead}.")
 
 
 def raw_arguments(

@@ -85,8 +85,12 @@ OWN: dict[str, Own] = {
 TRAIN = "train"
 """The value of `data.vectors` for vectors that are trained on the training rows."""
 
+COLUMNS = frozenset({"data.text", "data.label", "data.group"})
+"""Keys that hold the name of a column."""
+
 RAW = frozenset(
-    {f"data.{key}" for key in ("path", "train", "val", "test", "text", "label", "group")}
+    COLUMNS
+    | {f"data.{key}" for key in ("path", "train", "val", "test")}
     | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror")}
     | {"output_dir", "from", "resume", "run"}
 )

@@ -136,6 +136,7 @@ def test_words_without_a_key() -> None:
         (["batch_size=many"], "batch_size", "type", "an integer >= 1"),
         (["text="], "text", "missing", ""),
         (["text=a", "text=b"], "text", "conflict", "as a and as b"),
+        (["run=${oc.env:RUN}"], "run", "type", "type run=$RUN"),
         (["--text"], "--text", "unknown", "'text'"),
         (["hello"], "hello", "unknown", ""),
     ],

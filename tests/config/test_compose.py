@@ -52,9 +52,13 @@ def test_what_is_typed_wins() -> None:
 
 
 def test_texts_and_paths_are_taken_as_typed() -> None:
-    text = 'It\'s a "dir", (1)/${x}/[\u00fc]=y #'
+    text = 'It\'s a "dir", (1)/${x/[\u00fc]=y #'
     settings = compose([f"output_dir={text}", "data=imdb", f"data.path={text}", f"data.cache_dir={text}"])
     assert settings["output_dir"] == settings["data"]["path"] == settings["data"]["cache_dir"] == text
+
+
+def test_a_column_may_have_the_name_of_a_reference() -> None:
+    assert compose(["data=table", "data.train=a.csv", "data.text=${x}"])["data"]["text"] == "${x}"
 
 
 def test_a_text_that_looks_like_a_number_stays_text() -> None:

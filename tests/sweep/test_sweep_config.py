@@ -85,9 +85,7 @@ def test_ranges_start_an_empty_space() -> None:
 
 def test_what_is_typed_extends_and_replaces_a_file_key_by_key(shipped: dict[str, Plan]) -> None:
     name = "default"
-    plan = read_plan(
-        [f"sweep={name}", "model.attention.hops=range(2,5)", "optimizer.lr=0.01", "ema_decay=0.9,0.99"]
-    )
+    plan = read_plan([f"sweep={name}", "model.attention.hops=range(2,5)", "optimizer.lr=0.01", "ema_decay=0.9,0.99"])
     assert plan.space["model.attention.hops"].distribution == IntDistribution(2, 4)
     assert plan.space["ema_decay"].distribution == CategoricalDistribution([0.9, 0.99])
     assert "optimizer.lr" not in plan.space
