@@ -22,6 +22,8 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 """Probabilities are stored in single precision; one that was rounded to 0 counts as this."""
 DRAWS = 100
 """Draws of labels behind the calibration error of a calibrated model."""
+MAJORITY = "largest class"
+"""The row of a model that always predicts the largest class of the rows."""
 
 
 def format_value(value: float) -> str:
@@ -178,3 +180,8 @@ def calibrated_error(confidence_N: Floats) -> float:
         for _ in range(DRAWS)
     ]
     return float(np.mean(gaps) / len(confidence_N))
+
+
+def majority_share(labels_N: Ints) -> float:
+    """Returns the share of the largest class: the accuracy of a model that always predicts this class."""
+    return float(np.bincount(labels_N).max() / len(labels_N))

@@ -25,7 +25,11 @@ def test_the_command_to_copy_fits_a_terminal(folder: str) -> None:
 def test_a_run_ends_with_its_leaderboard_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false")
     assert main(words) == 0
-    assert "settings on these rows" not in capsys.readouterr().out
+    assert "settings in the newest runs" not in capsys.readouterr().out
     assert main([*words, "optimizer.lr=0.01"]) == 0
     out = capsys.readouterr().out
-    assert out.index("best epoch 1") < out.index("2 settings on these rows of demo") < out.index("read a text with it")
+    assert (
+        out.index("best epoch 1")
+        < out.index("2 settings in the newest runs on demo")
+        < out.index("read a text with it")
+    )

@@ -22,6 +22,7 @@ from sentattn.loggers.panels import (
     study_specification,
     tried_values,
 )
+from sentattn.metrics import majority_share
 from sentattn.run import RESULT, Run
 
 INTERVALS = (
@@ -56,7 +57,10 @@ def specification(
     parts = {"Leaderboard": boards, "Learning curves": curves, "Errors": errors}
     parts["Attention"] = picture_panels(one.run.path for one in runs)
     blocks: list[dict[str, Any]] = [
-        {"kind": "MarkdownBlock", "text": "\n".join(lines(entries, "markdown"))},
+        {
+            "kind": "MarkdownBlock",
+            "text": "\n".join(lines(entries, "markdown", majority=majority_share(comparison.rows.labels_N))),
+        },
         {"kind": "P", "text": INTERVALS},
         *({"kind": "P", "text": note} for note in notes(entries)),
     ]

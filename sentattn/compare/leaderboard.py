@@ -15,6 +15,7 @@ from sentattn.compare.runs import Comparison, Setting
 from sentattn.compare.statistics import Estimate
 from sentattn.config.schema import BETTER
 from sentattn.console import format_count, table_lines
+from sentattn.metrics import MAJORITY
 
 Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
@@ -90,20 +91,33 @@ def leaderboard(comparison: Comparison, metric: str = "accuracy") -> list[Entry]
     return sorted(entries, key=lambda entry: entry.metrics[metric].value, reverse=BETTER[metric] == "max")
 
 
-def lines(entries: Sequence[Entry], style: Format) -> list[str]:
-    """Returns a leaderboard as lines of text."""
+def lines(entries: Sequence[Entry], style: Format, *, majority: float) -> list[str]:
+    """Returns a leaderboard as lines of text, with a last row for the share of the largest class."""
     match style:
         case "table":
-            return terminal_lines(entries)
+            return terminal_lines(entries, majority=majority)
         case "csv":
-            return _csv(entries)
+            return _csv(entries, majority)
         case "markdown" | "latex":
-            return paper_lines(cells(entries), style)
+            return paper_lines(cells(entries, majority=majority), style)
 
 
 def notes(entries: Sequence[Entry]) -> list[str]:
     """Returns what to know of the runs behind a leaderboard, with the setting that it is about."""
-    return [f"{entry.setting.name}: {note}." for entry in entries for note in entry.setting.notes]
+    return [
+        f"{entry.setting.name}: {note}."
+        for entry in entries
+        for note in (*entry.setting.notes, *_one_class(entry.setting))
+    ]
+
+
+def _one_class(setting: Setting) -> Iterator[str]:
+    """Yields that a setting predicts one class only, with the seeds."""
+    predicted_SN = setting.probabilities.argmax(axis=-1)
+    constant = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
+    seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant, strict=True) if is_constant]
+    if seeds:
+        yield f"predicts one class for all rows (seed {', '.join(seeds)})"
 
 
 def paper_lines(cells: Sequence[Sequence[str]], style: Format) -> list[str]:
@@ -121,13 +135,16 @@ def paper_lines(cells: Sequence[Sequence[str]], style: Format) -> list[str]:
     return [start, r"\toprule", header, r"\midrule", *body, r"\bottomrule", end]
 
 
-def terminal_lines(entries: Sequence[Entry], metric: str = "accuracy", own: Setting | None = None) -> list[str]:
+def terminal_lines(
+    entries: Sequence[Entry], metric: str = "accuracy", own: Setting | None = None, *, majority: float | None = None
+) -> list[str]:
     """Returns a leaderboard for a terminal of 80 columns.
 
     Args:
         entries: The rows, the best first.
         metric: The metric that ranks them.
         own: A setting to mark; rows that are neither at the top nor next to it are left out.
+        majority: The share of the largest class, where it is known.
     """
     metrics = list(dict.fromkeys([metric, *IN_TERMINAL]))[: len(IN_TERMINAL)]
     place = next((i for i, entry in enumerate(entries) if entry.setting is own), None)
@@ -140,6 +157,8 @@ def terminal_lines(entries: Sequence[Entry], metric: str = "accuracy", own: Sett
         values = [_value(entry, name, "±" if name == metric else "") for name in metrics]
         costs = format_count(entry.parameters), f"{entry.cost('seconds', 'train'):.0f} s"
         rows.append((f"{mark}{i + 1}", entry.setting.name, str(len(entry.setting.runs)), *values, *costs))
+    if majority is not None:
+        rows.append(("", MAJORITY, "", *(f"{majority:.4f}" if name == "accuracy" else "" for name in metrics), "", ""))
     more = len(entries) - 1 - visible[-1]
     return [*table_lines(rows, align="><>>>>>", wrap=1), *([f"{more} more"] if more else [])]
 
@@ -153,18 +172,21 @@ def metric_lines(entries: Sequence[Entry], splits: Sequence[str]) -> list[str]:
     return [title, *table_lines(rows, align="<" + ">" * len(splits))]
 
 
-def cells(entries: Sequence[Entry]) -> list[list[str]]:
-    """Returns the heading and a row for each setting, as text."""
+def cells(entries: Sequence[Entry], *, majority: float | None = None) -> list[list[str]]:
+    """Returns the heading and a row for each setting, as text, and one for the share of the largest class."""
     names = list(entries[0].metrics)
     rows = [["settings", "seeds", *names, *COSTS]]
     for entry in entries:
         values = [_value(entry, name, "±") for name in names]
         costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in entry.costs()]
         rows.append([entry.setting.name, str(len(entry.setting.runs)), *values, *costs])
+    if majority is not None:
+        values = [f"{majority:.4f}" if name == "accuracy" else "-" for name in names]
+        rows.append([MAJORITY, "-", *values, *["-"] * len(COSTS)])
     return rows
 
 
-def _csv(entries: Sequence[Entry]) -> list[str]:
+def _csv(entries: Sequence[Entry], majority: float) -> list[str]:
     """All numbers as they are, with the ends of 95% intervals; empty where there are none."""
     names = list(entries[0].metrics)
     header = ["settings", "seeds", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
@@ -177,6 +199,8 @@ def _csv(entries: Sequence[Entry]) -> list[str]:
             values += [estimate.value, *(entry.interval(name) or ("", ""))]
         costs = ["" if np.isnan(cost) else cost for cost, _ in entry.costs()]
         writer.writerow([entry.setting.name, len(entry.setting.runs), *values, *costs])
+    of_majority: list[float | str] = [majority if name == "accuracy" else "" for name in header[2:]]
+    writer.writerow([MAJORITY, "", *of_majority, *[""] * len(COSTS)])
     return file.getvalue().splitlines()
 
 

@@ -30,6 +30,7 @@ from sentattn.compare.statistics import UNKNOWN, Estimate
 from sentattn.config.schema import BETTER
 from sentattn.console import WIDTH
 from sentattn.errors import UserError
+from sentattn.metrics import majority_share
 from sentattn.run import SPLITS, Run
 
 Family: TypeAlias = Literal["declared", "all"]
@@ -56,7 +57,7 @@ def comparison_lines(
         margin: Points of accuracy within which two settings count as equivalent.
         family: `declared` pairs, or `all`, of which the others are marked as exploratory.
     """
-    board = lines(entries, style)
+    board = lines(entries, style, majority=majority_share(comparison.rows.labels_N))
     if style == "table":
         rows, groups = len(comparison.rows.labels_N), comparison.rows.group_N
         counts = f"{rows:,} rows" + ("" if groups is None else f" in {groups.max() + 1:,} groups")
@@ -115,7 +116,7 @@ def training_lines(runs: Sequence[Run]) -> list[str]:
     own = next((one.setting for one in entries if one.setting.runs[0].setting == result["setting"]), None)
     if own and len(entries) > 1:
         title = f"{len(entries)} settings in the newest runs on {result['data']}, by {objective}, without intervals:"
-        shown += [title, *terminal_lines(entries, metric, own)]
+        shown += [title, *terminal_lines(entries, metric, own, majority=result.get("majority", {}).get("val"))]
     return shown
 
 

@@ -15,7 +15,7 @@ from sentattn import build
 from sentattn.console import Progress
 from sentattn.errors import DataError, Fault
 from sentattn.inference import TEXT_SETTINGS, Classifier
-from sentattn.metrics import format_value
+from sentattn.metrics import MAJORITY, format_value
 from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
 from sentattn.training.environment import evaluable, git_revision, peak_memory_bytes, quiet_libraries, versions
@@ -163,6 +163,15 @@ def warn_if_diverged(rows: Sequence[Row], *, classes: int) -> None:
         )
 
 
+def warn_if_one_class(labels: Sequence[str], probabilities: Mapping[str, NDArray[np.float32]]) -> None:
+    """Prints a warning where a model predicts the same class for all rows of a split, (rows, C)."""
+    for split, probabilities_NC in probabilities.items():
+        predicted = np.unique(probabilities_NC.argmax(axis=1))
+        if len(predicted) == 1:
+            message = f"the model predicts one class, {labels[predicted[0]]}, for all {split} rows."
+            print(f"warning: {message}", file=sys.stderr, flush=True)
+
+
 def print_metrics(result: Mapping[str, Any]) -> None:
     """Prints the metrics of the best epoch, a column a split."""
     metrics = result["metrics"]
@@ -171,3 +180,4 @@ def print_metrics(result: Mapping[str, Any]) -> None:
     print(" " * 20 + "".join(f"{split:>10}" for split in splits))
     for name in (name.removeprefix("val/") for name in metrics if name.startswith("val/")):
         print(f"  {name:<18}" + "".join(f"{format_value(metrics[f'{split}/{name}']):>10}" for split in splits))
+    print(f"  {MAJORITY:<18}" + "".join(f"{format_value(result['majority'][split]):>10}" for split in splits))

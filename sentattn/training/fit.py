@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from pytorch_lightning import seed_everything
 
 from sentattn import build
 from sentattn import run as runs
-from sentattn.config.compose import setting_hash
+from sentattn.config.compose import compose, setting_hash
 from sentattn.config.request import read_single
 from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
@@ -21,7 +22,7 @@ from sentattn.distributed.launch import announce, launch
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, UserError
 from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
-from sentattn.metrics import ORDERED_ONLY
+from sentattn.metrics import ORDERED_ONLY, majority_share
 from sentattn.models.wide import TrainingTexts
 from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
@@ -37,9 +38,13 @@ if TYPE_CHECKING:
     from pytorch_lightning import Callback
 
     from sentattn.data.datamodule import TextData
+    from sentattn.models.classifier import TextClassifier
     from sentattn.training.lit_module import LitClassifier
 
 Settings = Mapping[str, Any]
+
+HUGE = 10
+"""Times as many parameters as the preset has, above which a model is worth a warning."""
 
 
 class Prepared(NamedTuple):
@@ -134,6 +139,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
     model.embedding.count(lambda: data.split("train").flat())
     model.wide.count(lambda: TrainingTexts(*data.split("train").flat(), data.split("train").labels))
+    _warn_if_huge(settings, model, len(data.tokenizer), len(data.labels))
     if data.word_vectors is not None:
         model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
     if settings["compile"]:
@@ -224,11 +230,13 @@ def _fit(
                     evaluations = {split: evaluate_split(settings, lit, data, split, progress) for split in splits}
                     evaluate.write_model(run, settings, data, lit, evaluations)
                     result |= evaluate.result_of(recorder, evaluations)
+                    result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
                     result["latency_ms"] = environment.latency_ms(lit.model, data, trainer.strategy.root_device)
                     probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
                     media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
                     media.log_attention(logger, data, lit.model, epoch=result["best_epoch"])
                     evaluate.warn_if_diverged(recorder.rows, classes=len(data.labels))
+                    evaluate.warn_if_one_class(data.labels, probabilities)
     except Pruned:
         result |= evaluate.result_of(recorder, {})
     except UserError as error:
@@ -263,6 +271,27 @@ def _require_batches(settings: Settings, data: TextData) -> None:
             "number of batches, such as trainer.limit_train_batches=1."
         )
         raise SettingError(Fault("trainer.limit_train_batches", "range", message))
+
+
+def _warn_if_huge(settings: Settings, model: TextClassifier, words: int, classes: int) -> None:
+    """Prints a warning where a model has far more parameters than its preset would have for the same words."""
+    try:
+        preset = compose([f"model={settings['model']['name']}"])["model"]
+    except SettingError:  # of a folder of choices that is not named here
+        return
+    with torch.device("meta"):
+        usual = _count(build.build_model(preset, num_embeddings=words, classes=classes))
+    if (number := _count(model)) > HUGE * usual:
+        print(
+            f"warning: the model has {number:,} parameters, {number / usual:.0f} times the {usual:,} of "
+            f"model={settings['model']['name']} as it is; model.attention.hops is {model.attention.hops}.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _count(model: TextClassifier) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _notes(settings: Settings, lit: LitClassifier) -> Iterator[str]:

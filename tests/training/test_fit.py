@@ -14,11 +14,15 @@ from tiny import tiny
 
 from sentattn.config.compose import compose
 from sentattn.errors import Pruned, RunError, SettingError, TrainingError
+from sentattn.metrics import MAJORITY
 from sentattn.run import Run
+from sentattn.train import main
 from sentattn.training.evaluate import evaluate_run
 from sentattn.training.fit import fit, train
 
 RESULT_KEYS = {
+    "majority",
+    "settings",
     "format",
     "status",
     "setting",
@@ -194,7 +198,7 @@ def test_the_loss_of_a_split_does_not_depend_on_its_batches(tmp_path: Path, loss
     losses = []
     for batch_size in (40, 7, 1):
         settings = {**run.settings, "data": {**run.settings["data"], "batch_size": batch_size}}
-        losses.append(evaluate_run(run, settings, "val").metrics["val/loss"])
+        losses.append(evaluate_run(run, settings, "val")[0].metrics["val/loss"])
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
     assert run.metrics["val/loss"] == pytest.approx(losses[0], rel=1e-5)
 
@@ -243,6 +247,34 @@ def test_a_diverged_training_is_reported_and_its_columns_stay_apart(
     assert "smaller optimizer.lr" in err
     [line] = [line for line in out.splitlines() if line.startswith("  loss")]
     assert [float(value) > 1000 for value in line.split()[1:]] == [True, True]
+
+
+def test_a_model_of_one_class_is_told_apart_from_one_that_learned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "reviews.csv"
+    rows = [f"food {i} was {'good' if i % 4 else 'bad'},{'yes' if i % 4 else 'no'}" for i in range(200)]
+    table.write_text("\n".join(["text,label", *rows]))
+    columns = ["data=table", f"data.train={table}", "data.text=text", "data.label=label"]
+    small = ["model=mean", "model.embedding.size=4", "logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu"]
+    # Almost no step: the constant of the head decides.
+    run = fit([*columns, *small, "optimizer.lr=1e-9", f"output_dir={tmp_path / 'outputs'}"])
+    assert run.result["majority"] == {"val": pytest.approx(0.75, abs=0.05), "test": pytest.approx(0.75, abs=0.05)}
+    captured = capsys.readouterr()
+    [line] = [line for line in captured.out.splitlines() if MAJORITY in line]
+    assert [float(word) for word in line.split()[-2:]] == pytest.approx(list(run.result["majority"].values()), abs=1e-4)
+    assert captured.err.count("one class") == 2  # of validation and of test rows
+
+
+@pytest.mark.parametrize(("hops", "warned"), [(4, False), (5000, True)])
+def test_a_model_of_ten_times_its_presets_size_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hops: int, *, warned: bool
+) -> None:
+    words = tiny(f"model.attention.hops={hops}", "model.encoder.hidden=100", f"output_dir={tmp_path}", "check=true")
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert (f"{hops}." in captured.err) is warned
+    assert ("parameters, " in captured.err) is warned
 
 
 def test_a_sane_training_warns_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

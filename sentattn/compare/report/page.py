@@ -23,6 +23,7 @@ from sentattn.compare.texts import evaluated_texts
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.charts import draw, plotly_script
 from sentattn.insight.page import render
+from sentattn.metrics import majority_share
 
 REPORT = "report.html"
 WORDS = {"negation": NEGATION, "contrast": CONTRAST}
@@ -126,7 +127,7 @@ def part(
         subtitle=f"{where}. {first.setting.runs[0].run.path}" if is_run else f"{where}. Means over seeds.",
         blocks=[] if is_run else messages(comparison, margin=margin, explore=family == "all"),
         key=key(entries) if others else [],
-        sections=[_metrics(first) if is_run else _leaderboard(entries)],
+        sections=[_metrics(first) if is_run else _leaderboard(entries, majority_share(comparison.rows.labels_N))],
     )
     add = result.sections.append
     add(Section("Accuracy against cost", setting_charts.cost_charts(entries), note=COST_NOTE))
@@ -163,11 +164,12 @@ def part(
     return result
 
 
-def _leaderboard(entries: Sequence[Entry]) -> Section:
+def _leaderboard(entries: Sequence[Entry], majority: float) -> Section:
     heading, *rows = leaderboard.cells(entries)
+    *_, largest = leaderboard.cells(entries, majority=majority)
     table = Table(
         ["rank", *(name.replace("_", " ") for name in heading)],
-        [[str(rank), *row] for rank, row in enumerate(rows, start=1)],
+        [*([str(rank), *row] for rank, row in enumerate(rows, start=1)), ["", *largest]],
     )
     about = leaderboard.notes(entries)
     if len(rows) > MAX_DRAWN:

@@ -1,0 +1,58 @@
+"""The leaderboard's last row, the largest class of the rows, and the note on settings that predict one class."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_folders import make_run, write_predictions
+
+from sentattn.compare.leaderboard import leaderboard, notes
+from sentattn.compare.report.page import part
+from sentattn.compare.runs import Comparison, comparisons
+from sentattn.compare.summary import comparison_lines
+from sentattn.metrics import MAJORITY
+
+LABELS = np.array([1] * 149 + [0] * 51)
+
+
+@pytest.fixture
+def comparison(tmp_path: Path) -> Comparison:
+    """A setting that predicts the larger class for all rows, with one of its two seeds, and another setting."""
+    for name, seed, predicted in (("mean", 0, np.ones(200, int)), ("mean", 1, LABELS), ("structured", 0, LABELS)):
+        path = make_run(tmp_path, f"model={name}", seed=seed)
+        accuracy = float((predicted == LABELS).mean())
+        probabilities = np.where(np.arange(2) == predicted[:, None], 0.9, 0.1)
+        write_predictions(path, "test", LABELS, predicted, probabilities, None)
+        result = (path / "result.json").read_text()
+        metrics = f'"metrics": {{"test/accuracy": {accuracy}, "val/accuracy": 0.5}}'
+        start, end = result.index('"metrics"'), result.index("}", result.index('"metrics"')) + 1
+        (path / "result.json").write_text(result[:start] + metrics + result[end:])
+    [found], faults = comparisons([tmp_path], split="test")
+    assert not faults
+    return found
+
+
+@pytest.mark.parametrize("style", ["table", "markdown", "csv", "latex"])
+def test_the_last_row_is_the_share_of_the_largest_class(comparison: Comparison, style: str) -> None:
+    board, _ = comparison_lines(comparison, leaderboard(comparison), style=style)  # type: ignore[arg-type]
+    [row] = [line for line in board if MAJORITY in line]
+    assert "0.745" in row
+    if style == "csv":
+        header, *_, last = csv.reader(board)
+        assert len(last) == len(header)
+        assert last[header.index("accuracy")] == "0.745"
+        assert set(last) == {MAJORITY, "", "0.745"}
+
+
+def test_the_page_has_the_row_too(comparison: Comparison) -> None:
+    [section, *_] = part(comparison, leaderboard(comparison)).sections
+    assert section.tables[0].rows[-1][:4] == ["", MAJORITY, "-", "0.7450"]
+
+
+def test_a_setting_that_predicts_one_class_is_named_with_its_seeds(comparison: Comparison) -> None:
+    [note] = notes(leaderboard(comparison))
+    assert note.startswith("mean: ")
+    assert "(seed 0)" in note
