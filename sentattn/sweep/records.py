@@ -14,7 +14,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from sentattn.run import CHECKPOINTS, MODEL
+from sentattn.run import CHECKPOINTS, LAST, LOCK, MODEL
 from sentattn.sweep import storage
 from sentattn.sweep.search_space import Dimension, Value, from_json
 
@@ -45,6 +45,7 @@ class TrialOutcome:
         log_lines: The last lines of its log, where it failed.
         retry: Whether another attempt may succeed.
         diverged: Whether it failed because its objective, or its loss, was not finite.
+        killed: Whether something else has ended its process: another attempt resumes from its checkpoint.
         lost: Whether it failed because its machine died: it is tried again, and this attempt does not count.
     """
 
@@ -54,6 +55,7 @@ class TrialOutcome:
     log_lines: Sequence[str] = ()
     retry: bool = False
     diverged: bool = False
+    killed: bool = False
     lost: bool = False
 
     @property
@@ -194,6 +196,22 @@ def best_first(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> l
 def _scores(values: Sequence[float], modes: Sequence[str]) -> tuple[float, ...]:
     """Returns values of which each is better the larger it is."""
     return tuple(value if mode == "max" else -value for value, mode in zip(values, modes, strict=True))
+
+
+def continue_from(before: Path, folder: Path) -> None:
+    """Copies the run directories of a trial that was interrupted after a checkpoint into that of its next attempt.
+
+    What resumes leaves the old one its metrics and its log. Without space on the disk the next attempt starts anew.
+    """
+    if not any((run / CHECKPOINTS / LAST).is_file() for run in (before, *before.glob("seed-*"))):
+        return
+    try:
+        shutil.copytree(before, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(f"{LOCK}*"))
+    except OSError:  # shutil.Error is one
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True)
+    else:
+        delete_large(before)
 
 
 def delete_large(trial: Path) -> None:

@@ -33,6 +33,7 @@ from sentattn.sweep.records import (
     attributes,
     best,
     best_first,
+    continue_from,
     delete_large,
     joined,
     ranked,
@@ -128,6 +129,8 @@ class SweepStudy:
         if folder.exists():  # of a trial that the database has lost, as after a power cut
             folder.rename(next(old for n in itertools.count() if not (old := Path(f"{folder}-old{n or ''}")).exists()))
         folder.mkdir(parents=True)
+        if (retried := asked.user_attrs.get(RETRY_OF)) is not None:
+            continue_from(self.folder / TRIALS / str(retried), folder)
         return NextTrial(asked.number, values, self.plan.trial_arguments(values), folder)
 
     def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
@@ -181,7 +184,8 @@ class SweepStudy:
 
         self._end(number, work)
         self.failures = self.failures + 1 if outcome.state == "failed" else 0
-        self._keep_best([*self.best_values, number])
+        resumes = outcome.killed and any(trial.number == number for trial in self._tally.retries)
+        self._keep_best([*self.best_values, *([] if resumes else [number])])
 
     def _worst(self) -> list[float] | None:
         """Returns the worst value seen of each objective; None where nothing is known to be worse than the best."""

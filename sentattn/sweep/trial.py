@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import statistics
 import sys
 import tempfile
@@ -31,13 +32,13 @@ from sentattn.distributed.devices import leave_step
 from sentattn.distributed.launch import explain, run_ranks
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb import TrialCallback
-from sentattn.run import Run
+from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
 from sentattn.sweep.engines import FirstBatch, PipeConnection, Report, TrialConnection, TrialTask
 from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialOutcome
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries
-from sentattn.training.fit import train
+from sentattn.training.fit import Settings, train
 from sentattn.training.trainer import build_optimizer
 
 DEVICES = "trainer.devices"
@@ -104,16 +105,11 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
     values: list[list[float]] = []
     for seed in range(settings["seed"], settings["seed"] + task.repeats):
         directory = folder / f"seed-{seed}" if task.repeats > 1 else folder
-        record = train(
-            {**settings, "seed": seed},
-            resume=directory if Run(directory).last_checkpoint.is_file() else None,
-            directory=directory,
-            study=task.study,
-            callbacks=[
-                SchedulerCallback(connection, compared if task.repeats == 1 else None),
-                *([TrialCallback(task.values)] if task.study else []),
-            ],
-        )
+        callbacks = [
+            SchedulerCallback(connection, compared if task.repeats == 1 else None),
+            *([TrialCallback(task.values)] if task.study else []),
+        ]
+        record = _run({**settings, "seed": seed}, directory, task.study, callbacks)
         if record.result["status"] == "pruned":
             return None
         finite = [value for metric in task.metrics if (value := metric_of(record.result, metric)) is not None]
@@ -127,6 +123,29 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
             if prune and len(values) < task.repeats:
                 return None
     return [statistics.fmean(column) for column in zip(*values, strict=True)]
+
+
+def _run(settings: Settings, directory: Path, study: str | None, callbacks: Sequence[Callback]) -> Run:
+    """Trains in a directory, where a run that has ended counts, and one that was interrupted is resumed if it can be.
+
+    It cannot with a damaged checkpoint, or that of another version of sentattn or other rows: then it starts anew.
+    """
+    run = Run(directory)
+    with contextlib.suppress(RunError):
+        if run.result["status"] in ("finished", "pruned"):  # the study was killed before it knew
+            return run
+    is_resumed = run.last_checkpoint.is_file() and not (directory / RESULT).exists()
+    try:
+        return train(
+            settings, resume=directory if is_resumed else None, directory=directory, study=study, callbacks=callbacks
+        )
+    except RunError as error:
+        if not is_resumed or study is None or not any(fault.kind in ("conflict", "damaged") for fault in error.faults):
+            raise
+        print(f"This trial starts anew: {error}", flush=True)
+    shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
+    (directory / METRICS).unlink(missing_ok=True)
+    return train(settings, directory=directory, study=study, callbacks=callbacks)
 
 
 class SchedulerCallback(Callback):
@@ -148,17 +167,25 @@ class SchedulerCallback(Callback):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:
         if self._connection and not self._has_begun:
             self._connection.send(FirstBatch(trainer.max_epochs))
+            recorder = _recorder(trainer)
+            for count, row in enumerate(recorder.rows, start=1):  # of before an interruption; none of them was pruned
+                best = recorder.best_of(recorder.rows[:count])
+                self._connection.send(Report(int(row["epoch"]), best.get(self._metric or ""), dict(row)))
         self._has_begun = True
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         prune = False
         if self._connection:
-            callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]  # Lightning sets it elsewhere
-            recorder = next(callback for callback in callbacks if isinstance(callback, EpochRecorder))
+            recorder = _recorder(trainer)
             value = recorder.best.get(self._metric) if self._metric else None
             prune = self._connection.send(Report(int(recorder.rows[-1]["epoch"]), value, dict(recorder.rows[-1])))
         if ranks.from_rank_zero(prune and not trainer.fit_loop.done):  # after the last epoch nothing is saved
             raise Pruned
+
+
+def _recorder(trainer: Trainer) -> EpochRecorder:
+    callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]  # Lightning sets it elsewhere
+    return next(callback for callback in callbacks if isinstance(callback, EpochRecorder))
 
 
 def _failed(error: UserError, *, retry: bool) -> TrialOutcome:

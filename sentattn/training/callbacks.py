@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,10 @@ class EpochRecorder(Callback):
         self.rows.append(row)
         if not self.best or self._merit(row) > self._merit(self.best):
             self.best = row
+
+    def best_of(self, rows: Sequence[Row]) -> Row:
+        """Returns the best of some epochs, the first of equals; an empty row of none."""
+        return max(rows, key=self._merit, default={})
 
     def _merit(self, row: Row) -> tuple[float, float]:
         merits = (self.sign * row[self.metric], -row[TIE])

@@ -55,6 +55,50 @@ def test_a_study_of_another_format_is_refused_and_one_without_is_read(tmp_path: 
     assert run(plan(), tmp_path) == list(range(2, 10))
 
 
+@pytest.mark.parametrize(
+    ("end", "resumes"),
+    [
+        ("interrupt", True),
+        ("death", True),
+        (TrialOutcome("failed", error="it was killed", retry=True, killed=True), True),
+        (TrialOutcome("failed", error="no memory", retry=True), False),
+    ],
+)
+def test_the_next_attempt_goes_on_from_a_checkpoint_unless_the_trial_itself_failed(
+    tmp_path: Path, end: TrialOutcome | str, resumes: bool
+) -> None:
+    study = SweepStudy(plan(), tmp_path)
+    first = study.ask()
+    assert first
+    checkpoint = first.folder / "seed-0" / "checkpoints" / "last.ckpt"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("state")
+    (first.folder / "log.txt").write_text("epoch 1")
+    if isinstance(end, TrialOutcome):
+        study.tell(first.number, end)
+    elif end == "interrupt":
+        study.interrupt(first.number)
+    else:
+        study = SweepStudy(plan(), tmp_path)
+    again = study.ask()
+    assert again
+    assert (again.values, again.number) == (first.values, 1)
+    copied = again.folder / "seed-0" / "checkpoints" / "last.ckpt"
+    assert copied.is_file() == resumes
+    assert not checkpoint.exists()
+    assert (first.folder / "log.txt").is_file()
+    assert (again.folder / "log.txt").is_file() == resumes
+
+
+def test_no_attempt_is_left_for_a_killed_trial_without_its_checkpoint(tmp_path: Path) -> None:
+    study = SweepStudy(plan(retries=0), tmp_path)
+    asked = study.ask()
+    assert asked
+    (asked.folder / "checkpoints").mkdir()
+    study.tell(asked.number, TrialOutcome("failed", error="it was killed", retry=True, killed=True))
+    assert not (asked.folder / "checkpoints").exists()
+
+
 def test_no_more_is_asked_than_the_budget_may_need(tmp_path: Path) -> None:
     with open_sweep(plan(budget=Budget(3, None)), tmp_path) as study:
         asked = [study.ask() for _ in range(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import statistics
 from multiprocessing.connection import Client
 from pathlib import Path
@@ -13,12 +14,12 @@ from stand_in import Listed, Noted, engine, prepared
 from tiny import tiny
 
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, RunError, SettingError, TrainingError, UserError
+from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
 from sentattn.run import Run
 from sentattn.sweep import trial
-from sentattn.sweep.engines import TrialTask
+from sentattn.sweep.engines import Report, TrialTask
 from sentattn.sweep.plan import metric_of
-from sentattn.sweep.records import TrialOutcome
+from sentattn.sweep.records import TrialOutcome, continue_from
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
 
@@ -183,6 +184,58 @@ class Sent:
     def send(self, message: Any) -> bool:
         self.messages.append(message)
         return False
+
+
+class Ended(Sent):
+    """A connection whose scheduler has died when the second epoch is reported."""
+
+    def send(self, message: Any) -> bool:
+        if isinstance(message, Report) and message.step == 2:
+            raise Interruption(signal.SIGTERM, "the scheduler of the study has ended")
+        return super().send(message)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_the_next_attempt_at_an_interrupted_trial_resumes(tmp_path: Path, repeats: int) -> None:
+    words = arguments(tmp_path, "trainer.max_epochs=3", "model.head.dropout=0.3")
+
+    def run(name: str, connection: Any) -> Any:
+        task = TrialTask(words, {}, repeats, str(tmp_path / name), "study", ["val/accuracy"], 1, 1)
+        trial.run(task, connection)
+        return connection.messages
+
+    alone = run("alone", Sent())
+    with pytest.raises(SystemExit):
+        run("0", Ended())
+    (tmp_path / "1").mkdir()
+    continue_from(tmp_path / "0", tmp_path / "1")
+    assert not [*(tmp_path / "0").rglob("*.ckpt")]
+    again = run("1", Sent())
+    assert again[-1] == alone[-1]
+    assert again[-1].state == "complete"
+    steps = [message.step for message in again if isinstance(message, Report)]
+    assert steps == ([1, 2, 3] if repeats == 1 else [1, 2, 3, 1, 1, 2, 3, 2]), "the study has them all"
+    values = [message.value for message in again if isinstance(message, Report)]
+    assert values == [message.value for message in alone if isinstance(message, Report)]
+    before, after = (rows(tmp_path / name / ("seed-0" if repeats > 1 else ".")) for name in ("0", "1"))
+    assert after[0] == before[0], "with its seconds: it was not trained again"
+    assert len(after) == 3
+    assert run("1", Sent())[-1] == alone[-1], "a study that was killed before it knew the outcome takes what is there"
+
+
+def test_a_trial_whose_checkpoint_cannot_be_read_starts_anew(tmp_path: Path) -> None:
+    task = TrialTask(arguments(tmp_path), {}, 1, str(tmp_path / "0"), "study", ["val/accuracy"], 1, 1)
+    with pytest.raises(SystemExit):
+        trial.run(task, Ended())
+    Run(tmp_path / "0").last_checkpoint.write_bytes(b"torn")
+    connection = Sent()
+    trial.run(task, connection)
+    assert connection.messages[-1].state == "complete"
+    assert [row["epoch"] for row in rows(tmp_path / "0")] == [1, 2]
 
 
 def failure(

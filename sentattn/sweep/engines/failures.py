@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from sentattn.sweep.callbacks import RunningTrial
@@ -12,6 +13,12 @@ SERVER_DIED = 255
 """Exit code that `multiprocessing` gives to the processes of a server that has died."""
 LOG_LINES, LOG_TAIL = 5, 1 << 13
 """Lines of a trial's log that are kept of a failure, and bytes that are read for them."""
+
+
+def exited(trial: RunningTrial, code: int) -> TrialOutcome:
+    """Returns the outcome of a trial whose process has ended without it."""
+    outcome = failed(trial, exit_reason(code))
+    return replace(outcome, killed=outcome.retry and (code < 0 or code == SERVER_DIED))
 
 
 def failed(trial: RunningTrial, reason: str, *, lost: bool = False) -> TrialOutcome:

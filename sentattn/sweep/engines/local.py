@@ -25,7 +25,7 @@ from typing import Any
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.engines import Engine, Message, TrialTask, preload
-from sentattn.sweep.engines.failures import SERVER_DIED, exit_reason, failed, last_lines
+from sentattn.sweep.engines.failures import SERVER_DIED, exited, last_lines
 from sentattn.sweep.records import TrialOutcome
 
 SERVER_ENVIRONMENT = {
@@ -166,7 +166,7 @@ class LocalEngine(Engine):
         del self._running[worker.trial.key]
         code = _end(worker)
         self._has_server = self._has_server and code != SERVER_DIED
-        yield worker.trial, worker.outcome or failed(worker.trial, exit_reason(code))
+        yield worker.trial, worker.outcome or exited(worker.trial, code)
 
 
 def _received(worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:

@@ -22,7 +22,7 @@ from typing import Any
 from sentattn.errors import Fault, RunError
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.engines import Engine, Message, TrialTask, ray_node
-from sentattn.sweep.engines.failures import exit_reason, failed
+from sentattn.sweep.engines.failures import exited, failed
 from sentattn.sweep.engines.ray_cluster import (
     Node,
     RaySlot,
@@ -226,4 +226,4 @@ class RayEngine(Engine):
             return failed(trial, "its process has died")
         except (ray.exceptions.RayError, OSError, tarfile.TarError) as error:
             return failed(trial, f"its task on Ray has failed: {reason_of(error)}")
-        return end.outcome or failed(trial, exit_reason(end.code))
+        return end.outcome or exited(trial, end.code)
