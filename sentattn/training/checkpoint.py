@@ -111,6 +111,10 @@ class Checkpoints(Checkpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._loaded = state_dict
 
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._loaded is not None and self._loaded["batches"] == 0:
+            self._keep_best()  # the process may have ended between the two files
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.folder.mkdir(exist_ok=True)
         self._written = time.monotonic()
@@ -157,8 +161,7 @@ class Checkpoints(Checkpoint):
         if reason := self._write(trainer, batches=0):
             message = f"The epoch cannot be saved: {self.last} cannot be written ({reason})."
             raise RunError(Fault(str(self.last), "unwritable", message))
-        if self.recorder.rows[-1] is self.recorder.best and ranks.is_rank_zero():
-            _link_or_copy(self.last, self.folder / BEST)
+        self._keep_best()
         self._stop_if_signalled()
 
     def on_train_end(
@@ -167,6 +170,11 @@ class Checkpoints(Checkpoint):
         self.signals.deferred = False
 
     on_exception = on_train_end
+
+    def _keep_best(self) -> None:
+        """Makes the last checkpoint, of the end of an epoch, the best one too if this epoch is the best."""
+        if self.recorder.rows[-1] is self.recorder.best and ranks.is_rank_zero():
+            _link_or_copy(self.last, self.folder / BEST)
 
     def _stop_if_signalled(self) -> None:
         """Ends the training on all ranks if any of them received a signal."""

@@ -89,6 +89,51 @@ def test_a_run_killed_at_its_very_end_is_evaluated_again(tiny_run: Run, left: Pa
     assert_alike(tiny_run.path, train(run.load(left).settings, resume=left).path)
 
 
+class Killed(BaseException):
+    """The end of a process: nothing handles it."""
+
+
+@contextmanager
+def killed_at(operation: int) -> Iterator[list[int]]:
+    """Ends the training before the file operation with this number, or with 0 counts them."""
+    seen: list[int] = []
+
+    def counted(function: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            seen.append(1)
+            if len(seen) == operation:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("replace", "link"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        yield seen
+
+
+def test_a_run_killed_at_any_file_operation_ends_with_the_weights_of_its_best_epoch(tmp_path: Path) -> None:
+    # Each epoch is better than the one before, so that each is the best when it ends.
+    words = ["model=mean", "logger=none", "data.limit=60", "data.batch_size=20", "trainer.max_epochs=2"]
+    words += ["trainer.accelerator=cpu", "model.embedding.size=8", "test=false"]
+    words += ["objective.metric=val/log_loss", "objective.mode=min"]
+    whole = fit([*words, f"output_dir={tmp_path / 'whole'}"])  # it also fills the cache of the data
+    with killed_at(0) as operations:
+        fit([*words, f"output_dir={tmp_path / 'counted'}"])
+    assert whole.result["best_epoch"] == 2
+    resumed = 0
+    for operation in range(1, len(operations) + 1):
+        folder = tmp_path / str(operation)
+        with killed_at(operation), pytest.raises(Killed):
+            fit([*words, f"output_dir={folder}"])
+        for path in [checkpoint.parents[1] for checkpoint in folder.glob("*/*/*/checkpoints/last.ckpt")]:
+            if not (path / "result.json").exists():
+                assert_alike(fit([f"resume={path}"]).path, whole.path)
+                resumed += 1
+    assert resumed > 6
+
+
 def test_lines_of_epochs_that_are_trained_again_are_not_written_twice(tiny_run: Run, left: Path) -> None:
     with (left / "metrics.jsonl").open("a") as file:
         file.write(json.dumps({"epoch": 3}) + "\n")
