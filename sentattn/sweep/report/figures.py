@@ -106,11 +106,11 @@ class Charts:
         return charts
 
     def slices(self) -> list[tuple[str, go.Figure]]:
-        """Each objective over each setting."""
+        """Each objective over each setting that two trials have; a single point shows nothing."""
         charts = []
         for (index, metric), (key, dimension) in product(enumerate(self._metrics), self._plan.space.items()):
             records = [record for record in self._complete if key in record.values]
-            if not records:
+            if len(records) < 2:
                 continue
             figure = empty_figure(230, top=12, yaxis_title=metric, showlegend=False)
             values, numbers = [place(dimension, r.values[key]) for r in records], [r.number for r in records]

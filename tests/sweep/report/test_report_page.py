@@ -64,6 +64,7 @@ def test_the_page_loads_nothing_and_text_cannot_break_out(html: str) -> None:
 def test_the_text_says_what_people_need(html: str, folder: Path) -> None:
     own = without_plotly(html)
     assert f"python -m sentattn.train from={folder}/best.yaml" in own
+    assert own.count("<title>Sweep &lt;/script&gt;") == own.count("<h1>Sweep &lt;/script&gt;") == 1
     assert "13 trials: 9 complete, 1 pruned, 1 failed, 1 outside, 1 interrupted" in own
     assert "range(8,129) where model/pooling=prune" in own
     assert "tpe (group=true)" in own
@@ -118,7 +119,7 @@ def test_a_browser_draws_every_figure_without_an_error(tmp_path: Path) -> None:
     browser += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
     command = [*browser, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"file://{file}"]
     drawn = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
-    assert "<title>mine</title>" in drawn
+    assert "<title>Sweep mine</title>" in drawn
     assert drawn.count('class="main-svg"') >= html.count("Plotly.newPlot(")
 
 
