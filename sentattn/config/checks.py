@@ -97,6 +97,9 @@ def _node(composition: Composition, path: str, node: Any) -> None:
     if not isinstance(node, Mapping) or TARGET not in node:
         composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {path.replace('.', '/')}=NAME.")
         return
+    if not isinstance(node[TARGET], str):
+        composition.fault(path, "type", f"{path}.{TARGET} must be the path of a class, got {node[TARGET]!r}.")
+        return
     try:
         signature = read(node[TARGET])
     except SettingError as error:
@@ -121,7 +124,9 @@ def _argument(composition: Composition, path: str, kind: Any, value: Any) -> Non
         groups = [one.position for one in composition.typed if path.startswith(f"{one.key.replace('/', '.')}.")]
         message = f"{path} has no value: type {path}=VALUE; it must be {types.words(kind)}."
         composition.faults.add(Fault(path, "missing", message), max(groups, default=LAST))
-    elif isinstance(value, Mapping) and (TARGET in value or path.replace(".", "/") in composition.choices.groups()):
+    elif (isinstance(value, Mapping) and TARGET in value) or (
+        value is not None and path.replace(".", "/") in composition.choices.groups()
+    ):
         _node(composition, path, value)
     else:
         _value(composition, path, kind, value)

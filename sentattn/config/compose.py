@@ -11,7 +11,6 @@ from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
@@ -242,14 +241,17 @@ def _literal(value: Any, sign: str = "${", other: str = NOT_A_REFERENCE) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{str(error).strip().splitlines()[0].rstrip('.')}."
+    return f"{(str(error).strip() or repr(error)).splitlines()[0].rstrip('.')}."
 
 
 def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any], dict[str, str]]:
     """Composes the choices: the settings, references unresolved, and which choice each group of them has."""
     # Composing takes as long as a hundred calls of stat, and a sweep composes again and again.
     changed = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
-    return copy.deepcopy(_compose_once(tuple(picks.items()), tuple(map(str, choices.folders)), changed))
+    settings, chosen = _compose_once(tuple(picks.items()), tuple(map(str, choices.folders)), changed)
+    for group in {*choices.groups(), QUIRKS} & chosen.keys():
+        choices.node(group, chosen[group])  # Hydra passes over a file that holds a list
+    return copy.deepcopy((settings, chosen))
 
 
 @functools.lru_cache(maxsize=256)
@@ -264,7 +266,7 @@ def _compose_once(
         chosen = {str(group): str(name) for group, name in composed.hydra.runtime.choices.items() if name is not None}
         kept = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         settings = OmegaConf.to_container(kept, resolve=False)
-    except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
+    except Exception as error:  # Hydra meets some files with an assertion or an error of Python's
         reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else _first_line(error)
         message = f"{' '.join(overrides) or 'train.yaml'} cannot be composed: {reason}"
         raise SettingError(Fault("", "unreadable", message)) from error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
@@ -136,15 +136,18 @@ def _load(file: Path, changed: int) -> Mapping[str, Any]:
 
 def _included(file: Path, content: DictConfig) -> list[dict[str, Any]]:
     """Returns the nodes of the files `_NAME` in a file's defaults: of its own folder, or of the package's."""
-    names = [entry for entry in content.get("defaults") or () if isinstance(entry, str) and entry != "_self_"]
+    listed = content.get("defaults")
+    entries = listed if isinstance(listed, ListConfig) else ()  # Hydra refuses what is no list
+    names = [entry for entry in entries if isinstance(entry, str) and entry != "_self_"]
     paths = [folder / f"{name}.yaml" for name in names for folder in (file.parent, conf_dir() / file.parent.name)]
     return [{file.parent.name: load(path)} for path in paths if path.name.startswith("_") and path.is_file()]
 
 
 def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:
     """Returns the groups in a file's defaults list, with their choices."""
-    entries: Iterable[Any] = node.get("defaults", ())
-    return {key: value for entry in entries if isinstance(entry, Mapping) for key, value in entry.items()}
+    entries = node.get("defaults")
+    listed = entries if isinstance(entries, list) else []
+    return {key: value for entry in listed if isinstance(entry, Mapping) for key, value in entry.items()}
 
 
 def comment(file: Path) -> str:

@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from sentattn.errors import Fault, SettingError
 
-LARGEST_SEED = 2**32 - 1
+LARGEST_SEED, LARGEST = 2**32 - 1, 2**63 - 1
 Count: TypeAlias = Annotated[int, Ge(1)]
 Whole: TypeAlias = Annotated[int, Ge(0)]
 Positive: TypeAlias = Annotated[float, Gt(0)]
@@ -119,6 +119,8 @@ def mismatch(kind: Any, value: object) -> str | None:
     from pydantic import ValidationError
 
     kind = resolve(kind)
+    if any(isinstance(one, int) and abs(one) > LARGEST for one in (value if isinstance(value, list) else [value])):
+        return "range"
     if kind is Any:
         return None
     try:
@@ -134,7 +136,8 @@ def mismatch(kind: Any, value: object) -> str | None:
 def fault(key: str, kind: Any, value: object) -> Fault | None:
     """Returns why a value is not legal for a setting, or None where it is."""
     wrong = mismatch(kind, value)
-    return Fault(key, wrong, f"{key} must be {words(kind)}, got {as_typed(value)}.") if wrong else None
+    size = f" of at most {LARGEST.bit_length() + 1} bits" if wrong == "range" and mismatch(Any, value) else ""
+    return Fault(key, wrong, f"{key} must be {words(kind)}{size}, got {as_typed(value)}.") if wrong else None
 
 
 def name_fault(key: str, value: object) -> Fault | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
 from sentattn.config.schema import TRAIN
-from sentattn.config.types import Count, NonNegative, Whole, checked, name_fault
+from sentattn.config.types import Count, Whole, checked, name_fault
 from sentattn.data.batching import (
     BatchLoader,
     FixedBuckets,
@@ -116,7 +117,7 @@ class TextData(LightningDataModule, ABC):
         batch_size: Count = 64,
         batching: Literal["sorted", "fixed", "random"] = "sorted",
         num_buckets: Count = 10,
-        bucket_ratio: NonNegative = 0.5,
+        bucket_ratio: Annotated[float, Ge(0), Le(1000)] = 0.5,
         vectors: str | None = None,
         cache_dir: str | None = None,
         mirror: str | None = None,

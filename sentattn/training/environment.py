@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from sentattn.config.checks import flat
 from sentattn.data.batching import Batch
 from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.models.classifier import TextClassifier
@@ -53,6 +54,8 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 HEAP_BLOCK, HEAP_KEPT = 32 * 2**20, 512 * 2**20
 """Blocks up to 32 MiB come from the heap, as glibc has it at most; more of it would be lost in gaps."""
 THIS_MACHINE = "this machine"
+LARGEST_SIZE = 2**31
+"""Of a size of a model; beyond it the number of elements of a tensor may not fit into 64 bits."""
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
 """Of a parameter, by `trainer.precision`; 4 otherwise."""
@@ -165,6 +168,23 @@ def peak_memory_bytes() -> int | None:
     except ImportError:  # Windows
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@contextmanager
+def explained_sizes(model: Mapping[str, Any]) -> Iterator[None]:
+    """Turns torch's error about a tensor that no computer can have into one that names the sizes of the model.
+
+    Raises:
+        SettingError: Of kind `range`.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        sizes = [one for one in flat(model, "model") if isinstance(one[1], int) and one[1] > LARGEST_SIZE]
+        if not sizes:
+            raise
+        typed = [Fault(path, "range", f"{path}={size} is too large for any computer.") for path, size in sizes]
+        raise SettingError(*typed) from error
 
 
 @contextmanager

@@ -122,7 +122,8 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     environment.set_up_torch(settings)
     # Settings that this machine or another slot refuses are refused before the data is read.
     device = build_trainer(settings).strategy.root_device
-    with torch.device("meta"):  # without memory, so that no model is too large for it
+    # Without memory, so that no model is too large for it.
+    with torch.device("meta"), environment.explained_sizes(settings["model"]):
         environment.require_memory(settings, build.build_model(settings["model"], num_embeddings=8, classes=2))
     small = build.build_model(settings["model"], num_embeddings=8, classes=2)
     environment.require_lstm(settings, device, small)

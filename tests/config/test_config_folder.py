@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+import yaml
 from config_faults import faults
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from sentattn.config.compose import compose, override
 from sentattn.errors import SettingError
@@ -100,3 +104,56 @@ def test_an_experiment_cannot_be_laid_over_saved_settings(mine: Path) -> None:
     with pytest.raises(SettingError) as caught:
         override(compose([]), ["--config-dir", str(mine), "experiment=good"])
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("experiment", "unsupported")]
+
+
+KEYS = st.sampled_from(["_target_", "defaults", "name", "hops", "attention", "_self_", "trainer", "a.b", "", 5])
+LEAVES = st.sampled_from(
+    [None, 5, 1e308, True, "", "structured", "sentattn.models.attention.structured.Structured", "a.b"]
+)
+NODES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3))
+CHOICES = ("model/attention", "model", "data", "experiment")
+
+
+@pytest.mark.parametrize("group", CHOICES)
+@settings(max_examples=6, deadline=None)
+@given(node=NODES)
+@example(node=["a"])
+@example(node=5)
+@example(node={"_target_": ["a"]})
+@example(node={"attention": {"_target_": {"a": 5}}})
+@example(node={"defaults": 5})
+@example(node={"defaults": [{5: 4}]})
+def test_any_yaml_as_a_choice_is_composed_or_refused(
+    group: str, node: object, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("conf")
+    (folder / group).mkdir(parents=True)
+    (folder / group / "mine.yaml").write_text(yaml.safe_dump(node))
+    with contextlib.suppress(SettingError):
+        compose([f"{group}=mine", f"--config-dir={folder}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[1, 2]", "unreadable"),
+        ("5", "unreadable"),
+        ("_target_: [a]", "type"),
+        ("_target_: {a: 1}", "type"),
+        ("_target_: 5", "type"),
+        ("defaults: 5", "unreadable"),
+        ("defaults: [{5: 4}]", "unreadable"),
+    ],
+)
+def test_a_choice_that_is_no_part_is_refused(text: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / "model" / "attention").mkdir(parents=True)
+    (tmp_path / "model" / "attention" / "mine.yaml").write_text(text)
+    [fault] = faults(["model/attention=mine", f"--config-dir={tmp_path}"])
+    assert fault.kind == kind
+
+
+def test_a_part_that_is_a_number_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nmodel: {attention: 5}\n")
+    found = faults(["experiment=mine", f"--config-dir={tmp_path}"])
+    assert ("model.attention", "missing") in [(fault.key, fault.kind) for fault in found]

@@ -150,6 +150,12 @@ def test_what_shows_only_later_leaves_no_run_either(tmp_path: Path, setting: str
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_size_that_no_tensor_can_have_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError) as caught:
+        fit(tiny("model.attention.hops=9000000000000000000", f"output_dir={tmp_path}"))
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("model.attention.hops", "range")]
+
+
 def test_a_string_is_one_setting() -> None:
     with pytest.raises(SettingError) as caught:
         fit("modle=mean")
