@@ -153,14 +153,16 @@ BLOCKS = (
     Block(
         "gold rationale",
         "Average precision (AP) of the weights against the words that decide the label: of the mean over the hops, and "
-        "of the best hop of each text; chance: share of these words. +-1: their neighbours count too. It says whether "
-        "a person would find the weights plausible, not whether the model uses these words.",
+        "of the best hop of each text; +-1: their neighbours count too. Beside each: what random weights with as many "
+        "hops reach. It says whether a person would find the weights plausible, not whether the model uses these "
+        "words.",
         (
             _column("average_precision", "AP"),
+            _column("average_precision_random", "random"),
             _column("average_precision_best_hop", "best hop"),
-            _column("rationale_share", "chance"),
+            _column("average_precision_best_hop_random", "random"),
             _column("average_precision_near", "AP +-1"),
-            _column("rationale_share_near", "chance +-1"),
+            _column("average_precision_near_random", "random"),
         ),
     ),
 )

@@ -21,7 +21,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 SEED = 0
 """Of the sample of texts and of everything that is drawn."""
-FORMAT = "3"
+FORMAT = "4"
 """Of a stored file; it changes with the definition of a figure."""
 WEIGHTS = "weights"
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
-from sentattn.insight.plausibility import average_precision, plausibility, rationale_tokens
+from sentattn.insight.plausibility import (
+    average_precision,
+    expected_average_precision,
+    expected_best,
+    plausibility,
+    rationale_tokens,
+)
 
 SPANS = [(0, 3), (4, 8), (8, 9), (10, 15)]
 
@@ -28,17 +36,63 @@ def test_tokens_that_tie_enter_together() -> None:
     assert np.isnan(average_precision(np.full(3, 1 / 3), np.array([True, False, False])))
 
 
+def test_random_rankings_by_hand() -> None:
+    # 2 tokens, 1 gold: rank 1 or 2. 3 tokens, 2 gold at ranks 12, 13, 23: 1, (1 + 2/3) / 2, (1/2 + 2/3) / 2.
+    assert expected_average_precision(2, 1) == pytest.approx((1 + 1 / 2) / 2)
+    assert expected_average_precision(3, 2) == pytest.approx((1 + 5 / 6 + 7 / 12) / 3)
+    assert expected_average_precision(4, 4) == pytest.approx(1)
+    # The best of two hops, 2 tokens, 1 gold: rank 2 twice in one case of four.
+    assert expected_best(2, 1, 2) == pytest.approx(3 / 4 + 1 / 4 * 1 / 2, abs=0.01)
+
+
+@pytest.mark.parametrize(("length", "gold"), [(n, r) for n in range(1, 8) for r in range(1, n + 1)])
+def test_random_rankings_are_the_mean_over_all_permutations(length: int, gold: int) -> None:
+    def value(order: tuple[int, ...]) -> float:
+        ranks = sorted(rank for rank, token in enumerate(order, start=1) if token < gold)
+        return float(np.mean([number / rank for number, rank in enumerate(ranks, start=1)]))
+
+    expected = np.mean([value(order) for order in permutations(range(length))])
+    assert expected_average_precision(length, gold) == pytest.approx(expected, abs=1e-12)
+    assert expected_best(length, gold, 1) == pytest.approx(expected, abs=0.02)
+
+
+def test_random_weights_reach_what_is_shown_beside_the_weights() -> None:
+    length, hops, random = 30, 4, np.random.default_rng(5)
+    spans = [(3 * i, 3 * i + 2) for i in range(length)]
+    rationale = [spans[4], spans[5], spans[20]]
+    rows = [plausibility(random.dirichlet(np.ones(length), hops), spans, rationale) for _ in range(300)]
+    for name in ("average_precision", "average_precision_best_hop", "average_precision_near"):
+        values = np.array([row[name] for row in rows])
+        expected = rows[0][f"{name}_random"]
+        assert abs(values.mean() - expected) < 4 * values.std() / len(values) ** 0.5 + 0.005
+    assert rows[0]["average_precision_random"] > 1.5 * len(rationale) / length  # the share of gold tokens is too low
+
+
+def test_the_best_hop_of_more_hops_is_better_by_chance() -> None:
+    random = np.random.default_rng(0)
+    for hops in (1, 3, 30):
+        is_gold = np.argsort(random.random((4000, hops, 12)), axis=2) < 3
+        precision = is_gold.cumsum(axis=2) / np.arange(1, 13)
+        best = (precision * is_gold).sum(axis=2).max(axis=1) / 3
+        assert expected_best(12, 3, hops) == pytest.approx(best.mean(), abs=0.01)
+
+
 def test_figures_of_a_text() -> None:
     weights = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.2, 0.1, 0.6]])
     found = plausibility(weights, SPANS, [(10, 15)])
     assert found["average_precision"] == pytest.approx(1 / 2)
     assert found["average_precision_best_hop"] == pytest.approx(1)
-    assert found["rationale_share"] == 1 / 4
+    assert found["average_precision_random"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
     # Tokens 3 and 4 are gold now: mean weights are .4, .15, .1, .35.
     assert found["average_precision_near"] == pytest.approx((1 / 2 + 2 / 4) / 2)
-    assert found["rationale_share_near"] == 1 / 2
+    assert found["average_precision_near_random"] == pytest.approx(expected_average_precision(4, 2))
     assert plausibility(weights[::-1], SPANS, [(10, 15)]) == pytest.approx(found)
 
 
 def test_without_a_rationale_nothing_applies() -> None:
     assert np.isnan(list(plausibility(np.full((1, 4), 0.25), SPANS, []).values())).all()
+    assert np.isnan(list(plausibility(np.array([[0.1, 0.2, 0.3, 0.4]]), SPANS, []).values())).all()
+
+
+def test_weights_that_rank_nothing_have_no_chance_beside_them() -> None:
+    assert np.isnan(list(plausibility(np.full((2, 4), 0.25), SPANS, [(0, 3)]).values())).all()
