@@ -18,7 +18,6 @@ from sentattn import sync
 from sentattn.compare import insight_table
 from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
-from sentattn.insight.faithfulness import KINDS, REMOVALS
 from sentattn.loggers import upload, wandb_logger
 from sentattn.loggers import wandb as wandb_guard
 
@@ -202,10 +201,7 @@ def test_a_lost_file_is_reported(tmp_path: Path) -> None:
 
 def measure(directory: Path, **figures: float) -> None:
     """Leaves behind what `compare ... insight=true` does."""
-    names = {"p_unknown", "logit_change", *(f"tenth_{number}" for number in range(1, 11))}
-    names |= {column.name.removesuffix("_relative") for block in insight_table.BLOCKS for column in block.columns}
-    names |= {f"{kind}_{removal}_attention" for kind in KINDS for removal in REMOVALS}
-    values = dict.fromkeys([*names, "p"], np.nan) | figures
+    values = dict.fromkeys(insight_table.needed(), np.nan) | figures
     Diagnostics({name: np.full(3, value) for name, value in values.items()}, [np.ones(2)] * 3).save(
         directory / "insight-test-3.parquet"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,76 +22,104 @@ from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
 from sentattn.insight.faithfulness import rank_correlation
 from sentattn.insight.shape import is_ranking
+from sentattn.insight.weights import Over
 from sentattn.metrics import Ints
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
 
-FILE = "insight-{split}-{rows}.parquet"
-"""The file of a run with the diagnostics of a sample."""
+FILES: Mapping[Over, str] = {
+    "tokens": "insight-{split}-{rows}.parquet",
+    "ngrams": "insight-ngrams-{split}-{rows}.parquet",
+}
+"""The files of a run with the diagnostics of a sample, by what the attention is over."""
 ROWS = 200
-"""Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs 250 forward passes."""
-
-
-Means: TypeAlias = Callable[[str], Any]
-"""Returns the mean of a figure over texts by its name: a number, or an array of such means."""
-Figure: TypeAlias = Callable[[Means], Any]
-"""Computes a figure of a table from means."""
+"""Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs hundreds of passes."""
 
 
 @dataclass(frozen=True)
 class Insight:
-    """The diagnostics of a setting, one for each seed.
+    """The diagnostics of an attention of a setting, one for each seed.
 
     Attributes:
         setting: The setting.
         seeds: The diagnostics.
         block_N: Number of each text's block for the jackknife; the texts of a group are in one block.
+        over: What the attention weighs.
     """
 
     setting: Setting
     seeds: Sequence[Diagnostics]
     block_N: Ints
+    over: Over = "tokens"
 
-    def means(self, name: str) -> Floats:
-        """Returns the means of a figure over all texts and over those outside each block, (seeds, 1 + blocks)."""
-        return np.stack([_means(one.figures[name], self.block_N) for one in self.seeds])
+    @property
+    def name(self) -> str:
+        """The name of the setting, and that of the attention where it is not that over the states of tokens."""
+        return f"{self.setting.name} (n-grams)" if self.over == "ngrams" else self.setting.name
 
-    def estimate(self, figure: Figure) -> Estimate:
-        """Returns the mean over seeds of what is computed from means, with its standard error.
+    @property
+    def is_ranking(self) -> bool:
+        """Whether the weights of any text rank its tokens."""
+        return any(is_ranking(weights_L) for one in self.seeds for weights_L in one.weights)
 
-        The errors from texts and from seeds are those of `metrics.estimates` for what is no mean over rows. A value of
-        NaN does not apply; an error of NaN is unknown, since the setting has one seed.
+    def estimate(
+        self, names: Sequence[str], figure: Callable[..., Any] = lambda mean: mean, *, among: Sequence[str] = ()
+    ) -> Estimate:
+        """Returns the mean over seeds of what is computed from means over the same texts, with its standard error.
+
+        A difference of two means is thus that of paired values. The errors from texts and from seeds are those of
+        `metrics.estimates` for what is no mean over rows. A value of NaN does not apply; an error of NaN is unknown,
+        since the setting has too few seeds.
 
         Args:
-            figure: The computation.
+            names: The figures whose means are taken.
+            figure: Computes a value from their means, which it gets as arguments.
+            among: Further figures that have to apply to a text for it to count.
         """
-        values_SK = figure(self.means)
+        values = []
+        for one in self.seeds:
+            is_left_out_N = ~one.applicable([*names, *among])
+            values_N = [np.where(is_left_out_N, np.nan, one.figures[name]) for name in names]
+            values.append(figure(*(_means(of_name_N, self.block_N) for of_name_N in values_N)))
+        values_SK = np.stack(values)
         seeds = [seed_term(values_SK[:, 0])] if len(self.seeds) > 1 else []
         return _estimate(values_SK, seeds, is_known=self.setting.has_seeds)
 
-    @cached_property
-    def agreement(self) -> Estimate:
-        """Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed.
+    def agreement(self, among: Sequence[str] = ()) -> Estimate:
+        """Returns Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed.
 
         Its error from the seeds is that of the jackknife, as the pairs of a seed are not independent; with two seeds
         it is unknown.
+
+        Args:
+            among: Figures that have to apply to a text, with both seeds, for it to count.
         """
         numbers = range(len(self.seeds))
         pairs = list(combinations(numbers, 2))
         if not pairs:
             return Estimate.of(np.nan, [UNKNOWN])
-        values_PK = np.stack([_means(self._agreement(*pair), self.block_N) for pair in pairs])
+        values_PK = np.stack([_means(self._agreement(*pair, among), self.block_N) for pair in pairs])
         if len(pairs) == 1:
             return _estimate(values_PK, [], is_known=False)
         without_S = [values_PK[[seed not in pair for pair in pairs], 0].mean() for seed in numbers]
         return _estimate(values_PK, [jackknife(float(values_PK[:, 0].mean()), np.array(without_S))], is_known=True)
 
-    def _agreement(self, first: int, second: int) -> Floats:
+    def texts(self, among: Sequence[str]) -> int:
+        """Returns the number of texts to which figures apply, of the seed with the fewest."""
+        return min(int(one.applicable(among).sum()) for one in self.seeds)
+
+    def _agreement(self, first: int, second: int, among: Sequence[str]) -> Floats:
         """The agreement of two seeds on each text, (texts,)."""
-        weights = zip(self.seeds[first].weights, self.seeds[second].weights, strict=True)
-        return np.array([rank_correlation(*both) if all(map(is_ranking, both)) else np.nan for both in weights])
+        both = [self.seeds[first], self.seeds[second]]
+        counts_N = (
+            np.logical_and.reduce([one.applicable(among) for one in both]) if among else np.ones(len(self.block_N))
+        )
+        weights = zip(counts_N, both[0].weights, both[1].weights, strict=True)
+        return np.array(
+            [rank_correlation(*two) if counts and all(map(is_ranking, two)) else np.nan for counts, *two in weights]
+        )
 
 
 def _means(values_N: Floats, block_N: Ints) -> Floats:
@@ -146,22 +174,37 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
             except UserError as error:
                 faults += error.faults
             else:
-                found.append(Insight(setting, seeds, block_N))
+                of_setting = [
+                    Insight(setting, [attentions[over] for attentions in seeds], block_N, over) for over in seeds[0]
+                ]
+                # Next to an attention over n-grams one that ranks no token is no news.
+                found += [one for one in of_setting if one.is_ranking] or of_setting[-1:]
     return found, list(dict.fromkeys(faults))
+
+
+def attentions_of(settings: Mapping[str, Any]) -> list[Over]:
+    """Returns what the attentions of a model weigh."""
+    wide = settings["model"].get("wide") or {}
+    return ["tokens", "ngrams"] if wide.get("attend") is True else ["tokens"]
 
 
 def _diagnosed(
     one: Evaluated, read: Callable[[], TextData], indices: Ints, split: str, progress: Progress
-) -> Diagnostics:
-    """Returns the diagnostics of a run, which are kept in its directory."""
-    file = one.run.path / FILE.format(split=split, rows=len(indices))
-    if (stored := Diagnostics.load(file)) is not None and len(stored.weights) == len(indices):
+) -> dict[Over, Diagnostics]:
+    """Returns the diagnostics of a run's attentions, which are kept in its directory."""
+    attentions = attentions_of(one.settings)
+    files = {over: one.run.path / FILES[over].format(split=split, rows=len(indices)) for over in attentions}
+    stored = {over: found for over, file in files.items() if (found := Diagnostics.load(file)) is not None}
+    if len(stored) == len(files) and all(len(found.weights) == len(indices) for found in stored.values()):
         return stored
     rows, classifier = read().split(split), one.run.classifier
     encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
     texts = Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
     stage = f"insight of {one.run.path.parent.name}/{one.run.path.name}"
-    result = diagnose(classifier.model, texts, lambda part, done, of: progress(f"{stage}: {part}", done, of))
-    with suppress(OSError):  # a run that may only be read is computed again the next time
-        result.save(file)
+    model = classifier.model
+    measured = diagnose(model, texts, attentions, lambda part, done, of: progress(f"{stage}: {part}", done, of))
+    result = dict(zip(attentions, measured, strict=True))
+    for over, diagnostics in result.items():
+        with suppress(OSError):  # a run that may only be read is computed again the next time
+            diagnostics.save(files[over])
     return result

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import sub
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sentattn.compare.insight import FILE, Figure, Insight, Means
+from sentattn.compare.insight import FILES, Insight
 from sentattn.compare.leaderboard import Format, paper_lines
 from sentattn.compare.statistics import Estimate
 from sentattn.console import WIDTH, table_lines
 from sentattn.insight.diagnostics import Diagnostics
+from sentattn.insight.faithfulness import SHARES, percent
 
 SPLITS = ("val", "test")
 ABSENT = "-"
 """Shown where a figure does not apply."""
-INTERVALS = "with 95% intervals; one seed gives none"
+INTERVALS = "with 95% intervals where there are seeds enough"
 """What a heading says of the figures' intervals."""
+RANKINGS = {
+    "attention": "attn",
+    "attention_x_gradient": "a*g",
+    "integrated_magnitude": "|IG|",
+    "integrated": "IG",
+    "input_x_gradient": "g*x",
+}
+"""The rankings of tokens, with their names in the terminal."""
 
 
 @dataclass(frozen=True)
@@ -28,25 +38,32 @@ class Column:
     """A figure of a table.
 
     Attributes:
-        name: Its name in Markdown, CSV and LaTeX.
-        heading: Its name in the terminal, where a line has 80 columns; empty for a column of the other formats only.
-        figure: How it is computed; None for the agreement of seeds.
-        digits: Digits after the point in the terminal.
+        name: Its name in CSV and on Weights & Biases.
+        heading: Its name in the other formats, short; empty for a figure that they do not have.
+        needs: The figures of texts from whose means it is computed; none for the agreement of seeds.
+        figure: The computation.
+        digits: Digits after the point.
     """
 
     name: str
     heading: str
-    figure: Figure | None
+    needs: Sequence[str]
+    figure: Callable[..., Any] = lambda mean: mean
     digits: int = 2
 
-    def estimate(self, one: Insight) -> Estimate:
-        """Returns the figure of a setting; NaN where it does not apply, with an error of NaN where that is unknown."""
-        return one.agreement if self.figure is None else one.estimate(self.figure)
+    def estimate(self, one: Insight, among: Sequence[str] = ()) -> Estimate:
+        """Returns the figure of a setting; NaN where it does not apply, with an error of NaN where that is unknown.
+
+        Args:
+            one: The setting's diagnostics.
+            among: Figures that have to apply to a text for it to count.
+        """
+        return one.estimate(self.needs, self.figure, among=among) if self.needs else one.agreement(among)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Figures that answer one question.
+    """Figures that answer one question, all of them means over the same texts.
 
     Attributes:
         title: The heading of their table, short.
@@ -58,34 +75,47 @@ class Block:
     about: str
     columns: Sequence[Column]
 
+    @property
+    def needs(self) -> list[str]:
+        """The figures that have to apply to a text for it to count, as far as they apply to any text of a setting."""
+        return list(dict.fromkeys(name for column in self.columns for name in column.needs))
+
+    def estimates(self, one: Insight) -> list[Estimate]:
+        """Returns the figures of a setting."""
+        return [column.estimate(one, self.needs) for column in self.columns]
+
+
+class Shown(NamedTuple):
+    """A table as text."""
+
+    heading: list[str]
+    rows: list[list[str]]
+    about: str
+
 
 def _column(name: str, heading: str = "", digits: int = 2) -> Column:
-    return Column(name, heading, lambda mean: mean(name), digits)
+    return Column(name, heading, [name], digits=digits)
 
 
-def _over_random(kind: str, removal: str, ranking: str, heading: str) -> Column:
-    """Fall of the probability less that with random tokens."""
+def _less(name: str, heading: str, of: str, less: str, digits: int = 2) -> Column:
+    """The mean difference of two figures of a text."""
+    return Column(name, heading, [of, less], sub, digits)
+
+
+def _removal(kind: str, removal: str, title: str, about: str, more: Sequence[Column] = ()) -> Block:
+    """The falls of the probability, less those with random tokens, for one kind and one way to remove tokens."""
     name = f"{kind}_{removal}"
-    return Column(f"{name}_{ranking}", heading, lambda mean: mean(f"{name}_{ranking}") - mean(f"{name}_random"))
 
+    def relative(attention: Any, random: Any, whole: Any, unknown: Any) -> Any:
+        return (attention - random) / (whole - unknown)
 
-def _removal(removal: str, title: str, about: str) -> Block:
-    """The block of one way to remove tokens."""
-    rankings = {"attention": "attn", "input_x_gradient": "g*x", "integrated": "IG"}
-    name = f"comprehensiveness_{removal}"
-
-    def relative(mean: Means) -> Any:
-        fall = mean(f"{name}_attention") - mean(f"{name}_random")
-        return fall / (mean("p") - mean("p_unknown"))
-
-    kinds = {"comprehensiveness": "C", "sufficiency": "S"}
     columns = [
-        _over_random(kind, removal, ranking, f"{letter} {heading}")
-        for kind, letter in kinds.items()
-        for ranking, heading in rankings.items()
+        _less(f"{name}_{ranking}", heading, f"{name}_{ranking}", f"{name}_random")
+        for ranking, heading in RANKINGS.items()
     ]
-    random = [_column(f"{kind}_{removal}_random") for kind in kinds]
-    return Block(title, about, (*columns, Column(f"{name}_relative", "C/all", relative), *random))
+    needs = [f"{name}_attention", f"{name}_random", "p", "p_unknown"]
+    columns.append(Column(f"{name}_relative", "attn/all", needs, relative))
+    return Block(title, about, (*columns, *more, _column(f"{name}_random")))
 
 
 BLOCKS = (
@@ -110,44 +140,62 @@ BLOCKS = (
         ),
     ),
     _removal(
+        "comprehensiveness",
         "deleted",
-        "tokens deleted",
-        "C, comprehensiveness: by how much more the probability of the predicted class falls without a ranking's first "
-        "1, 5, 10, 20 and 50% of the tokens than without as many random ones (10 draws); higher is better. S, "
-        "sufficiency: the same with these tokens only; lower is better. Ranked by attention, by gradient times input "
-        "(g*x) and by integrated gradients (IG). C/all: C of attention over the fall where all tokens are <unk>. They "
-        "say whether the prediction depends on the tokens that are ranked first. A text with holes is unlike those of "
-        "the training, and a gradient, which knows the predicted class, has an advantage.",
+        "C, tokens deleted",
+        "C, comprehensiveness: by how much more the probability of the predicted class falls without a ranking's "
+        "first 1, 5, 10, 20 and 50% of the tokens than without as many random ones (10 draws); higher is better. "
+        "Ranked by attention, by attention times gradient (a*g), by the magnitude of integrated gradients (|IG|), by "
+        "these themselves (IG) and by gradient times input (g*x). IG and g*x know which tokens speak for the "
+        "predicted class, which attention does not: |IG| is the fair comparison. attn/all: C of attention over the "
+        "fall where all tokens are <unk>. C says whether the prediction depends on the tokens that are ranked first. "
+        "A text with holes is unlike those of the training. The mean is over the five shares; ERASER divides the same "
+        "sum by one more than their number, so its values are 5/6 of these. IG err.: mean error of the integral over "
+        "the mean change of the logit, 0 if exact; points are added, up to 320, until that of a text is below 5%.",
+        [Column("integral_error", "IG err.", ["integral_error", "logit_change"], lambda error, of: error / of, 3)],
     ),
     _removal(
-        "replaced",
-        "tokens replaced",
-        "The same, with <unk> in place of each removed token, so that the text keeps its length. Where the two "
-        "disagree, what is measured is the removal rather than the attention.",
+        "sufficiency",
+        "deleted",
+        "S, tokens deleted",
+        "S, sufficiency: the same with these tokens only; lower is better. ERASER's values are 5/6 of these.",
     ),
+    _removal(
+        "comprehensiveness",
+        "replaced",
+        "C, tokens replaced",
+        "The same as C above, with <unk> in place of each removed token, so that the text keeps its length. Where the "
+        "two disagree, what is measured is the removal rather than the attention.",
+    ),
+    _removal("sufficiency", "replaced", "S, tokens replaced", "The same as S above, with <unk> in place of others."),
     Block(
         "rank correlation",
         "Kendall's tau, 0 for no relation: attention with the magnitude of integrated gradients (IG) and of gradient "
         "times input (g*x), beside its ceilings: IG with g*x, and the attention of two seeds, whose interval takes "
         "three. Low where the ceilings are high: attention and gradients name different tokens, which does not say "
-        "which of them is right. IG err.: error of the integral over the change of the logit, 0 if exact.",
+        "which of them is right.",
         (
             _column("tau_integrated", "attn~IG"),
             _column("tau_input_x_gradient", "attn~g*x"),
             _column("tau_gradients", "IG~g*x"),
-            Column("tau_seeds", "two seeds", None),
-            Column("integral_error", "IG err.", lambda mean: mean("integral_error") / mean("logit_change"), 4),
+            Column("tau_seeds", "two seeds", []),
         ),
     ),
     Block(
         "other weights",
-        "Accuracy on these rows with the model's own weights, and at test time with even ones or its own permuted over "
-        "the text (10 draws). Where it stays, the trained model does not need its weights; a model trained without "
-        "them is another question, which the leaderboard answers.",
+        "Accuracy on these rows with the model's own weights, and by how much it changes at test time with even ones "
+        "and with its own permuted over the text (10 draws). TVD: total variation distance of the probabilities from "
+        "the model's own, with even and with permuted weights (median over draws). JSD: Jensen-Shannon divergence, 0 "
+        "to 0.69, of the weights least like the model's own that were found to change the probabilities by a TVD of at "
+        "most 0.01 (Jain and Wallace 2019). Where accuracy stays, TVD is low or JSD high, the trained model does not "
+        "need its weights; a model trained without them is another question, which the leaderboard answers.",
         (
             _column("correct", "own", 3),
-            _column("correct_uniform", "even", 3),
-            _column("correct_permuted", "permuted", 3),
+            _less("correct_uniform", "even-own", "correct_uniform", "correct", 3),
+            _less("correct_permuted", "perm.-own", "correct_permuted", "correct", 3),
+            _column("tvd_uniform", "TVD even"),
+            _column("tvd_permuted", "perm."),
+            _column("jsd_adversarial", "JSD"),
         ),
     ),
     Block(
@@ -168,8 +216,18 @@ BLOCKS = (
 )
 
 
+CURVES = tuple(
+    _less(f"{name}_{percent(share)}", "", f"{name}_{percent(share)}", f"{kind}_{removal}_random_{percent(share)}")
+    for kind, removal in (("comprehensiveness", "deleted"), ("sufficiency", "deleted"))
+    for ranking in RANKINGS
+    for name in [f"{kind}_{removal}_{ranking}"]
+    for share in SHARES
+)
+"""The falls at each share of the tokens, which tables show the mean of."""
+
+
 def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]:
-    """Returns the diagnostics as lines of text: a table for each question, or one table in the other formats.
+    """Returns the diagnostics as lines of text: a table for each question, or with `csv` a line for each figure.
 
     Args:
         insights: The diagnostics, on the same sample of rows.
@@ -178,83 +236,126 @@ def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]
     """
     if not insights:
         return []
-    if style != "table":
-        columns = [column for block in BLOCKS for column in block.columns]
-        ends = ("", "_low", "_high") if style == "csv" else ("",)
-        header = ["settings", "seeds", "rows", *(f"{column.name}{end}" for column in columns for end in ends)]
-        cells = [
-            [*_about(one), *(cell for column in columns for cell in _paper(column, one, style))] for one in insights
+    if style == "csv":
+        return [
+            "",
+            *paper_lines([["settings", "seeds", "rows", "figure", "value", "low", "high"], *_values(insights)], style),
         ]
-        return ["", *paper_lines([header, *cells], style)]
     count = len(insights[0].seeds[0].weights)
     drawn = f"a sample of {count:,} of" if count < rows else "all"
     title = f"Does the attention mean anything? Means over {drawn} {rows:,} rows and over seeds, {INTERVALS}."
-    blocks = [_block(block, insights) for block in BLOCKS]
-    return ["", *textwrap.wrap(title, WIDTH), *(line for block in blocks if block for line in ("", *block))]
+    shown = [*_texts([title, conclusion(insights)], style)]
+    for table in tables(insights):
+        cells = [table.heading, *table.rows]
+        if style == "table":
+            align = "<" + ">" * (len(table.heading) - 1)
+            broken = [[name, *(cell.replace(" ±", "\n±") for cell in others)] for name, *others in cells]
+            shown += ["", *table_lines(broken, align=align, wrap=0), *_texts([table.about], style)]
+        else:
+            shown += ["", *paper_lines(cells, style), *_texts([table.about], style)]
+    return ["", *shown]
 
 
-def tables(insights: Sequence[Insight]) -> list[tuple[list[str], list[list[str]], str]]:
-    """Returns for each question the heading of its table, the rows and what they say, where any figure applies."""
-    found = (_cells(block, insights) for block in BLOCKS) if insights else ()
+def tables(insights: Sequence[Insight]) -> list[Shown]:
+    """Returns for each question its table and what it says, where any figure applies."""
+    found = (_shown(block, insights) for block in BLOCKS) if insights else ()
     return [one for one in found if one is not None]
 
 
+OUTCOMES = (
+    "falls more than for random tokens with {}",
+    "does not fall measurably more with {}",
+    "falls less with {}",
+    "falls by a difference without an interval with {}",
+)
+"""What a conclusion says of attentions."""
+
+
+def conclusion(insights: Sequence[Insight]) -> str:
+    """Returns in one sentence for which attentions the prediction depends on the tokens that they rank first."""
+    block = next(one for one in BLOCKS if one.title == "C, tokens deleted")
+    groups: dict[int, list[str]] = {}
+    ties = [one.name for one in insights if not one.is_ranking]
+    for one in insights:
+        estimate = block.columns[0].estimate(one, block.needs)
+        if not np.isnan(estimate.value):
+            low, high = (np.nan, np.nan) if np.isnan(estimate.error) else estimate.interval()
+            outcome = 3 if np.isnan(low) else 0 if low > 0 else 2 if high < 0 else 1
+            groups.setdefault(outcome, []).append(f"{one.name} ({rounded(estimate, 2, sign='+')})")
+    found = [OUTCOMES[outcome].format(" and ".join(groups[outcome])) for outcome in sorted(groups)]
+    found += [f"{' and '.join(ties)} {'has' if len(ties) == 1 else 'have'} even weights, which rank no token"] * bool(
+        ties
+    )
+    start = "When the tokens that an attention ranks first are deleted, the probability of the predicted class "
+    return f"{start if groups else ''}{'; '.join(found)}."
+
+
+def needed() -> set[str]:
+    """Returns the names of the figures of a text that the tables are computed from."""
+    return {name for block in BLOCKS for name in block.needs} | {name for one in CURVES for name in one.needs}
+
+
 def stored_figures(folder: Path) -> dict[str, float]:
-    """Returns the figures kept with a run, of the largest sample of each split, by names as `insight/test/evenness`."""
+    """Returns the figures kept with a run, of the largest sample of each split, by names as `insight/test/evenness`.
+
+    Those of an attention over n-grams are called `insight/test/ngrams/evenness`.
+    """
     found: dict[str, float] = {}
     for split in SPLITS:
-        kept = filter(None, map(Diagnostics.load, folder.glob(FILE.format(split=split, rows="*"))))
-        if largest := max(kept, key=lambda one: len(one.weights), default=None):
-            columns = [column for block in BLOCKS for column in block.columns]
-            values = {one.name: one.figure(largest.mean) for one in columns if one.figure}
-            values["rows"] = len(largest.weights)
-            found |= {f"insight/{split}/{name}": float(value) for name, value in values.items() if not np.isnan(value)}
+        for over, file in FILES.items():
+            kept = filter(None, map(Diagnostics.load, folder.glob(file.format(split=split, rows="*"))))
+            if largest := max(kept, key=lambda one: len(one.weights), default=None):
+                values = {
+                    column.name: column.figure(*largest.means(column.needs, block.needs))
+                    for block in BLOCKS
+                    for column in block.columns
+                    if column.needs
+                }
+                values["rows"] = len(largest.weights)
+                prefix = f"insight/{split}/{'ngrams/' if over == 'ngrams' else ''}"
+                found |= {f"{prefix}{name}": float(value) for name, value in values.items() if not np.isnan(value)}
     return found
 
 
-def _block(block: Block, insights: Sequence[Insight]) -> list[str]:
-    """Returns the table of a block and what it says; nothing where no figure applies."""
-    if (found := _cells(block, insights)) is None:
-        return []
-    header, cells, about = found
-    rows = [[name, *(cell.replace(" ", "\n") for cell in others)] for name, *others in cells]
-    align = "<" + ">" * (len(header) - 1)
-    return [*table_lines([header, *rows], align=align, wrap=0), *textwrap.wrap(about, WIDTH)]
+def _texts(texts: Sequence[str], style: Format) -> list[str]:
+    """Returns texts as lines of a format: as they are in Markdown, as comments in LaTeX."""
+    if style == "markdown":
+        return [line for text in texts for line in ("", text)]
+    mark = "% " if style == "latex" else ""
+    return [line for text in texts for line in textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=mark)]
 
 
-def _cells(block: Block, insights: Sequence[Insight]) -> tuple[list[str], list[list[str]], str] | None:
-    columns = [column for column in block.columns if column.heading]
-    values = [[column.estimate(one) for column in columns] for one in insights]
-    if all(np.isnan(estimate.value) for row in values for estimate in row):
+def _shown(block: Block, insights: Sequence[Insight]) -> Shown | None:
+    """Returns the table of a block; None where no figure applies."""
+    estimates = [block.estimates(one) for one in insights]
+    if all(np.isnan(estimate.value) for row in estimates for estimate in row):
         return None
+    shown = [i for i, column in enumerate(block.columns) if column.heading]
     rows = [
-        [one.setting.name, *(_rounded(estimate, column.digits) for estimate, column in zip(row, columns, strict=True))]
-        for one, row in zip(insights, values, strict=True)
+        [one.name, *(rounded(row[i], block.columns[i].digits) for i in shown)]
+        for one, row in zip(insights, estimates, strict=True)
     ]
-    header = [block.title, *(column.heading for column in columns)]
-    about = block.about.format(**{name: insights[0].means(name)[:, 0].mean() for name in insights[0].seeds[0].figures})
-    return header, rows, about
+    values = {column.name: estimate.value for column, estimate in zip(block.columns, estimates[0], strict=True)}
+    about = block.about.format(**values)
+    counts = [count for one in insights if (count := one.texts(block.needs))]
+    if counts and min(counts) < (count := len(insights[0].block_N)):
+        about += f" The figures of a row are means over the same texts, {min(counts)} of {count} or more."
+    return Shown([block.title, *(block.columns[i].heading for i in shown)], rows, about)
 
 
-def _about(one: Insight) -> list[str]:
-    return [one.setting.name, str(len(one.seeds)), str(len(one.seeds[0].weights))]
-
-
-def _rounded(estimate: Estimate, digits: int) -> str:
+def rounded(estimate: Estimate, digits: int, *, sign: str = "") -> str:
     """The figure with half of its interval, with the same digits after the point."""
     half = "" if np.isnan(estimate.error) else f" ±{estimate.half_width():.{digits}f}"
-    return ABSENT if np.isnan(estimate.value) else f"{estimate.value:.{digits}f}{half}"
+    return ABSENT if np.isnan(estimate.value) else f"{estimate.value:{sign}.{digits}f}{half}"
 
 
-def _paper(column: Column, one: Insight, style: Format) -> list[str]:
-    """The cells of a figure: one, or with `csv` three."""
-    estimate = column.estimate(one)
-    return _ends(estimate) if style == "csv" else [_rounded(estimate, column.digits + 2)]
-
-
-def _ends(estimate: Estimate) -> list[str]:
-    """The figure and the ends of its interval as they are; empty where one seed gives none."""
-    if np.isnan(estimate.value):
-        return [ABSENT, "", ""]
-    ends = () if np.isnan(estimate.error) else estimate.interval()
-    return [*(f"{value:.17g}" for value in (estimate.value, *ends)), *[""] * (2 - len(ends))]
+def _values(insights: Sequence[Insight]) -> Iterator[list[str]]:
+    """Yields for each attention and figure the value and the ends of its interval, as they are; empty where unknown."""
+    curves = Block("", "", CURVES)
+    for one in insights:
+        start = [one.name, str(len(one.seeds)), str(len(one.block_N))]
+        for block in (*BLOCKS, curves):
+            for column, estimate in zip(block.columns, block.estimates(one), strict=True):
+                if not np.isnan(estimate.value):
+                    ends = ["", ""] if np.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
+                    yield [*start, column.name, f"{estimate.value:.17g}", *ends]

@@ -27,7 +27,9 @@ TOP, AROUND = 5, 1
 """Rows from the top, and rows on either side of a setting, that are shown where one setting is looked for."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
-LATEX_SPECIAL = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$"})
+LATEX_SPECIAL = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$", "~": r"$\sim$", "|": "$|$"}
+)
 
 
 @dataclass(frozen=True)

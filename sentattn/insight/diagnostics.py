@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sentattn.data.text import Encoded, Span
 from sentattn.insight.faithfulness import DRAWS, drops, order, rank_correlation, summary, unknown_probability
-from sentattn.insight.forward import Ids, Ints, Reading, read
+from sentattn.insight.forward import Ids, Ints
 from sentattn.insight.gradients import Attribution, attributions
 from sentattn.insight.plausibility import plausibility
-from sentattn.insight.shape import Floats, is_ranking, shape
+from sentattn.insight.shape import Floats, is_ranking, shape, ties
+from sentattn.insight.weights import Over, Reading, distance, read
 from sentattn.models.classifier import TextClassifier
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -53,11 +55,21 @@ class Diagnostics:
     figures: Mapping[str, Floats]
     weights: Sequence[Floats]
 
-    def mean(self, name: str) -> float:
-        """Returns the mean over the texts to which a figure applies; NaN where there are none."""
-        values_N = self.figures[name]
-        values_N = values_N[~np.isnan(values_N)]
-        return float(values_N.mean()) if len(values_N) else np.nan
+    def applicable(self, names: Iterable[str]) -> NDArray[np.bool_]:
+        """Returns the texts to which all these figures apply, but for those that apply to no text, (N,)."""
+        applies = [~np.isnan(self.figures[name]) for name in names]
+        all_apply: NDArray[np.bool_] = np.logical_and.reduce([one for one in applies if one.any()] or applies)
+        return all_apply
+
+    def means(self, names: Sequence[str], among: Iterable[str] = ()) -> list[float]:
+        """Returns the means of figures over the texts to which all of them, and others, apply; NaN over no text.
+
+        Args:
+            names: The figures.
+            among: The others.
+        """
+        counts_N = self.applicable([*names, *among])
+        return [float(self.figures[name][counts_N].mean()) if counts_N.any() else np.nan for name in names]
 
     def save(self, path: Path) -> None:
         """Writes a Parquet file: a column for each figure, and one of lists with the weights."""
@@ -95,36 +107,41 @@ def sample(count: int, rows: int | None) -> Ints:
     return np.sort(np.random.default_rng(SEED).choice(count, rows, replace=False))
 
 
-def diagnose(model: TextClassifier, texts: Texts, progress: Progress = lambda stage, done, total: None) -> Diagnostics:
-    """Returns the figures of a model on texts.
+def diagnose(
+    model: TextClassifier,
+    texts: Texts,
+    attentions: Sequence[Over] = ("tokens",),
+    progress: Progress = lambda stage, done, total: None,
+) -> list[Diagnostics]:
+    """Returns the figures of each of a model's attentions on texts.
 
     Those of `shape` and `plausibility`; the probability `p` of the predicted class y, `p_unknown` with `<unk>` at all
-    tokens, and those of `faithfulness.summary` for the rankings by attention, by gradients and at random; Kendall's tau
-    between attention and the magnitude of gradients, and between two kinds of gradients; 1 or 0 for a correct
-    prediction, with the model's own weights and with others.
+    tokens, and those of `faithfulness.summary` for the rankings by attention, by attention times gradient, by gradients
+    and at random; Kendall's tau between attention and the magnitude of gradients, and between two kinds of gradients; 1
+    or 0 for a correct prediction, and the total variation distance from the model's own probabilities, with other
+    weights; and the divergence of `weights.adversary`.
 
     Args:
         model: The model, in evaluation mode.
         texts: The texts.
+        attentions: Which attentions; `ngrams` for one that weighs the n-grams of a wide part, as `weights.token_rows`.
         progress: Called with the progress of the work.
     """
     ids = [one.ids for one in texts.encoded]
     done = Counter(progress, len(ids))
-    readings = read(model, ids, seed=SEED)
-    rows = [
-        shape(one.weights_RL, encoded.tokens) | plausibility(one.weights_RL, encoded.spans, rationale)
-        for one, encoded, rationale in zip(readings, texts.encoded, texts.rationales, strict=True)
-    ]
-    figures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    figures |= _correct(readings, texts.labels_N)
-    weights = [one.weights_RL.mean(axis=0) for one in readings]
-    classes_N = np.array([one.probabilities_C.argmax() for one in readings])
+    readings = {over: read(model, ids, over, seed=SEED, advance=done.of("other weights")) for over in attentions}
+    probabilities_NC = np.stack([one.probabilities_C for one in readings[attentions[0]]])
+    classes_N = probabilities_NC.argmax(axis=1)
+    shared = {"p": probabilities_NC.max(axis=1), "p_unknown": unknown_probability(model, ids, classes_N)}
     gradients = attributions(model, ids, classes_N, advance=done.of("gradients"))
-    figures |= _correlations(weights, gradients)
-    figures |= _faithfulness(model, ids, classes_N, weights, gradients, done.of("removing tokens"))
-    figures["p"] = np.array([one.probabilities_C.max() for one in readings])
-    figures["p_unknown"] = unknown_probability(model, ids, classes_N)
-    return Diagnostics(figures, weights)
+    removals = _removals(model, ids, classes_N, readings.values(), gradients, done.of("removing tokens"))
+    return [
+        Diagnostics(
+            _shapes(found, texts) | _others(found, texts.labels_N) | _correlations(found, gradients) | removed | shared,
+            [one.weights_RL.mean(axis=0) for one in found],
+        )
+        for found, removed in zip(readings.values(), removals, strict=True)
+    ]
 
 
 class Counter:
@@ -144,19 +161,36 @@ class Counter:
         return advance
 
 
-def _correct(readings: Sequence[Reading], labels_N: Ints) -> dict[str, Floats]:
-    """Whether predictions are correct: with own, uniform and permuted weights; NaN where these are the same anyway."""
-    result_N3 = np.full((len(readings), 3), np.nan)
+def _shapes(readings: Sequence[Reading], texts: Texts) -> dict[str, Floats]:
+    rows = [
+        shape(one.weights_RL, encoded.tokens) | plausibility(one.weights_RL, encoded.spans, rationale)
+        for one, encoded, rationale in zip(readings, texts.encoded, texts.rationales, strict=True)
+    ]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def _others(readings: Sequence[Reading], labels_N: Ints) -> dict[str, Floats]:
+    """Predictions with own, even, permuted and adversarial weights; NaN where these are the same anyway."""
+    names = ("correct", "correct_uniform", "correct_permuted", "tvd_uniform", "tvd_permuted", "jsd_adversarial")
+    result = np.full((len(readings), len(names)), np.nan)
     for i, (one, label) in enumerate(zip(readings, labels_N, strict=True)):
-        result_N3[i, 0] = one.probabilities_C.argmax() == label
-        if one.uniform_C is not None and one.permuted_PC is not None and is_ranking(one.weights_RL.ravel()):
-            result_N3[i, 1:] = one.uniform_C.argmax() == label, (one.permuted_PC.argmax(axis=1) == label).mean()
-    return dict(zip(("correct", "correct_uniform", "correct_permuted"), result_N3.T, strict=True))
+        own_C = one.probabilities_C
+        result[i, 0] = own_C.argmax() == label
+        if is_ranking(one.weights_RL.ravel()) and not np.isnan(one.uniform_C).any():
+            result[i, 1:] = (
+                one.uniform_C.argmax() == label,
+                (one.permuted_PC.argmax(axis=1) == label).mean(),
+                distance(one.uniform_C, own_C),
+                np.median(distance(one.permuted_PC, own_C)),
+                one.divergence,
+            )
+    return dict(zip(names, result.T, strict=True))
 
 
-def _correlations(weights: Sequence[Floats], gradients: Sequence[Attribution]) -> dict[str, Floats]:
+def _correlations(readings: Sequence[Reading], gradients: Sequence[Attribution]) -> dict[str, Floats]:
     rows = []
-    for weights_L, one in zip(weights, gradients, strict=True):
+    for reading, one in zip(readings, gradients, strict=True):
+        weights_L = reading.weights_RL.mean(axis=0)
         integrated_L, product_L = np.abs(one.integrated_L), np.abs(one.input_x_gradient_L)
         pairs = (integrated_L, product_L) if is_ranking(weights_L) else ()
         of_attention = [rank_correlation(weights_L, other_L) for other_L in pairs] or [np.nan, np.nan]
@@ -165,20 +199,31 @@ def _correlations(weights: Sequence[Floats], gradients: Sequence[Attribution]) -
     return dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))
 
 
-def _faithfulness(
+def _removals(
     model: TextClassifier,
     ids: Sequence[Ids],
     classes_N: Ints,
-    weights: Sequence[Floats],
+    attentions: Collection[Sequence[Reading]],
     gradients: Sequence[Attribution],
     advance: Callable[[int], None],
-) -> dict[str, Floats]:
-    orders = []
-    for i, (weights_L, one) in enumerate(zip(weights, gradients, strict=True)):
+) -> list[dict[str, Floats]]:
+    """The figures of `faithfulness.summary` for each attention, with those of gradients and random rankings."""
+    orders, ranks = [], []
+    for i, (one, *readings) in enumerate(zip(gradients, *attentions, strict=True)):
         random = np.random.default_rng([SEED, i])
-        scores = (weights_L, one.integrated_L, one.input_x_gradient_L, *np.zeros((DRAWS, len(weights_L))))
-        orders.append([order(scores_L, random) for scores_L in scores])
+        scores = [one.input_x_gradient_L, one.integrated_L, np.abs(one.integrated_L)]
+        is_ranked = [not ties(scores_L) for scores_L in scores]
+        for reading in readings:
+            weights_L = reading.weights_RL.mean(axis=0)
+            scores += [weights_L, reading.product_L]
+            is_ranked += [is_ranking(weights_L), not (np.isnan(reading.product_L).any() or ties(reading.product_L))]
+        ranks.append(is_ranked)
+        orders.append([order(scores_L, random) for scores_L in (*scores, *np.zeros((DRAWS, len(ids[i]))))])
     falls = drops(model, ids, classes_N, orders, advance=advance)
-    falls[[not is_ranking(weights_L) for weights_L in weights], 0] = np.nan
-    numbers = {"attention": [0], "integrated": [1], "input_x_gradient": [2], "random": range(3, 3 + DRAWS)}
-    return summary(falls, {name: np.array(places) for name, places in numbers.items()})
+    falls[:, : len(ranks[0])][~np.array(ranks)] = np.nan
+    shared = {"input_x_gradient": [0], "integrated": [1], "integrated_magnitude": [2]}
+    shared["random"] = [*range(len(ranks[0]), falls.shape[1])]
+    return [
+        summary(falls, {"attention": [place], "attention_x_gradient": [place + 1]} | shared)
+        for place in range(3, len(ranks[0]), 2)
+    ]

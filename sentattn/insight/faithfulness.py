@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sentattn.data.text import UNKNOWN_ID
 from sentattn.insight.forward import Ids, Ints, probabilities
@@ -86,20 +85,30 @@ def unknown_probability(model: TextClassifier, texts: Sequence[Ids], classes_N: 
     return of_class_N
 
 
-def summary(drops_NQRKS: Floats, rankings: Mapping[str, NDArray[np.int64]]) -> dict[str, Floats]:
-    """Returns a figure for each text, (N,), by `kind_removal_ranking`: the mean over the shares.
+def summary(drops_NQRKS: Floats, rankings: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
+    """Returns figures of each text, (N,), by name: at each share, and their mean, which is called as they are.
+
+    The name is `kind_removal_ranking`, and that of a share ends in its percent, as `sufficiency_deleted_random_20`. The
+    mean is over the five shares; DeYoung et al. (2020, equation 3) divide the same sum by one more than their number.
 
     Args:
         drops_NQRKS: What `drops` returned.
         rankings: For each name the rankings that it stands for; their mean is taken.
     """
-    means_NQRK = drops_NQRKS.mean(axis=-1)
-    return {
-        f"{kind}_{removal}_{name}": means_NQRK[:, numbers, r, k].mean(axis=1)
-        for name, numbers in rankings.items()
-        for r, removal in enumerate(REMOVALS)
-        for k, kind in enumerate(KINDS)
-    }
+    figures: dict[str, Floats] = {}
+    for ranking, numbers in rankings.items():
+        for r, removal in enumerate(REMOVALS):
+            for k, kind in enumerate(KINDS):
+                values_NS = drops_NQRKS[:, list(numbers), r, k].mean(axis=1)
+                name = f"{kind}_{removal}_{ranking}"
+                figures[name] = values_NS.mean(axis=1)
+                figures |= {f"{name}_{percent(share)}": values_NS[:, s] for s, share in enumerate(SHARES)}
+    return figures
+
+
+def percent(share: float) -> int:
+    """Returns a share in percent, which are whole numbers."""
+    return round(100 * share)
 
 
 def _count(share: float, length: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,10 +12,14 @@ from torch import Tensor
 from sentattn.data.text import UNKNOWN_ID
 from sentattn.insight.forward import TOKENS, Ids, Ints, batches, padded
 from sentattn.insight.shape import Floats
+from sentattn.insight.weights import ngram_parts, spread
 from sentattn.models.classifier import TextClassifier
 
 STEPS = 20
-"""Points of the integral, by Gauss and Legendre's rule."""
+"""Fewest points of the integral, by Gauss and Legendre's rule; they are doubled until it is complete enough."""
+MOST_STEPS = 320
+TOLERANCE = 0.05
+"""Relative to the change of the logit: the error of the integral at which it is complete enough."""
 
 
 class Attribution(NamedTuple):
@@ -39,44 +43,94 @@ def attributions(
     texts: Sequence[Ids],
     classes_N: Ints,
     *,
-    steps: int = STEPS,
+    most_steps: int = MOST_STEPS,
     advance: Callable[[int], None] | None = None,
 ) -> list[Attribution]:
-    """Returns the attributions of each text to the logits of the head; those of n-grams have none.
+    """Returns the attributions of each text to the logit that decides, which is the weighted sum of a model's parts.
+
+    An n-gram of a wide part is a feature that is 1 in the text and 0 in the baseline, whose `<unk>` form no n-gram; its
+    attribution is spread evenly over its tokens at its first occurrence. So the attributions of tokens add up to the
+    change of the logit, where the integral is exact. `STEPS` points are doubled up to `most_steps`, for those texts
+    whose error exceeds `TOLERANCE` times the change.
 
     Args:
         model: The model, in evaluation mode.
         texts: Ids of the tokens of each text, at least one.
         classes_N: The class of each text whose logit is explained.
-        steps: Points of the integral.
+        most_steps: Most points of the integral.
         advance: Called after each batch with the number of its texts.
     """
+    lengths_N = np.array([len(ids) for ids in texts], dtype=np.int64)
+    found: dict[Any, Attribution] = {}
+    steps = STEPS
+    left = np.arange(len(texts))
+    while len(left) and steps <= most_steps:
+        for rows in batches(lengths_N[left], tokens=8 * TOKENS // steps):  # each text is read once a step
+            indices = left[rows]
+            of_batch = _attributed(model, [texts[i] for i in indices], classes_N[indices], steps)
+            found |= dict(zip(indices.tolist(), of_batch, strict=True))
+            if advance and steps == STEPS:
+                advance(len(indices))
+        left = np.array([i for i in left if abs(found[i].error) > TOLERANCE * abs(found[i].change)], dtype=np.int64)
+        steps *= 2
+    return [found[i] for i in range(len(texts))]
+
+
+def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, steps: int) -> list[Attribution]:
+    """The attributions of a batch."""
     from captum.attr import InputXGradient, IntegratedGradients
 
-    def logits(states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
-        attended = model.attention(model.encoder(states_BLE, mask_BL), mask_BL)
-        logits_BC: Tensor = model.head(model.pooling(attended.values_BRD))
+    tokens_BL, mask_BL = padded(model, texts)
+    with torch.no_grad():
+        states_BLE = model.embedding(tokens_BL, mask_BL)
+        baseline_BLE = model.embedding(tokens_BL.masked_fill(mask_BL, UNKNOWN_ID), mask_BL)
+        states_BLD = model.encoder(states_BLE, mask_BL)
+        wide = model.wide(tokens_BL, mask_BL, states_BLD)
+        share = model.shares.get("attention", 1.0)
+        inputs: tuple[Tensor, ...] = (states_BLE.clone(),)
+        baselines: tuple[Tensor, ...] = (baseline_BLE,)
+        fixed: tuple[Tensor, ...] = (mask_BL,)
+        if wide is not None:
+            counts_BOL, effects_BOLC = ngram_parts(model, wide, model.wide.attention(states_BLD, mask_BL))
+            present_BOL = (counts_BOL > 0).to(counts_BOL.dtype)
+            inputs, baselines = (*inputs, present_BOL), (*baselines, torch.zeros_like(present_BOL))
+            fixed = (mask_BL, effects_BOLC)
+
+    def logits(states_BLE: Tensor, *more: Tensor) -> Tensor:
+        *present, mask_BL = more[: len(inputs)]
+        states_BLD = model.encoder(states_BLE, mask_BL)
+        logits_BC = share * model.classify(model.attention(states_BLD, mask_BL), None).logits_BC
+        for present_BOL, effects_BOLC in zip(present, more[len(inputs) :], strict=True):
+            attention_BOL = model.wide.attention(states_BLD, mask_BL)
+            counts_BOL = present_BOL if attention_BOL is None else present_BOL * attention_BOL
+            logits_BC = logits_BC + (counts_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))
         return logits_BC
 
-    integrated, input_x_gradient = IntegratedGradients(logits), InputXGradient(logits)
-    found: dict[int, Attribution] = {}
-    lengths_N = np.array([len(ids) for ids in texts], dtype=np.int64)
-    for indices in batches(lengths_N, tokens=8 * TOKENS // steps):  # each text is read once a step
-        tokens_BL, mask_BL = padded(model, [texts[i] for i in indices])
-        with torch.no_grad():
-            states_BLE = model.embedding(tokens_BL, mask_BL)
-            baseline_BLE = model.embedding(tokens_BL.masked_fill(mask_BL, UNKNOWN_ID), mask_BL)
-        target_B = torch.from_numpy(classes_N[indices]).to(tokens_BL.device)
-        given = {"target": target_B, "additional_forward_args": (mask_BL,)}
-        with torch.backends.cudnn.flags(enabled=False):  # its LSTM has no gradient in evaluation mode
-            product_BLE = input_x_gradient.attribute(states_BLE.clone().requires_grad_(), **given)
-            integral_BLE, error_B = integrated.attribute(
-                states_BLE, baselines=baseline_BLE, n_steps=steps, return_convergence_delta=True, **given
-            )
-        product_BL, integral_BL = (x.detach().double().sum(dim=2).cpu().numpy() for x in (product_BLE, integral_BLE))
-        for row, (i, error) in enumerate(zip(indices, error_B.tolist(), strict=True)):
-            product_L, integral_L = product_BL[row, : lengths_N[i]], integral_BL[row, : lengths_N[i]]
-            found[int(i)] = Attribution(product_L, integral_L, float(integral_L.sum()) - error, error)
-        if advance:
-            advance(len(indices))
-    return [found[i] for i in range(len(texts))]
+    for one in inputs:
+        one.requires_grad_()
+    target_B = torch.from_numpy(classes_B).to(tokens_BL.device)
+    given = {"target": target_B, "additional_forward_args": fixed}
+    with torch.backends.cudnn.flags(enabled=False):  # its LSTM has no gradient in evaluation mode
+        products = InputXGradient(logits).attribute(inputs, **given)
+        integrals, error_B = IntegratedGradients(logits).attribute(
+            inputs,
+            baselines=baselines,
+            n_steps=steps,
+            internal_batch_size=max(len(texts), 8 * TOKENS // tokens_BL.shape[1]),
+            return_convergence_delta=True,
+            **given,
+        )
+
+    def of_tokens(parts: Sequence[Tensor]) -> Floats:
+        of_token_BL = parts[0].sum(dim=2)
+        for part_BOL in parts[1:]:
+            of_token_BL = of_token_BL + spread(part_BOL, model.wide.orders).sum(dim=1)
+        result: Floats = of_token_BL.detach().double().cpu().numpy()
+        return result
+
+    product_BL, integral_BL = of_tokens(products), of_tokens(integrals)
+    found = []
+    for row, (ids, error) in enumerate(zip(texts, error_B.tolist(), strict=True)):
+        integral_L = integral_BL[row, : len(ids)]
+        found.append(Attribution(product_BL[row, : len(ids)], integral_L, float(integral_L.sum()) - error, error))
+    return found

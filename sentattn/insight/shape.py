@@ -48,8 +48,12 @@ def profile(weights_L: Floats) -> Floats:
 
 def is_ranking(weights_L: Floats) -> bool:
     """Whether weights rank tokens: False where all tokens that have a weight tie, as those of `uniform` and `last`."""
-    positive = weights_L[weights_L > 0]
-    return bool(positive.max() > positive.min() * (1 + TIE))
+    return not ties(weights_L[weights_L > 0])
+
+
+def ties(scores_L: Floats) -> bool:
+    """Whether scores differ by rounding alone."""
+    return bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
 
 
 def is_punctuation(token: str) -> bool:

@@ -38,11 +38,13 @@ class WideTerms(NamedTuple):
         terms_BGC: To the logits of the wide part.
         attended_BGC: To the logits of the attention, and trained with them; 0 where it has none.
         places_BG: The n-gram of order `orders[i]` that ends at token t of L has the place i L + t.
+        is_present_BG: Which places have an n-gram.
     """
 
     terms_BGC: Tensor
     attended_BGC: Tensor
     places_BG: Tensor
+    is_present_BG: Tensor
 
 
 class Wide(nn.Module, ABC):
@@ -82,6 +84,13 @@ class Wide(nn.Module, ABC):
     def count(self, read: Callable[[], TrainingTexts]) -> None:
         """Reads the training texts once, before training."""
         return
+
+    def attention(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor | None:
+        """Returns how much an n-gram of each order counts that ends at a token, (B, orders, L), 0 on padding.
+
+        None where no attention decides it, so that all count 1.
+        """
+        return None
 
 
 class NoWide(Wide):
@@ -233,14 +242,22 @@ class WideNGrams(Wide):
             ratios_BGC = ratios_BGC * (is_kept_BG / (1 - self.dropout))[..., None]
         ratios_BGC = _scaled(ratios_BGC, rows_BG)
         weights_BGC = functional.embedding(rows_BG.clamp_min(0), self.weights_FC)
-        if self.scores is None:
+        is_present_BG = rows_BG >= 0
+        attention_BOL = self.attention(states_BLD, mask_BL)
+        if attention_BOL is None:
             attended_BGC = self.scale * ratios_BGC if self.attend else torch.zeros_like(ratios_BGC)
-            return WideTerms(ratios_BGC * weights_BGC, attended_BGC, places_BG)
-        scores_BLO = self.scores(states_BLD).masked_fill(~mask_BL[..., None], float("-inf"))
-        attention_BLO = mask_BL.sum(dim=1)[:, None, None] * scores_BLO.softmax(dim=1)
-        attention_BG1 = attention_BLO.transpose(1, 2).flatten(1).gather(1, places_BG)[..., None].to(ratios_BGC.dtype)
+            return WideTerms(ratios_BGC * weights_BGC, attended_BGC, places_BG, is_present_BG)
+        attention_BG1 = attention_BOL.flatten(1).gather(1, places_BG)[..., None].to(ratios_BGC.dtype)
         terms_BGC = attention_BG1.detach() * ratios_BGC * weights_BGC
-        return WideTerms(terms_BGC, self.scale * attention_BG1 * ratios_BGC, places_BG)
+        return WideTerms(terms_BGC, self.scale * attention_BG1 * ratios_BGC, places_BG, is_present_BG)
+
+    def attention(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor | None:
+        """Returns n softmax_t(u_o h_t) of n tokens, (B, orders, L); None without an attention over n-grams."""
+        if self.scores is None:
+            return None
+        scores_BLO = self.scores(states_BLD).masked_fill(~mask_BL[..., None], float("-inf"))
+        attention_BLO: Tensor = mask_BL.sum(dim=1)[:, None, None] * scores_BLO.softmax(dim=1)
+        return attention_BLO.transpose(1, 2)
 
     def _ratios(self, rows_BG: Tensor, labels_B: Tensor | None) -> Tensor:
         """Returns the log-count ratios ratios_BGC, 0 at row -1; with labels each row is left out of its own."""

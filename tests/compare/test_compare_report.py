@@ -44,8 +44,8 @@ def page_of(tmp_path: Path, text: str) -> str:
     [found], _ = comparisons([tmp_path], split="test")
     named = [replace(one, name=f"{text}{n}") for n, one in enumerate(found.settings)]
     found = replace(found, settings=named, data=text)
-    table = Table([text], [[text]], text, text)
-    shown = part(found, leaderboard(found), tables=[table])
+    section = Section(text, tables=[Table([text], [[text]], text, text)], note=text)
+    shown = part(found, leaderboard(found), insight=[section])
     shown.examples = [Example(text, [Side(text, text, 0.9, [(Piece(text, 0), 0.5, False)])])]
     return page([shown])
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
+from operator import sub, truediv
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from run_folders import make_setting
 from scipy.stats import kendalltau, t
 
+from sentattn.compare import insight_table
 from sentattn.compare.insight import Insight
-from sentattn.compare.insight_table import lines
+from sentattn.compare.insight_table import Block, Column, lines
 from sentattn.compare.metrics import blocks
 from sentattn.insight.diagnostics import Diagnostics
 
@@ -39,7 +42,7 @@ def variance_of_jackknife(statistic: Any, block_N: Any) -> float:
 
 def test_error_of_a_mean_counts_texts_and_seeds() -> None:
     values_SN = RANDOM.normal(size=(3, TEXTS)) + RANDOM.normal(size=(3, 1))
-    estimate = insight(values_SN).estimate(lambda mean: mean("x"))
+    estimate = insight(values_SN).estimate(["x"])
     rows, seeds = values_SN.mean(axis=0).var(ddof=1) / TEXTS, values_SN.mean(axis=1).var(ddof=1) / 3
     assert estimate.value == pytest.approx(values_SN.mean(), abs=1e-12)
     assert estimate.half_width() == pytest.approx(
@@ -50,27 +53,55 @@ def test_error_of_a_mean_counts_texts_and_seeds() -> None:
 def test_films_count_in_place_of_texts() -> None:
     film_N = np.repeat(np.arange(TEXTS // 4), 4)
     values_SN = RANDOM.normal(size=TEXTS // 4)[film_N] + np.zeros((3, 1))
-    estimate = insight(values_SN, film_N).estimate(lambda mean: mean("x"))
+    estimate = insight(values_SN, film_N).estimate(["x"])
     of_films = values_SN[0, ::4]
     assert estimate.error == pytest.approx(np.sqrt(of_films.var(ddof=1) / len(of_films)), rel=1e-9)
     assert estimate.terms[0].df == pytest.approx(len(of_films) - 1)
 
 
-def test_error_of_a_ratio_with_texts_to_which_it_does_not_apply() -> None:
+def test_error_of_a_ratio_is_over_the_texts_to_which_both_apply() -> None:
     x_SN, y_SN = RANDOM.normal(3, 1, (3, TEXTS)), RANDOM.normal(5, 1, (3, TEXTS))
-    x_SN[0, :7] = x_SN[1, 3:12] = np.nan
-    estimate = insight(x_SN, y=y_SN).estimate(lambda mean: mean("x") / mean("y"))
-    ratio = lambda kept: np.mean([np.nanmean(x[kept]) / y[kept].mean() for x, y in zip(x_SN, y_SN, strict=True)])  # noqa: E731
-    of_seed = [np.nanmean(x) / y.mean() for x, y in zip(x_SN, y_SN, strict=True)]
+    x_SN[0, :7] = x_SN[1, 3:12] = y_SN[0, 40:45] = np.nan
+    estimate = insight(x_SN, y=y_SN).estimate(["x", "y"], truediv)
+    both = [~np.isnan(x + y) for x, y in zip(x_SN, y_SN, strict=True)]
+    ratio = lambda kept: np.mean(  # noqa: E731
+        [x[kept & of_both].mean() / y[kept & of_both].mean() for x, y, of_both in zip(x_SN, y_SN, both, strict=True)]
+    )
+    of_seed = [x[of_both].mean() / y[of_both].mean() for x, y, of_both in zip(x_SN, y_SN, both, strict=True)]
     variance = variance_of_jackknife(ratio, np.arange(TEXTS)) + np.var(of_seed, ddof=1) / 3
     assert estimate.value == pytest.approx(np.mean(of_seed), rel=1e-12)
     assert estimate.error == pytest.approx(np.sqrt(variance), rel=1e-9)
 
 
+def test_a_difference_is_paired_and_over_the_same_texts() -> None:
+    random_SN = np.linspace(0, 1, TEXTS) * np.ones((3, 1))
+    attention_SN = random_SN.copy()  # as good as random tokens, wherever it ranks tokens at all
+    attention_SN[:, TEXTS // 2 :] = np.nan
+    found = insight(attention_SN, random=random_SN)
+    estimate = found.estimate(["x", "random"], sub)
+    assert (estimate.value, estimate.error) == (pytest.approx(0, abs=1e-12), pytest.approx(0, abs=1e-12))
+    column = insight_table._less("x_over_random", "x", "x", "random")
+    assert column.estimate(found).value == pytest.approx(0, abs=1e-12)
+    assert np.nanmean(attention_SN) - random_SN.mean() < -0.2  # what means over different texts would say
+    shifted = insight(attention_SN + RANDOM.normal(0.5, 0.01, (3, TEXTS)), random=random_SN).estimate(
+        ["x", "random"], sub
+    )
+    assert shifted.half_width() < 0.05 < random_SN[0].std()
+
+
+def test_all_figures_of_a_table_are_over_the_same_texts() -> None:
+    own = np.array([[1.0, 1, 0, 0, 1, 1]] * 3)
+    even = np.array([[np.nan, np.nan, 0, 0, 1, 1]] * 3)
+    block = Block("t", "a", [Column("own", "own", ["x"]), Column("even", "even", ["even"])])
+    assert [one.value for one in block.estimates(insight(own, even=even))] == [0.5, 0.5]
+    never = insight(own, even=np.full_like(own, np.nan))  # an attention that ranks nothing keeps the other figures
+    assert block.estimates(never)[0].value == pytest.approx(4 / 6)
+
+
 @pytest.mark.parametrize("seeds", [1, 2, 3, 4])
 def test_agreement_has_an_interval_from_three_seeds_on(seeds: int) -> None:
     weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(5)] for _ in range(seeds)]
-    estimate = insight(np.ones((seeds, 5)), weights=weights).agreement
+    estimate = insight(np.ones((seeds, 5)), weights=weights).agreement()
     taus = {
         (i, j): np.array([kendalltau(a, b).statistic for a, b in zip(weights[i], weights[j], strict=True)])
         for i in range(seeds)
@@ -90,16 +121,37 @@ def test_agreement_has_an_interval_from_three_seeds_on(seeds: int) -> None:
 
 
 def test_one_seed_has_figures_and_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sentattn.compare import insight_table
-    from sentattn.compare.insight_table import Block, Column
-
-    column = Column("x", "x", lambda mean: mean("x"))
-    monkeypatch.setattr(insight_table, "BLOCKS", [Block("title", "about", [column])])
+    monkeypatch.setattr(insight_table, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
+    monkeypatch.setattr(insight_table, "CURVES", ())
     values_SN = RANDOM.normal(size=(3, TEXTS))
-    both = [insight(values_SN), insight(values_SN[:1])]
+    weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(TEXTS)] for _ in range(3)]
+    both = [insight(values_SN, weights=weights), insight(values_SN[:1], weights=weights[:1])]
     for style in ("table", "markdown"):
         assert ["±" in " ".join(lines([one], style, rows=TEXTS)) for one in both] == [True, False]  # type: ignore[arg-type]
     three, one = csv.DictReader(lines(both, "csv", rows=TEXTS)[1:])
-    assert float(three["x_low"]) < float(three["x"]) < float(three["x_high"])
-    assert (float(one["x"]), one["x_low"], one["x_high"]) == (pytest.approx(values_SN[0].mean()), "", "")
-    assert "one seed gives none" in " ".join(lines(both, "table", rows=TEXTS))
+    assert float(three["low"]) < float(three["value"]) < float(three["high"])
+    assert (float(one["value"]), one["low"], one["high"]) == (pytest.approx(values_SN[0].mean()), "", "")
+
+
+def test_the_conclusion_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(TEXTS)] for _ in range(3)]
+    even = [[np.full(6, 1 / 6)] * TEXTS] * 3
+    monkeypatch.setattr(insight_table, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
+    noise_SN = RANDOM.normal(0, 0.1, (3, TEXTS))
+    settings = {
+        "high": insight(1 + noise_SN, weights=weights),
+        "low": insight(noise_SN - 1, weights=weights),
+        "zero": insight(noise_SN - noise_SN.mean(), weights=weights),
+        "single": insight(1 + noise_SN[:1], weights=weights[:1]),
+        "tied": insight(np.full((3, TEXTS), np.nan), weights=even),
+    }
+    named = [replace(one, setting=replace(one.setting, name=name)) for name, one in settings.items()]
+    parts = insight_table.conclusion(named).split(";")
+    places = {name: next(i for i, part in enumerate(parts) if f"{name} " in part) for name in settings}
+    assert sorted(places.values()) == [0, 1, 2, 3, 4]
+    texts = {name: parts[place] for name, place in places.items()}
+    assert "more than for random tokens" in texts["high"]
+    assert "less" in texts["low"]
+    assert "not fall measurably more" in texts["zero"]
+    assert "without an interval" in texts["single"]
+    assert "even weights" in texts["tied"]

@@ -44,10 +44,11 @@ def test_linear_model_in_closed_form() -> None:
 
 def test_summary_is_the_mean_over_shares_and_rankings() -> None:
     falls = np.random.default_rng(0).random((4, 3, 2, 2, 5))
-    found = summary(falls, {"attention": np.array([0]), "random": np.array([1, 2])})
+    found = summary(falls, {"attention": [0], "random": [1, 2]})
     assert found["comprehensiveness_deleted_attention"] == pytest.approx(falls[:, 0, 0, 0].mean(axis=1))
     assert found["sufficiency_replaced_random"] == pytest.approx(falls[:, 1:, 1, 1].mean(axis=(1, 2)))
-    assert len(found) == 8
+    assert found["sufficiency_deleted_random_20"] == pytest.approx(falls[:, 1:, 0, 1, 3].mean(axis=1))
+    assert len(found) == 8 * (1 + len(SHARES))
 
 
 def test_ties_are_not_in_the_order_of_the_text() -> None:

@@ -14,6 +14,7 @@ from sentattn.compare.leaderboard import Entry
 from sentattn.compare.pairs import messages
 from sentattn.compare.report import prediction_charts, setting_charts
 from sentattn.compare.report.examples import Example, disagreements, examples, worst_errors
+from sentattn.compare.report.insight_charts import curve_charts
 from sentattn.compare.report.slices import CONTRAST, NEGATION, by_class, by_length, by_stars, by_words
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, key
 from sentattn.compare.report.summaries import class_names
@@ -78,7 +79,7 @@ def write_report(
     from sentattn.run import write_atomically
 
     shown = [
-        part(comparison, entries, margin=margin, family=family, tables=insight_tables(found))
+        part(comparison, entries, margin=margin, family=family, insight=insight_sections(found, entries))
         for (comparison, entries), found in zip(parts, insights, strict=True)
     ]
     try:
@@ -89,10 +90,16 @@ def write_report(
     return [warning for one in shown for warning in one.warnings]
 
 
-def insight_tables(insights: Sequence[Insight]) -> list[Table]:
-    """Returns the diagnostics of the attentions as tables of a page."""
-    found = insight_table.tables(insights)
-    return [Table(["settings", *names], rows, title, note) for (title, *names), rows, note in found]
+def insight_sections(insights: Sequence[Insight], entries: Sequence[Entry]) -> list[Section]:
+    """Returns what a page says of attentions: the conclusion above their tables, and curves."""
+    sections = []
+    for (title, *names), rows, note in insight_table.tables(insights):
+        heading, table = title[0].upper() + title[1:], Table(["settings", *names], rows, title, note)
+        sections.append(Section(heading, tables=[table], note=INSIGHT_NOTE))
+    if sections:
+        sections.insert(0, Section("Does the attention mean anything?", note=insight_table.conclusion(insights)))
+        sections.append(Section("By share of the tokens", curve_charts(insights, entries), note=CURVE_NOTE))
+    return sections
 
 
 def page(parts: Sequence[Part]) -> str:
@@ -106,7 +113,7 @@ def part(
     *,
     margin: float = 0.5,
     family: Family = "declared",
-    tables: Sequence[Table] = (),
+    insight: Sequence[Section] = (),
 ) -> Part:
     """Collects what a page says about settings with the same rows.
 
@@ -115,7 +122,7 @@ def part(
         entries: Their leaderboard.
         margin: Points of accuracy within which two settings count as equivalent.
         family: `declared` pairs, or `all`.
-        tables: Further tables, shown below the leaderboard.
+        insight: Further sections, shown below the leaderboard.
     """
     rows, names = comparison.rows, class_names(comparison)
     [first, *others] = entries
@@ -131,7 +138,7 @@ def part(
     )
     add = result.sections.append
     add(Section("Accuracy against cost", setting_charts.cost_charts(entries), note=COST_NOTE))
-    result.sections += [Section(table.title.capitalize(), tables=[table], note=INSIGHT_NOTE) for table in tables]
+    result.sections += insight
     slices = [("tokens", by_length(rows.lengths_N), True)]
     slices.append(("class", by_class(rows.labels_N, names), comparison.ordered))
     choices = disagreements(entries) if others else worst_errors(entries, rows.labels_N)
@@ -158,7 +165,7 @@ def part(
     values = [] if others else [prediction_charts.class_table(entries, rows.labels_N, names)]
     heading = "Confusion matrices" if others else "Confusion matrix"
     add(Section(heading, matrices, values, note="Shares of the rows of each true class.", has_key=False))
-    result.sections = [one for one in result.sections if one.charts or one.tables]
+    result.sections = [one for one in result.sections if one.charts or one.tables or one in insight]
     if comparison.plan is not None:
         result.blocks = [*result.blocks, (comparison.plan.title, comparison.plan.plan.lines)]
     return result
@@ -193,6 +200,11 @@ def _metrics(entry: Entry) -> Section:
 
 
 INSIGHT_NOTE = f"Means over rows and seeds, {insight_table.INTERVALS}."
+CURVE_NOTE = (
+    "By how much more the probability of the predicted class falls with the first tokens of the attention's ranking "
+    "deleted (comprehensiveness), or with these tokens only (sufficiency), than with as many random tokens. The "
+    "numbers have the other rankings too."
+)
 COST_NOTE = "Filled points are on the Pareto front: no other setting is as cheap and as good."
 SLICE_NOTE = (
     "With 95% intervals over rows and seeds; of a setting with one seed over rows alone. Negation: texts with not, no, "

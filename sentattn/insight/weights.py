@@ -1,0 +1,300 @@
+"""An attention as weights that can be replaced: does the prediction need these ones?
+
+Jain and Wallace (2019, Attention is not Explanation), sections 4.2.1 and 4.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sentattn.insight.forward import Ids, batches, padded, softmax
+from sentattn.insight.prediction import TIE
+from sentattn.insight.shape import Floats, is_ranking
+from sentattn.models.attention.base import Attended
+from sentattn.models.classifier import TextClassifier
+from sentattn.models.wide import WideTerms
+
+Over: TypeAlias = Literal["tokens", "ngrams"]
+"""What an attention weighs: states of tokens, or the n-grams of a wide part."""
+
+PERMUTATIONS = 10
+TOLERANCE = 1e-4
+"""Relative to the largest value: how far `weights @ states` may be from the values that an attention returns."""
+CHANGE = 0.01
+"""Largest total variation distance from the model's own probabilities at which other weights give the same prediction.
+
+As in Jain and Wallace (2019, section 4.2.2).
+"""
+STEPS, RATE, PENALTY = 60, 0.3, 500.0
+"""Of the search for such weights: Adam's steps and learning rate, and what a distance above `CHANGE` costs."""
+
+
+class Reading(NamedTuple):
+    """What a model makes of a text, with its own weights and with others.
+
+    Attributes:
+        probabilities_C: Probability of each class.
+        weights_RL: The attention to each token (`token_rows` for n-grams).
+        product_L: Attention times gradient of the predicted class's logit, the sum over the hops; NaN, like what
+            follows, where the values of an attention are not weights @ states.
+        uniform_C: Probabilities with even weights in place of the attention's.
+        permuted_PC: Probabilities with permuted weights, for each of `PERMUTATIONS`.
+        divergence: Largest Jensen-Shannon divergence, in nats, of weights with the same prediction (`adversary`); NaN
+            too where the weights tie.
+    """
+
+    probabilities_C: Floats
+    weights_RL: Floats
+    product_L: Floats
+    uniform_C: Floats
+    permuted_PC: Floats
+    divergence: float
+
+
+class Weights(NamedTuple):
+    """The weights of a batch, and what the model predicts with others.
+
+    A row is a hop, or an order of n-grams. Its places are the real tokens, or the tokens at which an n-gram ends that
+    the wide part knows, each n-gram once.
+
+    Attributes:
+        weights_BRL: A row sums to 1 over its places and is 0 elsewhere.
+        is_place_BRL: The places of each row.
+        logits: Returns logits_BC with other weights; None where an attention's values are not weights @ states.
+        to_tokens: Spreads a value of each place over the tokens that it stands for.
+    """
+
+    weights_BRL: Tensor
+    is_place_BRL: Tensor
+    logits: Callable[[Tensor], Tensor] | None
+    to_tokens: Callable[[Tensor], Tensor]
+
+
+def read(
+    model: TextClassifier,
+    texts: Sequence[Ids],
+    over: Over = "tokens",
+    *,
+    seed: int = 0,
+    advance: Callable[[int], None] | None = None,
+) -> list[Reading]:
+    """Returns what a model makes of each text, with its own weights and with others in their place.
+
+    Args:
+        model: The model, in evaluation mode.
+        texts: Ids of the tokens of each text, at least one.
+        over: Which attention; `ngrams` for a model that attends to n-grams.
+        seed: Of all that is drawn; what is drawn for a text depends on its place only.
+        advance: Called after each batch with the number of its texts.
+    """
+    found: dict[int, Reading] = {}
+    for indices in batches(np.array([len(ids) for ids in texts], dtype=np.int64)):
+        tokens_BL, mask_BL = padded(model, [texts[i] for i in indices])
+        with torch.no_grad():
+            states_BLD = model.encoder(model.embedding(tokens_BL, mask_BL), mask_BL)
+            attended: Attended = model.attention(states_BLD, mask_BL)
+            wide = model.wide(tokens_BL, mask_BL, states_BLD)
+            own_BC = model.classify(attended, wide).logits_BC
+            if over == "ngrams":
+                weights = _of_ngrams(model, own_BC, mask_BL, states_BLD, wide)
+                rows_BRL = token_rows(weights, mask_BL)
+            else:
+                weights = _of_tokens(model, mask_BL, states_BLD, attended, wide)
+                rows_BRL = weights.weights_BRL
+        lengths = mask_BL.sum(dim=1).tolist()
+        generators = [np.random.default_rng([seed, int(i)]) for i in indices]
+        draws = [one.random((PERMUTATIONS + 1, n)) for one, n in zip(generators, lengths, strict=True)]
+        others = _with_others(weights, own_BC, draws) if weights.logits is not None else None
+        weights_BRL = rows_BRL.double().cpu().numpy()
+        for row, (i, n, own_C) in enumerate(zip(indices, lengths, softmax(own_BC), strict=True)):
+            if others is None:
+                nan_C = np.full_like(own_C, np.nan)
+                other = (np.full(n, np.nan), nan_C, np.tile(nan_C, (PERMUTATIONS, 1)), np.nan)
+            else:
+                product_BL, uniform_BC, permuted_PBC, divergence_B = others
+                ranks = is_ranking(weights_BRL[row, :, :n].ravel())
+                divergence = float(divergence_B[row]) if ranks else np.nan
+                other = (product_BL[row, :n], uniform_BC[row], permuted_PBC[:, row], divergence)
+            found[int(i)] = Reading(own_C, weights_BRL[row, :, :n], *other)
+        if advance:
+            advance(len(indices))
+    return [found[i] for i in range(len(texts))]
+
+
+def distance(first_C: Floats, second_C: Floats) -> Floats:
+    """Returns the total variation distance of probabilities: half the sum over classes of the absolute differences."""
+    half: Floats = np.abs(first_C - second_C).sum(axis=-1) / 2
+    return half
+
+
+def ngram_parts(model: TextClassifier, wide: WideTerms, attention_BOL: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns what n-grams add to the logits that decide, by the order and the token at which they end.
+
+    Args:
+        model: The model, which has a wide part.
+        wide: What its wide part returned.
+        attention_BOL: How much each n-gram counts; None where all count 1.
+
+    Returns:
+        counts_BOL, how much an n-gram counts, 0 where there is none; and effects_BOLC, what it adds where it counts 1.
+    """
+    shares = model.shares or {"attention": 0.0, "wide": 1.0}
+    terms_BGC = shares["attention"] * wide.attended_BGC + shares["wide"] * wide.terms_BGC
+    size, orders, classes = len(terms_BGC), len(model.wide.orders), terms_BGC.shape[-1]
+    is_present_BG = torch.zeros_like(wide.is_present_BG).scatter(1, wide.places_BG, wide.is_present_BG)
+    index_BGC = wide.places_BG[..., None].expand_as(terms_BGC)
+    terms_BOLC = torch.zeros_like(terms_BGC).scatter(1, index_BGC, terms_BGC).view(size, orders, -1, classes)
+    counts_BOL = is_present_BG.view(size, orders, -1).to(terms_BGC.dtype)
+    if attention_BOL is not None:
+        counts_BOL = counts_BOL * attention_BOL
+    return counts_BOL, terms_BOLC / counts_BOL.clamp_min(torch.finfo(terms_BGC.dtype).tiny)[..., None]
+
+
+def spread(scores_BOL: Tensor, orders: Sequence[int]) -> Tensor:
+    """Spreads the score of each n-gram evenly over its tokens, (B, orders, L).
+
+    Args:
+        scores_BOL: The score of the n-gram of each order that ends at each token; 0 where there is none.
+        orders: Lengths of the n-grams.
+    """
+    rows = [
+        functional.pad(scores_BOL[:, row], (0, order - 1)).unfold(-1, order, 1).sum(dim=-1) / order
+        for row, order in enumerate(orders)
+    ]
+    return torch.stack(rows, dim=1)
+
+
+def token_rows(weights: Weights, mask_BL: Tensor) -> Tensor:
+    """Returns the weights of tokens that follow from those of n-grams, (B, orders, L).
+
+    The weight of an n-gram is spread evenly over its tokens at its first occurrence, which is where the wide part
+    reads it (`WideTerms.places_BG`) and where pages show it. So a token has the weights of all n-grams that it is in,
+    and a row sums to 1. A row whose n-grams all have the same weight, or which has none, ranks nothing: it is even.
+    """
+    least_BR1 = weights.weights_BRL.masked_fill(~weights.is_place_BRL, torch.inf).amin(dim=2, keepdim=True)
+    is_tie_BR1 = weights.weights_BRL.amax(dim=2, keepdim=True) <= least_BR1 * (1 + TIE)
+    even_B1L = (mask_BL / mask_BL.sum(dim=1, keepdim=True))[:, None].to(weights.weights_BRL.dtype)
+    return torch.where(is_tie_BR1, even_B1L, weights.to_tokens(weights.weights_BRL))
+
+
+def _of_tokens(
+    model: TextClassifier, mask_BL: Tensor, states_BLD: Tensor, attended: Attended, wide: WideTerms | None
+) -> Weights:
+    """The attention over states."""
+    weights_BRL = attended.weights_BRL.to(states_BLD.dtype)
+    sums_BRD = weights_BRL @ states_BLD
+    is_sum = sums_BRD.shape == attended.values_BRD.shape and bool(
+        (sums_BRD - attended.values_BRD).abs().max() <= TOLERANCE * attended.values_BRD.abs().max()
+    )
+
+    def logits(other_BRL: Tensor) -> Tensor:
+        return model.classify(attended._replace(values_BRD=other_BRL @ states_BLD), wide).logits_BC
+
+    is_place_BRL = mask_BL[:, None].expand_as(weights_BRL)
+    return Weights(weights_BRL, is_place_BRL, logits if is_sum else None, lambda scores_BRL: scores_BRL)
+
+
+def _of_ngrams(
+    model: TextClassifier, own_BC: Tensor, mask_BL: Tensor, states_BLD: Tensor, wide: WideTerms | None
+) -> Weights:
+    """The attention over n-grams: of each order the n-grams of the text share what they count together."""
+    assert wide is not None, "the model has a wide part"
+    counts_BOL, effects_BOLC = ngram_parts(model, wide, model.wide.attention(states_BLD, mask_BL))
+    total_BO1 = counts_BOL.sum(dim=2, keepdim=True)
+    weights_BOL = counts_BOL / total_BO1.clamp_min(torch.finfo(counts_BOL.dtype).tiny)
+    effects_BOLC = total_BO1[..., None] * effects_BOLC
+    rest_BC = own_BC - (weights_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))
+
+    def logits(other_BOL: Tensor) -> Tensor:
+        return rest_BC + (other_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))
+
+    return Weights(weights_BOL, counts_BOL > 0, logits, lambda scores_BOL: spread(scores_BOL, model.wide.orders))
+
+
+def _with_others(weights: Weights, own_BC: Tensor, draws: Sequence[Floats]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Attention times gradient, probabilities with even and permuted weights, and the divergence of an adversary."""
+    assert weights.logits is not None, "the attention can be replaced"
+    keys = torch.full((PERMUTATIONS + 1, *weights.is_place_BRL[:, 0].shape), 2.0, dtype=torch.float64)
+    for row, drawn in enumerate(draws):
+        keys[:, row, : drawn.shape[1]] = torch.from_numpy(drawn)
+    keys = keys.to(own_BC.device)
+    with torch.enable_grad():
+        own_BRL = weights.weights_BRL.detach().clone().requires_grad_()
+        chosen = weights.logits(own_BRL).gather(1, own_BC.argmax(dim=1, keepdim=True)).sum()
+        [gradient_BRL] = torch.autograd.grad(chosen, [own_BRL])
+    product_BL = weights.to_tokens(gradient_BRL * weights.weights_BRL).sum(dim=1)
+    with torch.no_grad():
+        counts_BR1 = weights.is_place_BRL.sum(dim=2, keepdim=True).clamp_min(1)
+        uniform_BC = softmax(weights.logits(weights.is_place_BRL.to(own_BC.dtype) / counts_BR1))
+        permuted = [softmax(weights.logits(one)) for one in _permuted(weights, keys[:PERMUTATIONS])]
+    divergence_B = adversary(weights, own_BC, keys[PERMUTATIONS])
+    return product_BL.double().cpu().numpy(), uniform_BC, np.stack(permuted), divergence_B.double().cpu().numpy()
+
+
+def _permuted(weights: Weights, keys_PBL: Tensor) -> Iterator[Tensor]:
+    """Yields the weights of each row in another order on its places; the rows of a text alike."""
+    # Places come first in both orders: one by their keys, one as they stand.
+    target_BRL = (~weights.is_place_BRL).to(torch.int8).argsort(dim=2, stable=True)
+    for keys_BL in keys_PBL:
+        keys_BRL = keys_BL[:, None].expand(weights.is_place_BRL.shape)
+        source_BRL = keys_BRL.masked_fill(~weights.is_place_BRL, torch.inf).argsort(dim=2, stable=True)
+        moved_BRL = weights.weights_BRL.gather(2, source_BRL)
+        yield torch.zeros_like(weights.weights_BRL).scatter(2, target_BRL, moved_BRL)
+
+
+def adversary(weights: Weights, own_BC: Tensor, keys_BL: Tensor) -> Tensor:
+    """Returns how unlike the attention other weights can be that give the same prediction, (B,).
+
+    The Jensen-Shannon divergence in nats, at most log 2, mean over rows of two or more places. It is that of the
+    weights farthest from the attention's among those whose probabilities have a total variation distance of at most
+    `CHANGE` from the model's own (Jain and Wallace 2019, section 4.2.2). Adam searches for them, `STEPS` steps from
+    each of three starts: the attention's own weights, moved a little in two opposite directions, and the same weights
+    in reverse order of their size. So the true maximum may be larger.
+
+    Args:
+        weights: The attention.
+        own_BC: The model's logits.
+        keys_BL: Random numbers between 0 and 1 at real tokens, the first of these directions.
+    """
+    assert weights.logits is not None, "the attention can be replaced"
+    own_probabilities_BC, farthest_B = own_BC.softmax(dim=-1), torch.zeros_like(own_BC[:, 0])
+    is_free_BR = weights.is_place_BRL.sum(dim=2) > 1
+    ranked_BRL = weights.weights_BRL.masked_fill(~weights.is_place_BRL, torch.inf)
+    lowest_BRL = ranked_BRL.argsort(dim=2)
+    highest_BRL = (-ranked_BRL).masked_fill(~weights.is_place_BRL, torch.inf).argsort(dim=2)
+    reversed_BRL = torch.zeros_like(ranked_BRL).scatter(2, highest_BRL, weights.weights_BRL.gather(2, lowest_BRL))
+    moved = [weights.weights_BRL * (sign * keys_BL[:, None]).exp().to(own_BC.dtype) for sign in (0.1, -0.1)]
+    for start_BRL in (*moved, reversed_BRL):
+        scores_BRL = start_BRL.clamp_min(torch.finfo(start_BRL.dtype).tiny).log().requires_grad_()
+        optimizer = torch.optim.Adam([scores_BRL], lr=RATE)
+        for _ in range(STEPS):
+            with torch.enable_grad():
+                other_BRL = _softmax_at(scores_BRL, weights.is_place_BRL)
+                change_B = (weights.logits(other_BRL).softmax(dim=-1) - own_probabilities_BC).abs().sum(dim=-1) / 2
+                divergence_BR = divergence(weights.weights_BRL, other_BRL) * is_free_BR
+                divergence_B = divergence_BR.sum(dim=1) / is_free_BR.sum(dim=1).clamp_min(1)
+                loss = (PENALTY * (change_B - CHANGE).relu() - divergence_B).sum()
+            farthest_B = torch.where(change_B <= CHANGE, torch.maximum(farthest_B, divergence_B), farthest_B).detach()
+            [scores_BRL.grad] = torch.autograd.grad(loss, [scores_BRL])
+            optimizer.step()
+    return farthest_B
+
+
+def _softmax_at(scores_BRL: Tensor, is_place_BRL: Tensor) -> Tensor:
+    """Softmax over the places of each row; 0 elsewhere."""
+    scores_BRL = scores_BRL.masked_fill(~is_place_BRL, torch.finfo(scores_BRL.dtype).min)
+    return scores_BRL.softmax(dim=-1) * is_place_BRL
+
+
+def divergence(first_BRL: Tensor, second_BRL: Tensor) -> Tensor:
+    """Returns the Jensen-Shannon divergence of each row in nats, (B, R): between 0 and log 2."""
+    tiny = torch.finfo(first_BRL.dtype).tiny
+    logs_BRL = ((first_BRL + second_BRL) / 2).clamp_min(tiny).log()
+    halves = [one * (one.clamp_min(tiny).log() - logs_BRL) for one in (first_BRL, second_BRL)]
+    return (halves[0] + halves[1]).sum(dim=2) / 2
