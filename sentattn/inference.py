@@ -138,7 +138,7 @@ class Classifier:
         """
         [prediction] = self.stream([text], pairs=pairs)
         if not prediction.tokens:
-            raise DataError(Fault("text", "missing", f"The text holds no word or sign to read: {text!r}."))
+            raise DataError(Fault("text", "missing", f"The text holds no word or sign to read: {text[:60]!r}."))
         return prediction
 
     def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:

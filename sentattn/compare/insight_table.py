@@ -151,7 +151,7 @@ BLOCKS = (
         "fall where all tokens are <unk>. C says whether the prediction depends on the tokens that are ranked first. "
         "A text with holes is unlike those of the training. The mean is over the five shares; ERASER divides the same "
         "sum by one more than their number, so its values are 5/6 of these. IG err.: mean error of the integral over "
-        "the mean change of the logit, 0 if exact; points are added, up to 320, until that of a text is below 5%.",
+        "the mean change of the logit, 0 if exact; points are added, up to 160, until that of a text is below 5%.",
         [Column("integral_error", "IG err.", ["integral_error", "logit_change"], lambda error, of: error / of, 3)],
     ),
     _removal(

@@ -16,7 +16,10 @@ async function ask(path, body) {
     throw new Error("The server does not answer. Start it again and repeat; what you typed is kept.");
   }
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.error || "The server refused this (" + response.status + ").");
+  if (!response.ok) {
+    const error = new Error(answer.error || "The server refused this (" + response.status + ").");
+    throw Object.assign(error, { isTextRefused: [413, 422].includes(response.status) });
+  }
   return answer;
 }
 
@@ -41,14 +44,28 @@ async function predict(text, more = {}) {
     if (turn !== asked) return null;
     return answer;
   } catch (error) {
-    if (turn === asked) say(error.message, true);
+    if (turn !== asked) return null;
+    say(error.message, true);
+    if (error.isTextRefused && !("token" in more)) clear();  // what is shown belongs to another text
     return null;
   }
 }
 
 async function start(text) {
+  if (!text.trim()) {
+    asked++;  // no answer that is still under way belongs to it
+    clear();
+    return say("Type a text first.", true);
+  }
   const answer = await predict(text);
   if (answer) show([answer]);
+}
+
+function clear() {
+  steps = [];
+  byId("models").hidden = true;
+  for (const id of ["undo", "restore"]) enable(id, false);
+  save();
 }
 
 async function remove(model, token) {

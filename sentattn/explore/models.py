@@ -13,6 +13,7 @@ from sentattn.config.targets import MOVED, renamed
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.inference import Classifier
 from sentattn.insight.prediction import Prediction
+from sentattn.models.attention.uniform import Uniform
 from sentattn.run import MODEL, Run
 
 MOST_MODELS = 8
@@ -38,6 +39,11 @@ class Model:
         """Predicts a text; a `DataError` if it has no token."""
         few = len(self.encoded_spans(text)) <= MOST_TOKENS_OF_PAIRS
         return self.classifier.explain(text, pairs=pairs and few)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether its attention gives all tokens of a text the same weight, whatever they are."""
+        return isinstance(self.classifier.model.attention, Uniform)
 
     def encoded_spans(self, text: str) -> list[tuple[int, int]]:
         """Returns where the tokens stand that this model reads, in characters."""

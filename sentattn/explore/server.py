@@ -24,7 +24,7 @@ from sentattn.errors import Fault, RunError, UserError
 from sentattn.explore.models import Model
 from sentattn.explore.rows import PAGE, Filter, Order, Rows
 from sentattn.insight.page import article, render
-from sentattn.insight.prediction import visible
+from sentattn.insight.prediction import clipped
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BYTES = 2_000_000
@@ -73,7 +73,7 @@ class Explorer:
             text, removed = wanted.text, None
             if wanted.token is not None:
                 text, token = self._model(wanted.model).without(text, wanted.token)
-                removed = visible(token)
+                removed = clipped(token)
             articles = [self._article(model, text, pairs=wanted.pairs) for model in self.models]
             milliseconds = 1000 * (time.perf_counter() - started)
         return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
@@ -101,7 +101,7 @@ class Explorer:
         return self.models[number]
 
     def _article(self, model: Model, text: str, *, pairs: bool) -> str:
-        shown = article(model.predict(text, pairs=pairs))
+        shown = article(model.predict(text, pairs=pairs), is_uniform=model.is_uniform)
         return render("sentattn.explore", "answer.html", one=shown, id=f"{next(self._ids)}")
 
 

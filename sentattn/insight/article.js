@@ -3,13 +3,13 @@
 const tip = document.getElementById("tip");
 
 function show(article, rows, choice) {
-  const row = rows[choice];
+  const row = rows[choice], scale = article.querySelector(".top .scale");  // none where no token is shaded
   article.querySelectorAll(".text span").forEach((token, i) => {
-    token.style.setProperty("--w", Math.min(1, row.weights[i] / row.limit).toFixed(3));
+    if (scale) token.style.setProperty("--w", Math.min(1, row.weights[i] / row.limit).toFixed(3));
     token.dataset.weight = row.weights[i];
   });
   article.querySelector(".top b").textContent = row.top;
-  article.querySelector(".scale").textContent = row.scale;
+  if (scale) scale.textContent = row.scale;
 }
 
 function point(event) {
@@ -24,7 +24,9 @@ function showTip(text, box) {
   tip.textContent = text;
   const left = Math.min(box.left, document.documentElement.clientWidth - tip.offsetWidth - 8);
   tip.style.left = Math.max(8, left) + "px";
-  tip.style.top = (box.top > 40 ? box.top - tip.offsetHeight - 5 : box.bottom + 5) + "px";
+  // Below, so that it never hides the line of weights above a text.
+  const below = box.bottom + 5, fits = below + tip.offsetHeight < document.documentElement.clientHeight;
+  tip.style.top = (fits ? below : box.top - tip.offsetHeight - 5) + "px";
 }
 
 function pairs(figure, tokens) {

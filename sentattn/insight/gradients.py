@@ -17,7 +17,7 @@ from sentattn.models.classifier import TextClassifier
 
 STEPS = 20
 """Fewest points of the integral, by Gauss and Legendre's rule; they are doubled until it is complete enough."""
-MOST_STEPS = 320
+MOST_STEPS = 160
 TOLERANCE = 0.05
 """Relative to the change of the logit: the error of the integral at which it is complete enough."""
 

@@ -14,7 +14,9 @@ from sentattn.insight.prediction import (
     Map,
     Piece,
     Prediction,
+    clipped,
     color_limit,
+    cut_note,
     head_names,
     notes,
     pair_summary,
@@ -64,19 +66,27 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-def article(prediction: Prediction) -> dict[str, Any]:
-    """Returns what `article.html` shows of a prediction."""
-    words = [visible(word) for word in prediction.tokens]
+def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, Any]:
+    """Returns what `article.html` shows of a prediction.
+
+    Args:
+        prediction: The prediction.
+        is_uniform: Whether its attention gives all tokens the same weight whatever they are: no token is shaded.
+    """
+    words = [clipped(word) for word in prediction.tokens]
+    cut = cut_note(prediction)
     return {
         "label": prediction.name,
         "share": prediction.share,
         "classes": prediction.probabilities,
-        "notes": notes(prediction),
-        "pieces": shaded_pieces(prediction),
+        "cut": cut,
+        "notes": notes(prediction)[bool(cut) :],
+        "is_uniform": is_uniform,
+        "pieces": shaded_pieces(prediction, is_shaded=not is_uniform),
         "rows": [
             {
                 "name": name,
-                "top": summary(words, row),
+                "top": f"uniform by construction: 1/{len(row)} each" if is_uniform else summary(words, row),
                 "limit": _rounded(color_limit(row)),
                 "scale": limit_label(color_limit(row), max(row, default=0.0)),
                 "weights": [_rounded(weight) for weight in row],
@@ -88,13 +98,18 @@ def article(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def shaded_pieces(prediction: Prediction) -> list[tuple[Piece, float | None, bool]]:
+def shaded_pieces(prediction: Prediction, *, is_shaded: bool = True) -> list[tuple[Piece, float | None, bool]]:
     """Returns a text piece by piece: of a token the strength of its mean attention, and whether it is unknown."""
     strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
-    return [
-        (piece, None if piece.token is None else strength[piece.token], piece.token in unknown)
-        for piece in pieces(prediction.text, prediction.spans)
-    ]
+    found: list[tuple[Piece, float | None, bool]] = []
+    for piece in pieces(prediction.text, prediction.spans):
+        if piece.token is None:
+            found.append((piece, None, False))
+        else:
+            shade = strength[piece.token] if is_shaded else 0.0
+            word = prediction.text[slice(*prediction.spans[piece.token])]
+            found.append((piece._replace(text=clipped(word)), shade, piece.token in unknown))
+    return found
 
 
 def limit_label(limit: float, largest: float) -> str:

@@ -21,6 +21,8 @@ MAX_WORDS = 10
 """Most unknown words in a note."""
 MAX_NGRAMS = 6
 """Most n-grams in a note."""
+MAX_LETTERS = 60
+"""Most characters of a word that a page or a note shows."""
 MAX_SHOWN = 20
 """Most predictions that a notebook shows of a list."""
 Map: TypeAlias = Sequence[Sequence[float]]
@@ -191,6 +193,13 @@ def visible(text: str) -> str:
     return text if text.isprintable() else "".join(map(_visible_sign, text))
 
 
+def clipped(word: str) -> str:
+    """Returns a word with visible signs; of a very long one its start, and how long it is."""
+    if len(word) <= MAX_LETTERS:
+        return visible(word)
+    return f"{visible(word[:MAX_LETTERS])}\u2026 ({len(word):,} characters)"
+
+
 def _visible_sign(character: str) -> str:
     if character in "\n\t" or character.isprintable():
         return character
@@ -270,7 +279,7 @@ def ngrams_note(prediction: Prediction) -> str:
     """Returns the n-grams that change the logit of the label most, and by how much; empty where there are none."""
     label = prediction.label or ""
     ranked = sorted(prediction.ngrams, key=lambda one: -abs(one.logits[label]))[:MAX_NGRAMS]
-    terms = ", ".join(f"{visible(prediction.words(one))} {one.logits[label]:+.2f}" for one in ranked)
+    terms = ", ".join(f"{clipped(prediction.words(one))} {one.logits[label]:+.2f}" for one in ranked)
     return f"n-grams that change the logit of {prediction.name} most: {terms}" if terms else ""
 
 
@@ -279,13 +288,21 @@ def unknown_note(prediction: Prediction) -> str:
     if not prediction.unknown:
         return ""
     all_words = prediction.tokens
-    words = list(dict.fromkeys(visible(all_words[token]) for token in prediction.unknown))
+    words = list(dict.fromkeys(clipped(all_words[token]) for token in prediction.unknown))
     more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
     count, total = len(prediction.unknown), len(prediction.tokens)
     verb = "is" if count == 1 else "are"
     return f"{count} of {total} tokens {verb} not in the model's vocabulary: {', '.join(words[:MAX_WORDS])}{more}"
 
 
+def cut_note(prediction: Prediction) -> str:
+    """Returns that a text is cut, where the model reads fewer words than it has; else an empty string."""
+    if not any(piece.unread for piece in pieces(prediction.text, prediction.spans)):
+        return ""
+    return f"the text is cut: the model reads {len(prediction.tokens):,} tokens of it, and nothing where it shows ..."
+
+
 def notes(prediction: Prediction) -> list[str]:
-    """Returns what is said below a text: parts of the logit, n-grams, and unknown words, as far as there are any."""
-    return [*filter(None, (parts_note(prediction), ngrams_note(prediction), unknown_note(prediction)))]
+    """Returns what is said beside a text: that it is cut, parts of the logit, n-grams, and unknown words, if any."""
+    of_text = (cut_note(prediction), parts_note(prediction), ngrams_note(prediction), unknown_note(prediction))
+    return [*filter(None, of_text)]

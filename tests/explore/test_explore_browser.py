@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -235,6 +236,72 @@ def test_hostile_and_long_texts_do_no_harm(page: Page) -> None:
     page.driver.execute_script(set_value, area, "good film " * 10_000)
     page.until(lambda: len(page.words()) > 100)
     assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def submit(page: Page, text: str) -> None:
+    area = page.driver.find_element(By.ID, "text")
+    page.driver.execute_script("arguments[0].value = arguments[1]; arguments[0].form.requestSubmit()", area, text)
+
+
+def test_even_weights_by_construction_are_named_and_shade_nothing(page: Page) -> None:
+    page.type(TEXT)
+    script = (
+        "return [...document.querySelectorAll(arguments[0])].map((one) => Number(one.style.getPropertyValue('--w')))"
+    )
+    shades = [page.driver.execute_script(script, f".model:nth-of-type({n}) .now .text span") for n in (1, 2)]
+    assert max(shades[0]) > 0
+    assert set(shades[1]) == {0}
+    structured, transformer = (page.all(f".model:nth-of-type({n}) .now .top")[0].text for n in (1, 2))
+    assert "uniform by construction" in transformer
+    assert "uniform" not in structured
+    assert len(page.all(".now .top .scale")) == 1
+
+
+def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
+    page.type(TEXT)
+    word = page.all(".model:nth-of-type(1) .now .text span")[0]
+    page.driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", word)
+    ActionChains(page.driver).move_by_offset(1, 1).move_to_element(word).perform()
+    page.until(lambda: page.driver.find_element(By.ID, "tip").is_displayed())
+    tip, line = page.driver.find_element(By.ID, "tip"), page.all(".model:nth-of-type(1) .now .top")[0]
+    box = "const { top, bottom } = arguments[0].getBoundingClientRect(); return [top, bottom]"
+    assert page.driver.execute_script(box, tip)[0] > page.driver.execute_script(box, line)[1]
+
+
+@pytest.mark.parametrize("text", ["''", "'  \\n '", "'\\ud800'"])
+def test_a_text_that_cannot_be_read_leaves_no_old_prediction(page: Page, text: str) -> None:
+    page.type(TEXT)
+    area = page.driver.find_element(By.ID, "text")
+    page.driver.execute_script(f"arguments[0].value = {text}; arguments[0].form.requestSubmit()", area)
+    page.until(lambda: not page.driver.find_element(By.ID, "models").is_displayed())
+    assert page.status()
+    page.driver.refresh()
+    assert not page.driver.find_element(By.ID, "models").is_displayed()
+    page.type(TEXT)
+    assert page.words()
+
+
+def test_a_word_of_100_000_letters_is_not_echoed_whole(page: Page) -> None:
+    submit(page, "a good " + "x" * 100_000 + " film")
+    page.until(page.words)
+    assert len(page.driver.find_element(By.ID, "models").get_attribute("innerHTML")) < 50_000
+    assert any("100,000 characters" in word for word in page.words())
+    assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    page.all(".model:nth-of-type(1) .now .text span")[2].click()
+    page.until(lambda: page.all(".before:not([hidden])"))
+    assert len(page.status()) < 1000
+    assert page.words() == ["a", "good", "film"]
+
+
+def test_a_text_that_is_cut_says_so(page: Page) -> None:
+    page.type(TEXT)
+    assert not page.all(".cut")
+    submit(page, "good film " * 10_000)
+    page.until(lambda: len(page.words()) > 100)
+    notes = [one.text for one in page.all(".now .cut")]
+    assert len(notes) == 2
+    for model, note in enumerate(notes):
+        assert f"{len(page.words(model=model)):,} tokens" in note
 
 
 def test_a_server_that_dies_and_comes_back_loses_nothing(page: Page, server: Server) -> None:

@@ -9,7 +9,7 @@ from example_predictions import SENTENCE, clipped, example, paired, peaked
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.insight.page import packed, page
+from sentattn.insight.page import article, packed, page
 from sentattn.insight.prediction import Prediction
 
 HOSTILE = "</p></script><script>alert(1)</script> <img src=x onerror='alert(2)'> \"quoted\" & $title <!-- ]]>"
@@ -175,3 +175,27 @@ def test_packed_weights_are_exact_to_a_step(weights: list[list[float]]) -> None:
     assert head["limit"] >= max(map(max, weights))
     unpacked = [step / 65535 * head["limit"] for step in steps]
     assert unpacked == pytest.approx([weight for row in weights for weight in row], abs=0.51 / 65535)
+
+
+def test_uniform_weights_are_named_and_shade_nothing() -> None:
+    prediction = Prediction("a b", "x", {"x": 1.0}, ["a", "b"], [(0, 1), (2, 3)], [[0.5, 0.5]])
+    shown = article(prediction, is_uniform=True)
+    assert [shade for _, shade, _ in shown["pieces"]] == [0.0, None, 0.0]
+    assert "uniform by construction" in shown["rows"][0]["top"]
+    assert [shade for _, shade, _ in article(prediction)["pieces"]] == [0.5, None, 0.5]
+
+
+def test_a_long_word_is_shown_by_its_start() -> None:
+    text = "a " + "x" * 5000
+    prediction = Prediction(text, "x", {"x": 1.0}, ["a", "x" * 5000], [(0, 1), (2, 5002)], [[0.2, 0.8]], unknown=[1])
+    assert "x" * 100 not in page([prediction])
+    assert "5,000 characters" in page([prediction])
+
+
+def test_a_text_that_is_cut_says_so() -> None:
+    whole = Prediction("a b", "x", {"x": 1.0}, ["a", "b"], [(0, 1), (2, 3)], [[0.2, 0.8]])
+    cut = Prediction("a b c d", "x", {"x": 1.0}, ["a", "b"], [(0, 1), (2, 3)], [[0.2, 0.8]], unknown=[0])
+    assert article(whole)["cut"] == ""
+    assert "2 tokens" in article(cut)["cut"]
+    assert article(cut)["cut"] not in article(cut)["notes"]
+    assert len(article(cut)["notes"]) == 1
