@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import uvicorn
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -261,7 +260,7 @@ def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
     page.type(TEXT)
     word = page.all(".model:nth-of-type(1) .now .text span")[0]
     page.driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", word)
-    ActionChains(page.driver).move_by_offset(1, 1).move_to_element(word).perform()
+    page.driver.execute_script("arguments[0].dispatchEvent(new PointerEvent('pointerover', { bubbles: true }))", word)
     page.until(lambda: page.driver.find_element(By.ID, "tip").is_displayed())
     tip, line = page.driver.find_element(By.ID, "tip"), page.all(".model:nth-of-type(1) .now .top")[0]
     box = "const { top, bottom } = arguments[0].getBoundingClientRect(); return [top, bottom]"
