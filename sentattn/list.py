@@ -34,6 +34,8 @@ from sentattn.errors import Fault, SettingError, suggestion
 METRICS = ("val/accuracy", "test/accuracy")
 GROUPS = {"models": "model", "data": "data", "experiments": "experiment", "sweeps": "sweep"}
 KINDS = (*GROUPS, "runs")
+LONGEST_FILE, NARROWEST = 24, 20
+"""Most characters of a file's name, and fewest columns of a model's."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The fast one, where PyYAML was built with it."""
 
@@ -73,19 +75,32 @@ def runs(output_dir: Path) -> list[str]:
     paths = sorted(output_dir.glob("**/result.json"))
     if not paths:
         return []
-    results = [_read(path, json.loads) or {"status": "unreadable"} for path in paths]
+    results = [
+        (_read(path, json.loads) or {"status": "unreadable"}) | _read(path.with_name("config.yaml"), _named)
+        for path in paths
+    ]
     heading, *lines = _table([("val", "test", "seed", "status", "data"), *map(_cells, results)], align=">>><<")
     start = max(map(len, lines)) + 2
     printed = [f"{heading.ljust(start)}model"]
     for path, result, line in zip(paths, results, lines, strict=True):
-        named = _read(path.with_name("config.yaml"), _labelled) or result
-        first, *more = textwrap.wrap(str(named.get("model", "-")), WIDTH - start)
+        first, *more = textwrap.wrap(str(result.get("model", "-")), max(NARROWEST, WIDTH - start))
         printed += [line.ljust(start) + first, *(" " * start + words for words in more), f"    {path.parent}"]
     return printed
 
 
-def _labelled(config: str) -> dict[str, str]:
-    return {"model": label(yaml.load(config, LOADER))}  # noqa: S506 - a safe one
+def _named(config: str) -> dict[str, str]:
+    """Returns what model and data of a run are called: the variant with its parts, a table with its file."""
+    settings = yaml.load(config, LOADER)  # noqa: S506 - a safe one
+    data = settings.get("data")
+    file = data.get("train") if isinstance(data, Mapping) else None
+    table = {"data": f"{data['name']} ({_short(Path(file).name)})"} if isinstance(file, str) and "name" in data else {}
+    return {"model": label(settings), **table}
+
+
+def _short(name: str) -> str:
+    """Returns the name of a file, a long one without its middle."""
+    half = LONGEST_FILE // 2
+    return name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
 
 
 def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:

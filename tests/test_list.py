@@ -49,6 +49,23 @@ def test_runs_with_label_metrics_and_status(tmp_path: Path, capsys: pytest.Captu
     ]
 
 
+def test_runs_of_tables_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ("films.csv", "books.csv", "a_file_with_a_name_that_is_too_long_for_a_line.parquet")
+    for number, file in enumerate(files):
+        folder = tmp_path / str(number)
+        write(folder, status="finished", model="mean", data="table", seed=0, metrics={})
+        settings = compose(["model=mean", "data=table", f"data.train=/some/folder/{file}"])
+        (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+    assert main(["runs", f"output_dir={tmp_path}"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines()[2:] if not line.startswith("    /")]
+    assert [line.split("finished")[1].split() for line in lines] == [
+        ["table", "(films.csv)", "mean"],
+        ["table", "(books.csv)", "mean"],
+        ["table", "(a_file_with_\u2026line.parquet)", "mean"],
+    ]
+    assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.parametrize("text", ["", "[]", "null", "3", '{"metrics": 3}', '{"metrics": {"val/accuracy": "x"}}'])
 def test_damaged_results_are_listed(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "result.json").write_text(text)
