@@ -69,6 +69,7 @@ def test_the_studies_of_fair_differ_in_the_model_alone(shipped: dict[str, Plan])
 
 def test_a_bare_command_is_the_default(shipped: dict[str, Plan]) -> None:
     assert read_plan([]) == shipped["default"]
+    assert read_plan([]).threads == 1  # a trial waits for no other program that uses a core
 
 
 def test_ranges_start_an_empty_space() -> None:
