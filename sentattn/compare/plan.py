@@ -17,7 +17,7 @@ import yaml
 from sentattn.compare.folders import run_folders
 from sentattn.compare.names import VECTORS, rest
 from sentattn.compare.pairs import declared
-from sentattn.compare.runs import Comparison, Setting
+from sentattn.compare.runs import Comparison, PlannedPairs, Setting
 from sentattn.config import types
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
@@ -63,6 +63,11 @@ class Plan:
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
+    def title(self) -> str:
+        """The file and its hash."""
+        return f"Plan {self.path.name} (SHA-256 {self.digest})"
+
+    @property
     def lines(self) -> list[str]:
         """What it holds, as YAML."""
         return to_yaml(self.content).splitlines()
@@ -71,43 +76,6 @@ class Plan:
         """Returns the arguments of a training: the base, with what a side of a pair replaces or adds."""
         base = dict(word.split("=", 1) for word in self.content["base"])
         return [f"{key}={text}" for key, text in (base | _texts(side)).items()]
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A plan with the settings of a comparison that it names, each with the seeds of the plan.
-
-    Attributes:
-        plan: The plan.
-        pairs: Its pairs.
-    """
-
-    plan: Plan
-    pairs: Sequence[tuple[Setting, Setting]]
-
-    @property
-    def title(self) -> str:
-        """The file and its hash."""
-        return f"Plan {self.plan.path.name} (SHA-256 {self.plan.digest})"
-
-    def added(self, comparison: Comparison, *, exploratory: int) -> list[str]:
-        """Returns what a comparison has that the plan does not: seeds, settings and pairs.
-
-        Args:
-            comparison: All settings, with all their runs.
-            exploratory: Number of the pairs that are tested beside those of the plan.
-        """
-        planned = {one.runs[0].setting: one for pair in self.pairs for one in pair}
-        found = []
-        for one in comparison.settings:
-            if (known := planned.get(one.runs[0].setting)) is None:
-                seeds = ", ".join(str(run.seed) for run in one.runs)
-                found.append(f"the setting {one.name} (seeds {seeds})")
-            elif seeds := ", ".join(str(run.seed) for run in one.runs if run not in known.runs):
-                found.append(f"seeds {seeds} of {one.name}")
-        if exploratory:
-            found.append(f"{exploratory} exploratory pair{'s' * (exploratory != 1)}")
-        return [f"Not in the plan, and in none of its tests: {'; '.join(found)}."] if found else []
 
 
 def read_plan(path: Path) -> Plan:
@@ -196,7 +164,9 @@ def apply(plan: Plan, found: Sequence[Comparison]) -> Comparison:
         text = "".join(f"\n  {command}" for command in commands)
         message = f"plan={plan.path} names runs that are not there, so nothing is tested. To train them:{text}"
         raise RunError(Fault("plan", "missing", message))
-    return replace(found[place], plan=Declared(plan, list(zip(planned[::2], planned[1::2], strict=True))))
+    return replace(
+        found[place], plan=PlannedPairs(plan.title, plan.lines, list(zip(planned[::2], planned[1::2], strict=True)))
+    )
 
 
 def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, Any]]:

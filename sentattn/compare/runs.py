@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import yaml
@@ -22,9 +22,6 @@ from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
 from sentattn.run import CONFIG, MODEL, RESULT, SPLITS, Run
-
-if TYPE_CHECKING:
-    from sentattn.compare.plan import Declared
 
 REVISION = 7
 """Digits of a revision that are shown."""
@@ -111,6 +108,40 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class PlannedPairs:
+    """The pairs of a plan, of settings of a comparison with the seeds of the plan.
+
+    Attributes:
+        title: The file of the plan and its hash.
+        lines: The plan, as YAML.
+        pairs: Its pairs.
+    """
+
+    title: str
+    lines: Sequence[str]
+    pairs: Sequence[tuple[Setting, Setting]]
+
+    def added(self, comparison: Comparison, *, exploratory: int) -> list[str]:
+        """Returns what a comparison has that the plan does not: seeds, settings and pairs.
+
+        Args:
+            comparison: All settings, with all their runs.
+            exploratory: Number of the pairs that are tested beside those of the plan.
+        """
+        planned = {one.runs[0].setting: one for pair in self.pairs for one in pair}
+        found = []
+        for one in comparison.settings:
+            if (known := planned.get(one.runs[0].setting)) is None:
+                seeds = ", ".join(str(run.seed) for run in one.runs)
+                found.append(f"the setting {one.name} (seeds {seeds})")
+            elif seeds := ", ".join(str(run.seed) for run in one.runs if run not in known.runs):
+                found.append(f"seeds {seeds} of {one.name}")
+        if exploratory:
+            found.append(f"{exploratory} exploratory pair{'s' * (exploratory != 1)}")
+        return [f"Not in the plan, and in none of its tests: {'; '.join(found)}."] if found else []
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Settings that were evaluated on the same rows.
 
@@ -128,7 +159,7 @@ class Comparison:
     rows: Rows
     ordered: bool
     settings: Sequence[Setting]
-    plan: Declared | None = None
+    plan: PlannedPairs | None = None
 
 
 def comparisons(

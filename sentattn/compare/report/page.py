@@ -167,7 +167,7 @@ def part(
     add(Section(heading, matrices, values, note="Shares of the rows of each true class.", has_key=False))
     result.sections = [one for one in result.sections if one.charts or one.tables or one in insight]
     if comparison.plan is not None:
-        result.blocks = [*result.blocks, (comparison.plan.title, comparison.plan.plan.lines)]
+        result.blocks = [*result.blocks, (comparison.plan.title, comparison.plan.lines)]
     return result
 
 
