@@ -235,13 +235,18 @@ def pairs(comparison: Comparison, *, margin: float, explore: bool = False) -> li
 
 def _others(comparison: Comparison, *, explore: bool) -> list[tuple[Setting, Setting]]:
     """Returns the exploratory pairs."""
-    known = {frozenset(map(id, pair)) for pair in declared_pairs(comparison)[0]}
+    known = {_hashes(pair) for pair in declared_pairs(comparison)[0]}
     found = list(combinations(comparison.settings, 2))
     if not explore:
         best = max(comparison.settings, key=lambda one: (one.has_seeds, float(one.correct.mean())))
         few = len(comparison.settings) <= MOST_EXPLORED
         found = [(best, one) for one in comparison.settings if one is not best and few]
-    return [pair for pair in found if frozenset(map(id, pair)) not in known]
+    return [pair for pair in found if _hashes(pair) not in known]
+
+
+def _hashes(pair: tuple[Setting, Setting]) -> frozenset[str]:
+    """Returns the hashes of two settings, which a plan may have with fewer of their seeds."""
+    return frozenset(one.runs[0].setting for one in pair)
 
 
 def _testable(found: Sequence[tuple[Setting, Setting]]) -> list[tuple[Setting, Setting]]:
