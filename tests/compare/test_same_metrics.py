@@ -51,7 +51,8 @@ def test_the_best_epoch_of_a_training_has_the_metrics_of_its_result(tiny_run: Ru
 def test_a_reference(tmp_path: Path) -> None:
     fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
     [comparison], _ = comparisons([tmp_path], split="test")
-    [*_, reference] = add_references(["nbsvm"], comparison, tmp_path).settings
+    settings = add_references(["nbsvm"], comparison, tmp_path).settings
+    [reference] = [one for one in settings if one.runs[0].result["model"] == "nbsvm"]
     path = reference.runs[0].run.path
     for split in ("val", "test"):
         stored = {name: value for name, value in Run(path).metrics.items() if name.startswith(f"{split}/")}
