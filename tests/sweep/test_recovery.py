@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import optuna
@@ -71,8 +72,8 @@ def assert_whole(folder: Path, trials: int, before: list[int]) -> None:
 
 
 def kill_trial(folder: Path, owner: int) -> None:
-    for pid in pids(folder):
-        if is_alive(pid):
+    for pid in filter(is_alive, pids(folder)):
+        with suppress(ProcessLookupError):  # it has ended meanwhile
             os.kill(pid, signal.SIGKILL)
             return
 
