@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sentattn.config.compose import compose, override
-from sentattn.errors import SettingError
+from sentattn.errors import Fault, SettingError
 
 
 @pytest.fixture
@@ -129,8 +129,14 @@ def test_any_yaml_as_a_choice_is_composed_or_refused(
     folder = tmp_path_factory.mktemp("conf")
     (folder / group).mkdir(parents=True)
     (folder / group / "mine.yaml").write_text(yaml.safe_dump(node))
-    with contextlib.suppress(SettingError):
-        compose([f"{group}=mine", f"--config-dir={folder}"])
+    refused: Sequence[Fault] = ()
+    composed = None
+    try:
+        composed = compose([f"{group}=mine", f"--config-dir={folder}"])
+    except SettingError as error:
+        refused = error.faults
+    assert (composed is None) == bool(refused)
+    assert all(fault.kind and fault.message for fault in refused)
 
 
 @pytest.mark.parametrize(
