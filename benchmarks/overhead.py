@@ -34,9 +34,9 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from sentattn.build import build_data, build_model, instantiate
 from sentattn.config.compose import compose
-from sentattn.schedulers import Steps
 from sentattn.training.environment import set_up_torch
 from sentattn.training.fit import train
+from sentattn.training.schedulers import Steps
 from sentattn.training.trainer import build_optimizer
 
 KERAS = ["data=imdb", "data.vocab_size=19996", "data.max_length=200", "data.clip=tail", "data.batch_size=32"]

@@ -22,6 +22,11 @@ MOVED: dict[str, str] = {
     "sentattn.data.module.Imdb": "sentattn.data.datasets.imdb.Imdb",
     "sentattn.data.module.Table": "sentattn.data.datasets.table.Table",
     "sentattn.data.module.Yelp": "sentattn.data.datasets.yelp.Yelp",
+    "sentattn.losses.ClassifierLoss": "sentattn.training.losses.ClassifierLoss",
+    "sentattn.schedulers.Constant": "sentattn.training.schedulers.Constant",
+    "sentattn.schedulers.Cosine": "sentattn.training.schedulers.Cosine",
+    "sentattn.schedulers.OneCycle": "sentattn.training.schedulers.OneCycle",
+    "sentattn.schedulers.Step": "sentattn.training.schedulers.Step",
 }
 """A class's path when the first runs were saved -> its path now.
 

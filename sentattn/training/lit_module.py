@@ -16,10 +16,10 @@ from torch.optim import Optimizer
 
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
-from sentattn.losses import ClassifierLoss, LossParts, at_least_float32
 from sentattn.metrics import CONFUSION_METRICS, classifier_metrics
 from sentattn.models.classifier import Classified, TextClassifier
-from sentattn.schedulers import Steps
+from sentattn.training.losses import ClassifierLoss, LossParts, at_least_float32
+from sentattn.training.schedulers import Steps
 
 Schedule = Callable[[Optimizer, Steps], dict[str, Any]]
 

@@ -24,12 +24,12 @@ from sentattn.build import build_data, build_model
 from sentattn.config.compose import compose
 from sentattn.data.batching import Batch
 from sentattn.errors import DataError, SettingError
-from sentattn.losses import ClassifierLoss
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import UNKNOWN_ID
 from sentattn.models.wide import TrainingTexts, WideNGrams, fit_scale
 from sentattn.training.fit import fit
 from sentattn.training.lit_module import LitClassifier
+from sentattn.training.losses import ClassifierLoss
 
 WORDS = 9
 STATE = 4

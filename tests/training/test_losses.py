@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sentattn.errors import SettingError
-from sentattn.losses import ClassifierLoss, overlap
+from sentattn.training.losses import ClassifierLoss, overlap
 
 LOGITS_BC = torch.tensor([[0.0, math.log(3.0)], [0.0, 0.0]])
 LABELS_B = torch.tensor([1, 0])

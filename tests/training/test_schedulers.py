@@ -10,7 +10,7 @@ import torch
 from torch.optim import SGD
 
 from sentattn.errors import SettingError
-from sentattn.schedulers import Constant, Cosine, OneCycle, Step, Steps
+from sentattn.training.schedulers import Constant, Cosine, OneCycle, Step, Steps
 
 PEAK = 0.1
 
