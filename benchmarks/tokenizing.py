@@ -26,7 +26,7 @@ import numpy as np
 from measure import fresh_process, interleave, report
 
 from sentattn.data.datasets.imdb import Imdb, ImdbSource
-from sentattn.data.text import LINE_BREAK
+from sentattn.data.tokenizer import LINE_BREAK
 
 SPACY = (
     "spacy",

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> None:
     from sentattn.config.compose import override
-    from sentattn.data import tables
+    from sentattn.data.readers import tables
     from sentattn.run import load, write_atomically
 
     arguments = command_line.run_first(arguments, KEYS)

@@ -20,7 +20,7 @@ from sentattn.build import build_model
 from sentattn.config.groups import Choices
 from sentattn.config.targets import admit
 from sentattn.data.batching import pad
-from sentattn.data.text import UNKNOWN_ID, Encoded, Tokenizer
+from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.insight.prediction import NGram, Prediction, Predictions
 from sentattn.models.classifier import TextClassifier

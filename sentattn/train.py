@@ -98,7 +98,7 @@ def _command(arguments: list[str]) -> None:
 
 def _run(arguments: list[str]) -> None:
     from sentattn.config.request import read_request
-    from sentattn.data import tables
+    from sentattn.data.readers import tables
 
     rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)

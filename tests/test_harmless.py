@@ -25,9 +25,9 @@ from tokenizers.models import WordLevel
 from sentattn.data.corpus import META, Corpus, DamagedCorpusError
 from sentattn.data.corpus_builder import build
 from sentattn.data.datasets.demo import DemoSource
-from sentattn.data.tables import records
-from sentattn.data.text import WordTypes
-from sentattn.data.vectors import read_vectors
+from sentattn.data.readers.tables import records
+from sentattn.data.tokenizer import WordTypes
+from sentattn.data.vectors.pretrained import read_vectors
 from sentattn.errors import DataError, RunError
 
 pytest.importorskip("onnxruntime")

@@ -12,7 +12,7 @@ import yaml
 
 from sentattn.build import build_model
 from sentattn.config.compose import compose
-from sentattn.data.text import Tokenizer
+from sentattn.data.tokenizer import Tokenizer
 from sentattn.inference import TEXT_SETTINGS, Classifier
 from sentattn.models.embedding import Words
 from sentattn.models.wide import TrainingTexts

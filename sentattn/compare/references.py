@@ -97,7 +97,7 @@ def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> lis
 
 def _words(data: TextData, split: str) -> list[str]:
     """All tokens of each text as the models read them, with a space between two; nothing is clipped."""
-    from sentattn.data.text import Tokenizer
+    from sentattn.data.tokenizer import Tokenizer
 
     rows = data.split(split)
     tokenizer = Tokenizer(data.tokenizer.words, lowercase=data.lowercase, normalize=data.normalize, rules=data.rules)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from sentattn.data.text import PAD_ID
+from sentattn.data.tokenizer import PAD_ID
 
 Share: TypeAlias = Literal["rows", "batches"]
 """What the ranks share, as `OrderOfRank` describes."""

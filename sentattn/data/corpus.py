@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from sentattn.data.batching import Batch
-from sentattn.data.draws import NO_GROUP
-from sentattn.data.text import PAD_ID, Clip, clipped, kept_positions
+from sentattn.data.sampling import NO_GROUP
+from sentattn.data.tokenizer import PAD_ID, Clip, clipped, kept_positions
 
 FLAT_ROWS = 1000
 """Rows that are padded together on their way to one flat array."""

@@ -17,8 +17,8 @@ import numpy as np
 
 from sentattn.data.cache import Progress, locked, usable, workspace
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
-from sentattn.data.draws import spread
-from sentattn.data.text import BASIC_ENGLISH, CHUNK, LINE_BREAK, TOKEN, Normalize, Rules, WordTypes, spacy_version
+from sentattn.data.sampling import spread
+from sentattn.data.tokenizer import BASIC_ENGLISH, CHUNK, LINE_BREAK, TOKEN, Normalize, Rules, WordTypes, spacy_version
 from sentattn.errors import DataError, Fault
 
 ID_DIGITS = 16

@@ -26,10 +26,10 @@ from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Corpus, Source, Split
 from sentattn.data.corpus_builder import open_corpus
 from sentattn.data.splits import By, few_rows, select
-from sentattn.data.text import Clip, Normalize, Rules, Tokenizer
-from sentattn.data.vectors import WordVectors, read_vectors
+from sentattn.data.tokenizer import Clip, Normalize, Rules, Tokenizer
+from sentattn.data.vectors.pretrained import WordVectors, read_vectors
+from sentattn.data.vectors.word2vec import train_vectors
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
-from sentattn.data.word2vec import train_vectors
 from sentattn.errors import DataError, Fault, SettingError
 
 

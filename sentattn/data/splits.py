@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.data.corpus import Corpus
-from sentattn.data.draws import NO_GROUP, Mask, Rows, draw, draw_groups
+from sentattn.data.sampling import NO_GROUP, Mask, Rows, draw, draw_groups
 from sentattn.errors import DataError, Fault
 
 MOST_SHOWN = 10

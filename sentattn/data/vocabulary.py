@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.data.corpus import Corpus
-from sentattn.data.text import SPECIALS, UNKNOWN_ID
-from sentattn.data.vectors import WordVectors
+from sentattn.data.tokenizer import SPECIALS, UNKNOWN_ID
+from sentattn.data.vectors.pretrained import WordVectors
 from sentattn.errors import DataError, Fault
 
 COUNTED_ROWS = 5000

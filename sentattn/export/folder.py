@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sentattn.data.text import spacy_version
+from sentattn.data.tokenizer import spacy_version
 from sentattn.errors import Fault, RunError
 from sentattn.export.onnx_graph import OPSET, OnnxClassifier, write_graph
 from sentattn.inference import Classifier

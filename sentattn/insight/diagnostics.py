@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.data.text import Encoded, Span
+from sentattn.data.tokenizer import Encoded, Span
 from sentattn.insight.faithfulness import DRAWS, drops, order, rank_correlation, summary, unknown_probability
 from sentattn.insight.forward import Ids, Ints
 from sentattn.insight.gradients import Attribution, attributions

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from sentattn.data.text import UNKNOWN_ID
+from sentattn.data.tokenizer import UNKNOWN_ID
 from sentattn.insight.forward import Ids, Ints, probabilities
 from sentattn.insight.shape import Floats
 from sentattn.models.classifier import TextClassifier

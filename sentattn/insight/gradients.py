@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sentattn.data.text import UNKNOWN_ID
+from sentattn.data.tokenizer import UNKNOWN_ID
 from sentattn.insight.forward import TOKENS, Ids, Ints, batches, padded
 from sentattn.insight.shape import Floats
 from sentattn.insight.weights import ngram_parts, spread

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.data.text import Span
+from sentattn.data.tokenizer import Span
 from sentattn.insight.shape import Floats, is_ranking
 
 FIGURES = (

@@ -18,7 +18,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices
 from sentattn.config.request import Request, read_request
 from sentattn.config.schema import OWN, WITHOUT_EFFECT_ON_RESULT
-from sentattn.data import tables
+from sentattn.data.readers import tables
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.sweep.callbacks import format_values
 from sentattn.sweep.search_space import Value, is_range, override, read_dimension

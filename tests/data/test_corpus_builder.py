@@ -12,7 +12,7 @@ from given_rows import Given
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Corpus, Row, Source
 from sentattn.data.corpus_builder import build
-from sentattn.data.text import WordTypes
+from sentattn.data.tokenizer import WordTypes
 from sentattn.errors import DataError
 
 

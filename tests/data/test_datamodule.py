@@ -21,7 +21,7 @@ from sentattn.data.datamodule import TextData
 from sentattn.data.datasets.demo import Demo, DemoSource
 from sentattn.data.datasets.imdb import Imdb, ImdbSource
 from sentattn.data.datasets.yelp import Yelp, YelpSource
-from sentattn.data.download import REGISTRY
+from sentattn.data.readers.download import REGISTRY
 from sentattn.errors import DataError, SettingError
 
 ROWS = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.data.datasets.demo import Demo
-from sentattn.data.text import Tokenizer, spacy_spans
+from sentattn.data.tokenizer import Tokenizer, spacy_spans
 from sentattn.errors import SettingError
 
 LOADED = Tokenizer(["a"], rules="spacy")

@@ -12,10 +12,10 @@ from torchtext.data import Dataset, Example, Field, LabelField, get_tokenizer
 from torchtext.vocab import Vectors
 
 from sentattn.data.datamodule import TextData
-from sentattn.data.text import Tokenizer
+from sentattn.data.tokenizer import Tokenizer
 from sentattn.data.torchtext import from_torchtext
-from sentattn.data.torchtext_vectors import cache_file
-from sentattn.data.vectors import read_vectors
+from sentattn.data.vectors.pretrained import read_vectors
+from sentattn.data.vectors.torchtext_cache import cache_file
 from sentattn.errors import DataError
 
 FIELDS = (("text", Field(tokenize="basic_english", lower=True)), ("label", LabelField()))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.data import text as text_module
+from sentattn.data import tokenizer as text_module
 from sentattn.export import predict
 from sentattn.export.predict import english, kept_positions, spacy_spans
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_models import random_texts, small_model, wide_model
 
-from sentattn.data.text import Encoded
+from sentattn.data.tokenizer import Encoded
 from sentattn.insight import diagnostics, weights
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
 from sentattn.insight.gradients import attributions

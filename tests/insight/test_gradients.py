@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_models import random_texts, small_model, wide_model
 
-from sentattn.data.text import UNKNOWN_ID
+from sentattn.data.tokenizer import UNKNOWN_ID
 from sentattn.insight.forward import probabilities
 from sentattn.insight.gradients import TOLERANCE, attributions
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.archives import existing, reading, tar_files
 from sentattn.data.cache import Progress, cache_folder, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.download import fetch
+from sentattn.data.readers.archives import existing, reading, tar_files
+from sentattn.data.readers.download import fetch
 from sentattn.errors import DataError, Fault
 
 KEY = "data.path"

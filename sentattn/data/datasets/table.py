@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.archives import reading
 from sentattn.data.cache import Progress, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.labels import (
+from sentattn.data.readers.archives import reading
+from sentattn.data.readers.labels import (
     MAX_COUNTED,
     is_scale,
     label_name,
@@ -24,8 +24,16 @@ from sentattn.data.labels import (
     steps,
     unknown_label,
 )
-from sentattn.data.tables import COLUMNS_HINT, columns, missing_file, records, require_table, setting_faults, text_of
-from sentattn.data.text_tables import Record
+from sentattn.data.readers.tables import (
+    COLUMNS_HINT,
+    columns,
+    missing_file,
+    records,
+    require_table,
+    setting_faults,
+    text_of,
+)
+from sentattn.data.readers.text_tables import Record
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 ROWS_BETWEEN_REPORTS = 1000

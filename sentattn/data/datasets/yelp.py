@@ -15,13 +15,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.archives import container, existing, open_file, reading
 from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.download import fetch
-from sentattn.data.tables import read_parquet
-from sentattn.data.text_tables import read_delimited, read_json_arrays, read_json_lines
+from sentattn.data.readers.archives import container, existing, open_file, reading
+from sentattn.data.readers.download import fetch
+from sentattn.data.readers.tables import read_parquet
+from sentattn.data.readers.text_tables import read_delimited, read_json_arrays, read_json_lines
 from sentattn.errors import DataError, Fault
 
 Review: TypeAlias = tuple[str, Any, Any]

@@ -15,7 +15,7 @@ from yelp_forms import FORMS, REVIEWS, ROWS, json_lines, refusal, rows, table, w
 
 from sentattn.data.corpus import Row
 from sentattn.data.datasets.yelp import Yelp
-from sentattn.data.download import REGISTRY
+from sentattn.data.readers.download import REGISTRY
 from sentattn.errors import DataError
 
 

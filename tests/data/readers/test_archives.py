@@ -11,7 +11,7 @@ import pytest
 from refusals import fault_of
 from yelp_forms import write_file, write_tar, write_zip
 
-from sentattn.data.archives import container, existing, open_file, reading, tar_files
+from sentattn.data.readers.archives import container, existing, open_file, reading, tar_files
 
 HINT = "Give another."
 KEY = "data.path"

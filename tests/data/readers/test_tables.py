@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 from refusals import fault_of
 
-from sentattn.data.tables import ENDINGS, check, records
+from sentattn.data.readers.tables import ENDINGS, check, records
 from sentattn.errors import DataError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

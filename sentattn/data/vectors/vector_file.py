@@ -17,9 +17,9 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from sentattn.config.schema import TRAIN
-from sentattn.data import torchtext_vectors
-from sentattn.data.archives import container, neighbour, open_file, reading
 from sentattn.data.cache import Progress
+from sentattn.data.readers.archives import container, neighbour, open_file, reading
+from sentattn.data.vectors import torchtext_cache
 from sentattn.errors import DataError, Fault, suggestion
 
 KEY = "data.vectors"
@@ -73,8 +73,8 @@ def width(vectors: str) -> int:
     Raises:
         DataError: If there is no such file, or it contains no vectors.
     """
-    if path := torchtext_vectors.cache_file(vectors):
-        return torchtext_vectors.read_cache(path)[1].shape[1]
+    if path := torchtext_cache.cache_file(vectors):
+        return torchtext_cache.read_cache(path)[1].shape[1]
     return NAMES[vectors][1] if vectors in NAMES else VectorFile.named(vectors).shape().width
 
 

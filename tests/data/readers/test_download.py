@@ -16,8 +16,8 @@ import pytest
 from file_server import Answer, Server, serving
 from refusals import fault_of
 
-from sentattn.data import download
-from sentattn.data.download import REGISTRY, RETRIES, STANFORD, URLS, fetch
+from sentattn.data.readers import download
+from sentattn.data.readers.download import REGISTRY, RETRIES, STANFORD, URLS, fetch
 from sentattn.errors import Fault
 
 NAME = "reviews.tar.gz"
@@ -240,7 +240,7 @@ def test_an_interrupted_download_leaves_nothing(server: Server, tmp_path: Path) 
 PROCESS = """
 import sys
 from pathlib import Path
-from sentattn.data.download import REGISTRY, URLS, fetch
+from sentattn.data.readers.download import REGISTRY, URLS, fetch
 
 name, address, sha256, folder = sys.argv[1:]
 URLS[name], REGISTRY[name] = address, sha256

@@ -18,11 +18,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sentattn.config.schema import TRAIN
-from sentattn.data import torchtext_vectors
 from sentattn.data.cache import Progress, locked, usable, workspace
-from sentattn.data.download import fetch
-from sentattn.data.text import SPECIALS
-from sentattn.data.vector_file import NAMES, VectorFile
+from sentattn.data.readers.download import fetch
+from sentattn.data.tokenizer import SPECIALS
+from sentattn.data.vectors import torchtext_cache
+from sentattn.data.vectors.vector_file import NAMES, VectorFile
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2
@@ -81,7 +81,7 @@ def read_vectors(
         DataError: If the file is missing, damaged or no file of vectors, or contains none of the words.
     """
     wanted = {form for word in words for form in (word, word.lower())}
-    torchtext_file = torchtext_vectors.cache_file(vectors)
+    torchtext_file = torchtext_cache.cache_file(vectors)
     file = VectorFile(torchtext_file) if torchtext_file else None if vectors in NAMES else VectorFile.named(vectors)
     skipped = 0
 
@@ -142,7 +142,7 @@ def _read(file: VectorFile, wanted: set[str], progress: Progress) -> tuple[Vecto
 
 def _read_torchtext(path: Path, wanted: set[str]) -> Vectors:
     """Reads the wanted words of vectors that torchtext has cached."""
-    words, vectors_FE = torchtext_vectors.read_cache(path)
+    words, vectors_FE = torchtext_cache.read_cache(path)
     rows = {word: row for row, word in enumerate(words) if word in wanted}
     return _require_some({word: vectors_FE[row].numpy() for word, row in rows.items()}, str(path))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fault_of
 
-from sentattn.data.labels import (
+from sentattn.data.readers.labels import (
     MAX_CLASSES,
     class_faults,
     is_scale,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import fault_of
 
-from sentattn.data.vector_file import LONGEST_LINE, Line, Shape, read_lines, read_shape
+from sentattn.data.vectors.vector_file import LONGEST_LINE, Line, Shape, read_lines, read_shape
 from sentattn.errors import DataError
 
 GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"

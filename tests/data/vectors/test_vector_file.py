@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sentattn.data.download import REGISTRY
-from sentattn.data.vector_file import NAMES, VectorFile, width
+from sentattn.data.readers.download import REGISTRY
+from sentattn.data.vectors.vector_file import NAMES, VectorFile, width
 from sentattn.errors import DataError
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"

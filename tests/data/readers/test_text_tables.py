@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fault_of
 
-from sentattn.data import text_tables
-from sentattn.data.text_tables import Record, read_delimited, read_json_arrays, read_json_lines
+from sentattn.data.readers import text_tables
+from sentattn.data.readers.text_tables import Record, read_delimited, read_json_arrays, read_json_lines
 from sentattn.errors import DataError
 
 COLUMNS = ("review", "stars")

@@ -12,9 +12,9 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from sentattn.data.archives import existing, reading
-from sentattn.data.labels import class_faults
-from sentattn.data.text_tables import Record, damaged, read_delimited, read_json_lines, require_columns
+from sentattn.data.readers.archives import existing, reading
+from sentattn.data.readers.labels import class_faults
+from sentattn.data.readers.text_tables import Record, damaged, read_delimited, read_json_lines, require_columns
 from sentattn.errors import DataError, Fault
 
 Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str] | None, str, bool], Iterator[Record]]

@@ -16,8 +16,8 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sentattn.data.text as text_module
-from sentattn.data.text import Clip, Normalize, Tokenizer, WordTypes, backend, clipped, kept_positions
+import sentattn.data.tokenizer as text_module
+from sentattn.data.tokenizer import Clip, Normalize, Tokenizer, WordTypes, backend, clipped, kept_positions
 from sentattn.errors import DataError
 
 WORDS = ["film", "good", "8/10", "don't"]
@@ -236,7 +236,7 @@ def test_word_types_do_not_depend_on_what_is_kept(monkeypatch: pytest.MonkeyPatc
 def test_a_fork_neither_warns_nor_hangs() -> None:
     script = """
 import os
-from sentattn.data.text import Tokenizer
+from sentattn.data.tokenizer import Tokenizer
 tokenizer = Tokenizer(["a"])
 texts = ["a b"] * 3000
 before = [one.ids.tolist() for one in tokenizer.encode(texts)]

@@ -18,8 +18,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn.data.archives import neighbour
 from sentattn.data.cache import Progress, locked, sha256, usable
+from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
 
 if TYPE_CHECKING:

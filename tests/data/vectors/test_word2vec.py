@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
-from sentattn.data import word2vec
 from sentattn.data.corpus import Corpus
-from sentattn.data.vectors import WordVectors
-from sentattn.data.word2vec import Sentences, train_vectors
+from sentattn.data.vectors import word2vec
+from sentattn.data.vectors.pretrained import WordVectors
+from sentattn.data.vectors.word2vec import Sentences, train_vectors
 from sentattn.errors import DataError
 from sentattn.training.fit import fit
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Corpus
-from sentattn.data.vectors import Vectors, WordVectors, align, cached
+from sentattn.data.vectors.pretrained import Vectors, WordVectors, align, cached
 from sentattn.errors import DataError, Fault
 
 FORMAT = "word2vec 1"

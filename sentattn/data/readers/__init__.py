@@ -1,0 +1,1 @@
+"""Readers: downloads, archives, tables, and labels as they are written in tables."""
