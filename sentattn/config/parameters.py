@@ -24,7 +24,7 @@ from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError
 
 TABLE = Path(__file__).with_name("parameters.json")
-CONSTANTS = ("classes", "idle", "learns", "learns_unless")
+CONSTANTS = ("classes", "idle", "learns", "learns_unless", "reads")
 """Attributes of classes that the rules look at."""
 CLOSED = "torch.nn.modules.module"
 """Its `**kwargs` take nothing."""

@@ -10,12 +10,15 @@ from sentattn.config.groups import QUIRKS, at
 from sentattn.config.parameters import known
 from sentattn.config.schema import BETTER, TRAIN
 from sentattn.config.targets import TARGET
-from sentattn.config.types import as_typed
+from sentattn.config.types import Count, as_typed, mismatch
 from sentattn.errors import Fault
 
 ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
 CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
 FROZEN, VAL_BY = "model.freeze_attention", "data.val_by"
+ATTEND, WORD_DROPOUT = "model.wide.attend", "model.embedding.word_dropout"
+HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
+TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Settings that say how many tokens of a text have a place of their own."""
 OFF = (None, 0, "none")
@@ -55,6 +58,8 @@ def _idle(c: Composition) -> Iterator[tuple[str, str, Callable[[Any], bool]]]:
 def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yields the settings of each conflict, the kind of fault, and the message."""
     yield from _nothing_learned(c)
+    yield from _without_words(c)
+    yield from _heads(c)
     weights, classes = c.at(WEIGHTS), c.at("data.classes")
     number = len(classes) if isinstance(classes, list) else known(c.at("data")).constants.get("classes")
     if isinstance(weights, list) and number and len(weights) != number:
@@ -99,6 +104,31 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
         yield (PENALTY,), "no_effect", message
     if c.at(FROZEN) is True:
         yield (FROZEN,), "no_effect", f"{FROZEN}=true has no effect: {attention} has no weights to learn; leave it out."
+
+
+def _without_words(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses what needs words where the embedding reads none."""
+    if known(c.at("model.embedding")).constants.get("reads", True):
+        return
+    reason = f"has no effect: model/embedding={c.chosen.get('model/embedding', 'none')} reads no words"
+    if attend := c.at(ATTEND):
+        yield (ATTEND,), "no_effect", f"{ATTEND}={as_typed(attend)} {reason}; type {ATTEND}=false."
+    if c.is_typed(WORD_DROPOUT):  # a data set may bring it for other embeddings
+        yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT}={as_typed(c.at(WORD_DROPOUT))} {reason}; leave it out."
+
+
+def _heads(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses heads of a transformer that do not divide the width of the embedding."""
+    heads, size, ngram_size = c.at(HEADS), c.at(SIZE), c.at("model.embedding.ngram_size") or 0
+    if c.at(f"model.encoder.{TARGET}") != TRANSFORMER or mismatch(Count, heads) or mismatch(Count, size):
+        return
+    if (width := size + ngram_size) % heads:
+        legal = ", ".join(str(number) for number in range(1, width + 1) if width % number == 0)
+        message = (
+            f"{HEADS} must divide the width {width} of the embedding, got {heads}: type {HEADS}=N with N one of "
+            f"{legal}, or another {SIZE}."
+        )
+        yield (HEADS, SIZE), "conflict", message
 
 
 def _quirks(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -68,9 +68,6 @@ class NoWords(Embedding):
         word_dropout: Without effect: data sets bring it for models that read words.
     """
 
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {
-        "word_dropout": ("_target_", ("sentattn.models.embedding.NoWords",))
-    }
     reads = False
 
     @checked
