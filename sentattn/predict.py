@@ -44,8 +44,8 @@ from sentattn.config import command_line, types
 from sentattn.errors import DataError, Fault, RunError, SettingError
 
 if TYPE_CHECKING:
-    from sentattn.insight.prediction import Prediction
-    from sentattn.text_files import Row
+    from sentattn.prediction.files import Row
+    from sentattn.prediction.prediction import Prediction
 
 KEYS = {
     "run": "str",
@@ -122,7 +122,7 @@ def _command(arguments: list[str]) -> None:
     run = load(settings["run"], trust=settings.get("trust", False))
     classifier = run.classifier
 
-    from sentattn.text_files import COLUMN, Row, column_names, predict_rows, write_predictions
+    from sentattn.prediction.files import COLUMN, Row, column_names, predict_rows, write_predictions
 
     source = settings.get("input", "")
     column = settings.get("column") or run.settings.get("data", {}).get("text") or COLUMN
@@ -194,7 +194,7 @@ def _shows_pairs(settings: Mapping[str, Any]) -> bool:
 def _rows(source: str, column: str) -> Iterator[Row]:
     """Yields the rows of a file, showing progress."""
     from sentattn.console import Progress
-    from sentattn.text_files import read_rows
+    from sentattn.prediction.files import read_rows
 
     with Progress() as progress:
         for number, row in enumerate(read_rows(source, column=column), start=1):
@@ -205,8 +205,8 @@ def _rows(source: str, column: str) -> Iterator[Row]:
 def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Prints a text with its attention, rows of a file in one line each, or JSON."""
     from sentattn.insight import terminal
-    from sentattn.insight.prediction import NO_TEXT
-    from sentattn.text_files import json_line
+    from sentattn.prediction.files import json_line
+    from sentattn.prediction.prediction import NO_TEXT
 
     for row in rows:
         if settings.get("format") == "json":

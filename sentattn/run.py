@@ -27,8 +27,8 @@ except ImportError:
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
-    from sentattn.inference import Classifier
-    from sentattn.insight.prediction import Prediction, Predictions
+    from sentattn.prediction.model import Classifier
+    from sentattn.prediction.prediction import Prediction, Predictions
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
 SPLITS = ("val", "test")
@@ -117,7 +117,7 @@ class Run:
     @cached_property
     def classifier(self) -> Classifier:
         """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
-        from sentattn.inference import Classifier
+        from sentattn.prediction.model import Classifier
 
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
@@ -138,7 +138,7 @@ class Run:
             DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
             RunError: If the run has no model.
         """
-        from sentattn.inference import texts_of
+        from sentattn.prediction.model import texts_of
 
         values = texts_of(texts, text, default=self.settings.get("data", {}).get("text") or "text")
         return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)

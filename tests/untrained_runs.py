@@ -13,9 +13,9 @@ import yaml
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.data.tokenizer import Tokenizer
-from sentattn.inference import TEXT_SETTINGS, Classifier
 from sentattn.models.embedding import Words
 from sentattn.models.wide import TrainingTexts
+from sentattn.prediction.model import TEXT_SETTINGS, Classifier
 from sentattn.run import CONFIG, MODEL, Run
 
 WORDS = ["the", "film", "was", "not", "good", "bad", "but", ",", ".", "!", "10/10", "caf\u00e9", "it's", "a"]

@@ -11,9 +11,9 @@ from sentattn.compare.folders import run_folders
 from sentattn.compare.names import names
 from sentattn.config.targets import MOVED, renamed
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.inference import Classifier
-from sentattn.insight.prediction import Prediction
 from sentattn.models.attention.uniform import Uniform
+from sentattn.prediction.model import Classifier
+from sentattn.prediction.prediction import Prediction
 from sentattn.run import MODEL, Run
 
 MOST_MODELS = 8

@@ -18,8 +18,8 @@ from sentattn.compare.texts import evaluated_texts
 from sentattn.data.corpus import Split
 from sentattn.errors import Fault, UserError
 from sentattn.explore.models import Model
-from sentattn.insight.prediction import visible
 from sentattn.metrics import Ints
+from sentattn.prediction.prediction import visible
 
 Order: TypeAlias = Literal["errors", "disagreement", "rows"]
 PAGE = 20

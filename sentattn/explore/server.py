@@ -24,7 +24,7 @@ from sentattn.errors import Fault, RunError, UserError
 from sentattn.explore.models import Model
 from sentattn.explore.rows import PAGE, Filter, Order, Rows
 from sentattn.insight.page import article, render
-from sentattn.insight.prediction import clipped
+from sentattn.prediction.prediction import clipped
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BYTES = 2_000_000

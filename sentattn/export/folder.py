@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sentattn.data.tokenizer import spacy_version
 from sentattn.errors import Fault, RunError
 from sentattn.export.onnx_graph import OPSET, OnnxClassifier, write_graph
-from sentattn.inference import Classifier
 from sentattn.models.classifier import TextClassifier
+from sentattn.prediction.model import Classifier
 
 GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
 FILES = (GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT)

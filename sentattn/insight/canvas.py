@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from sentattn.insight.prediction import QUANTILE
+from sentattn.prediction.prediction import QUANTILE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from html import escape
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from sentattn.insight.prediction import visible
+from sentattn.prediction.prediction import visible
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

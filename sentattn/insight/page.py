@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sentattn.insight.prediction import (
+from sentattn.prediction.prediction import (
     QUANTILE,
     Map,
     Piece,

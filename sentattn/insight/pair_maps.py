@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.insight.canvas import POINTS, SCALE_WIDTH, ColorScale, cut, width_of, write
-from sentattn.insight.prediction import Prediction, head_names, visible
+from sentattn.prediction.prediction import Prediction, head_names, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ from sentattn.insight.canvas import (
     write,
 )
 from sentattn.insight.page import page
-from sentattn.insight.prediction import UNREAD, Prediction, color_limit, pieces, unknown_note, visible
+from sentattn.prediction.prediction import UNREAD, Prediction, color_limit, pieces, unknown_note, visible
 from sentattn.run import replacing
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.insight.prediction import TIE
+from sentattn.prediction.prediction import TIE
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.insight.prediction import (
+from sentattn.prediction.prediction import (
     UNREAD,
     Prediction,
     notes,

@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from sentattn.insight.forward import Ids, batches, padded, softmax
-from sentattn.insight.prediction import TIE
 from sentattn.insight.shape import Floats, is_ranking
 from sentattn.models.attention.base import Attended
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import WideTerms
+from sentattn.prediction.prediction import TIE
 
 Over: TypeAlias = Literal["tokens", "ngrams"]
 """What an attention weighs: states of tokens, or the n-grams of a wide part."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sentattn.inference import Classifier
 from sentattn.insight.picture import picture
 from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb import WandbGuard
+from sentattn.prediction.model import Classifier
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from sentattn.errors import Fault, RunError
-from sentattn.inference import LABELS
 from sentattn.loggers import wandb_logger
 from sentattn.loggers.guard import summarize
 from sentattn.loggers.media import confusion_matrix
 from sentattn.loggers.upload import LocalRun, find_runs
+from sentattn.prediction.model import LABELS
 from sentattn.run import MODEL, PREDICTIONS, Run
 
 

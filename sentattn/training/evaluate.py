@@ -14,8 +14,8 @@ from pytorch_lightning.callbacks import LambdaCallback
 from sentattn import build
 from sentattn.console import Progress
 from sentattn.errors import DataError, Fault
-from sentattn.inference import TEXT_SETTINGS, Classifier
 from sentattn.metrics import MAJORITY, format_value
+from sentattn.prediction.model import TEXT_SETTINGS, Classifier
 from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
 from sentattn.training.environment import evaluable, git_revision, peak_memory_bytes, quiet_libraries, versions

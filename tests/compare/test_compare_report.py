@@ -19,7 +19,7 @@ from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.compare.report.style import Chart, Table
 from sentattn.compare.runs import comparisons
 from sentattn.insight.charts import empty_figure
-from sentattn.insight.prediction import Piece
+from sentattn.prediction.prediction import Piece
 from sentattn.run import Run
 
 HOSTILE = "</script><script>alert(1)</script>"

@@ -252,7 +252,7 @@ def test_classes_of_ones_own_are_loaded_where_the_user_says_so(
     assert read_request([f"from={file}", "trust=true"]).settings == settings
 
     from sentattn.build import build_model
-    from sentattn.inference import Classifier
+    from sentattn.prediction.model import Classifier
 
     own = Classifier.load(loaded / "model")
     config = own.config | {"model": {**own.config["model"], "attention": settings["model"]["attention"]}}

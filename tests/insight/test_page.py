@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.insight.page import article, packed, page
-from sentattn.insight.prediction import Prediction
+from sentattn.prediction.prediction import Prediction
 
 HOSTILE = "</p></script><script>alert(1)</script> <img src=x onerror='alert(2)'> \"quoted\" & $title <!-- ]]>"
 

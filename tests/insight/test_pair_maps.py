@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sentattn.insight import pair_maps
 from sentattn.insight.canvas import canvas
 from sentattn.insight.pair_maps import PairMaps
-from sentattn.insight.prediction import Prediction
+from sentattn.prediction.prediction import Prediction
 
 WIDTH, HEIGHT = 9.7, 14.0
 

@@ -15,7 +15,7 @@ from sentattn.errors import UserError
 from sentattn.insight import canvas, picture
 from sentattn.insight.canvas import DPI
 from sentattn.insight.picture import PADDING, Column, columns, lines
-from sentattn.insight.prediction import Prediction
+from sentattn.prediction.prediction import Prediction
 
 
 def pixels(data: bytes) -> np.ndarray:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sentattn.insight import terminal
-from sentattn.insight.prediction import Prediction
 from sentattn.insight.terminal import RAMP, bar_of, line, render, style
+from sentattn.prediction.prediction import Prediction
 
 CODE = re.compile(r"\x1b\[[0-9;]*m")
 ORANGE = "48;2;255;135;0m"

@@ -181,7 +181,7 @@ def test_an_epoch_that_cannot_be_saved_ends_the_run_as_failed(tmp_path: Path, mo
     assert json.loads(result.read_text())["status"] == "failed"
 
 
-@pytest.mark.parametrize("place", ["sentattn.run.Run.write_predictions", "sentattn.inference.save_file"])
+@pytest.mark.parametrize("place", ["sentattn.run.Run.write_predictions", "sentattn.prediction.model.save_file"])
 def test_a_model_that_cannot_be_saved_is_one_message(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

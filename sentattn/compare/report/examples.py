@@ -13,8 +13,8 @@ from sentattn.compare.statistics import Floats
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.insight.page import shaded_pieces
-from sentattn.insight.prediction import Piece, Prediction
 from sentattn.metrics import Ints
+from sentattn.prediction.prediction import Piece, Prediction
 from sentattn.run import MODEL
 
 MOST = 5

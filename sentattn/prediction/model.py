@@ -22,9 +22,9 @@ from sentattn.config.targets import admit
 from sentattn.data.batching import pad
 from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
-from sentattn.insight.prediction import NGram, Prediction, Predictions
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import WideTerms
+from sentattn.prediction.prediction import NGram, Prediction, Predictions
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sentattn.data.readers.tables import records, require_table, text_of
 from sentattn.data.readers.text_tables import text_lines
 from sentattn.errors import DataError, Fault, RunError
-from sentattn.insight.prediction import NO_TEXT
+from sentattn.prediction.prediction import NO_TEXT
 from sentattn.run import replacing
 
 if TYPE_CHECKING:
-    from sentattn.insight.prediction import Prediction
+    from sentattn.prediction.prediction import Prediction
 
 COLUMN = "text"
 STDIN = "-"

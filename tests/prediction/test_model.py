@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from untrained_runs import classifier
 
-from sentattn.inference import Classifier
 from sentattn.models.attention.structured import Structured
+from sentattn.prediction.model import Classifier
 from sentattn.run import Run
 
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]

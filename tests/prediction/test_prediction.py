@@ -7,7 +7,7 @@ from example_predictions import SENTENCE, WORD, clipped, example, paired
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.insight.prediction import (
+from sentattn.prediction.prediction import (
     MAX_SHOWN,
     UNREAD,
     Piece,

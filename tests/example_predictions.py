@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sentattn.insight.prediction import Prediction
+from sentattn.prediction.prediction import Prediction
 
 SENTENCE = "Slow at first, but the ending is GREAT."
 WORD = re.compile(r"\w+|[^\w\s]")

@@ -16,8 +16,8 @@ import pytest
 from pyarrow import parquet as pq
 
 from sentattn.errors import DataError, RunError
-from sentattn.insight.prediction import Prediction
-from sentattn.text_files import Row, column_names, predict_rows, read_rows, to_json, write_predictions
+from sentattn.prediction.files import Row, column_names, predict_rows, read_rows, to_json, write_predictions
+from sentattn.prediction.prediction import Prediction
 
 TEXTS = ['Good, "really" good!', "Schön; aber\tlang", "7/10"]
 

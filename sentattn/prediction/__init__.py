@@ -1,0 +1,1 @@
+"""A trained model reads texts: labels, probabilities and attention."""
