@@ -147,9 +147,9 @@ def _command(arguments: list[str]) -> None:
     for note in summary.notes() if source else ():
         print(note, file=sys.stderr)
     if "plot" in settings:
-        from sentattn.insight import picture
+        from sentattn.rendering import png
 
-        note = picture.save(summary.plotted, Path(settings["plot"]))
+        note = png.save(summary.plotted, Path(settings["plot"]))
         print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
@@ -177,7 +177,7 @@ def _check(settings: Mapping[str, Any]) -> None:
     if faults:
         raise SettingError(*faults)
     if "plot" in settings:
-        from sentattn.insight.picture import require_format
+        from sentattn.rendering.png import require_format
 
         require_format(Path(settings["plot"]))
 
@@ -204,9 +204,9 @@ def _rows(source: str, column: str) -> Iterator[Row]:
 
 def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Prints a text with its attention, rows of a file in one line each, or JSON."""
-    from sentattn.insight import terminal
     from sentattn.prediction.files import json_line
     from sentattn.prediction.prediction import NO_TEXT
+    from sentattn.rendering import terminal
 
     for row in rows:
         if settings.get("format") == "json":

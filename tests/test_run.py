@@ -22,7 +22,7 @@ import yaml
 import sentattn
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, RunError, UserError
-from sentattn.insight import picture, terminal
+from sentattn.rendering import png, terminal
 from sentattn.run import Run, advice, load, write_atomically
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
@@ -88,7 +88,7 @@ def test_an_empty_prediction_can_be_shown(tiny_run: Run, tmp_path: Path) -> None
     assert "no text" in found._repr_html_()
     assert json.loads(json.dumps(found[0].to_json()))["label"] is None
     for name in ("attention.png", "attention.html"):
-        picture.save(found, tmp_path / name)
+        png.save(found, tmp_path / name)
     assert terminal.render(found[0], color=False, width=80)
     assert terminal.line(found[0])
 

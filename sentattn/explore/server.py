@@ -23,8 +23,8 @@ from pydantic import BaseModel
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.explore.models import Model
 from sentattn.explore.rows import PAGE, Filter, Order, Rows
-from sentattn.insight.page import article, render
 from sentattn.prediction.prediction import clipped
+from sentattn.rendering.html import article, render
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BYTES = 2_000_000
@@ -37,7 +37,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-SCRIPTS = {"article.js": "sentattn.insight", "explore.js": "sentattn.explore"}
+SCRIPTS = {"article.js": "sentattn.rendering", "explore.js": "sentattn.explore"}
 
 
 class PredictionRequest(BaseModel):

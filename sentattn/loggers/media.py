@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sentattn.insight.picture import picture
 from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb import WandbGuard
 from sentattn.prediction.model import Classifier
+from sentattn.rendering.png import picture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,8 @@ from sentattn.compare.report.examples import Example, Side
 from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.compare.report.style import Chart, Table
 from sentattn.compare.runs import comparisons
-from sentattn.insight.charts import empty_figure
 from sentattn.prediction.prediction import Piece
+from sentattn.rendering.charts import empty_figure
 from sentattn.run import Run
 
 HOSTILE = "</script><script>alert(1)</script>"

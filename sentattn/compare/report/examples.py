@@ -12,9 +12,9 @@ from sentattn.compare.leaderboard import Entry
 from sentattn.compare.statistics import Floats
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
-from sentattn.insight.page import shaded_pieces
 from sentattn.metrics import Ints
 from sentattn.prediction.prediction import Piece, Prediction
+from sentattn.rendering.html import shaded_pieces
 from sentattn.run import MODEL
 
 MOST = 5

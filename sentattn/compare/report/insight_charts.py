@@ -10,8 +10,8 @@ from sentattn.compare.insight import Insight
 from sentattn.compare.insight_table import CURVES, RANKINGS, rounded
 from sentattn.compare.leaderboard import Entry
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, line
-from sentattn.insight.charts import empty_figure, safe
 from sentattn.insight.faithfulness import KINDS, SHARES, percent
+from sentattn.rendering.charts import empty_figure, safe
 
 
 def curve_charts(insights: Sequence[Insight], entries: Sequence[Entry]) -> list[Chart]:

@@ -22,9 +22,9 @@ from sentattn.compare.runs import Comparison
 from sentattn.compare.summary import Family
 from sentattn.compare.texts import evaluated_texts
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.insight.charts import draw, plotly_script
-from sentattn.insight.page import render
 from sentattn.metrics import majority_share
+from sentattn.rendering.charts import draw, plotly_script
+from sentattn.rendering.html import render
 
 REPORT = "report.html"
 WORDS = {"negation": NEGATION, "contrast": CONTRAST}

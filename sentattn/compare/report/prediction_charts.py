@@ -10,8 +10,8 @@ from sentattn.compare.leaderboard import Entry
 from sentattn.compare.report.slices import Slice, accuracy
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, cut, drawn, line, marker, percent
 from sentattn.compare.report.summaries import class_values, confusion, reliability
-from sentattn.insight.charts import GREY, empty_figure, safe
 from sentattn.metrics import Ints
+from sentattn.rendering.charts import GREY, empty_figure, safe
 
 MAX_CLASSES = 12
 """Classes whose cells of a confusion matrix still hold text."""

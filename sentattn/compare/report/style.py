@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentattn.compare.leaderboard import Entry
-from sentattn.insight.charts import BLUE, GREY, ORANGE, safe
+from sentattn.rendering.charts import BLUE, GREY, ORANGE, safe
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

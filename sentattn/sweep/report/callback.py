@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, RunError
-from sentattn.insight.charts import draw, plotly_script
-from sentattn.insight.page import render
+from sentattn.rendering.charts import draw, plotly_script
+from sentattn.rendering.html import render
 from sentattn.run import REPORT, write_atomically
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome

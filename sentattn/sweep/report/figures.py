@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import CategoricalDistribution
 
-from sentattn.insight.charts import BLUE, GREY, ORANGE, RED, SCALE, empty_figure, layout, safe
+from sentattn.rendering.charts import BLUE, GREY, ORANGE, RED, SCALE, empty_figure, layout, safe
 from sentattn.sweep.report.analysis import Importances, as_study
 from sentattn.sweep.report.style import as_text, place, set_axis, short_names
 

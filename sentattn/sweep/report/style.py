@@ -9,7 +9,7 @@ from typing import Any
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sentattn.config.types import as_typed
-from sentattn.insight.charts import log_ticks, safe
+from sentattn.rendering.charts import log_ticks, safe
 from sentattn.sweep.search_space import Dimension, Value
 
 

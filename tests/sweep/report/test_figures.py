@@ -12,7 +12,7 @@ import pytest
 from fake_records import record
 from plans import SPACE, plan
 
-from sentattn.insight.charts import log_ticks
+from sentattn.rendering.charts import log_ticks
 from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import figures

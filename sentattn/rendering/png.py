@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sentattn.errors import Fault, UserError, suggestion
-from sentattn.insight import pair_maps
-from sentattn.insight.canvas import (
+from sentattn.prediction.prediction import UNREAD, Prediction, color_limit, pieces, unknown_note, visible
+from sentattn.rendering import pair_maps
+from sentattn.rendering.canvas import (
     GREY,
     POINTS,
     SCALE_SPACE,
@@ -25,8 +26,7 @@ from sentattn.insight.canvas import (
     width_of,
     write,
 )
-from sentattn.insight.page import page
-from sentattn.prediction.prediction import UNREAD, Prediction, color_limit, pieces, unknown_note, visible
+from sentattn.rendering.html import page
 from sentattn.run import replacing
 
 if TYPE_CHECKING:

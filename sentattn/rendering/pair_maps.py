@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.insight.canvas import POINTS, SCALE_WIDTH, ColorScale, cut, width_of, write
 from sentattn.prediction.prediction import Prediction, head_names, visible
+from sentattn.rendering.canvas import POINTS, SCALE_WIDTH, ColorScale, cut, width_of, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

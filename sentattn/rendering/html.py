@@ -40,7 +40,7 @@ def page(predictions: Sequence[Prediction]) -> str:
     """
     texts = "a text" if len(predictions) == 1 else f"{len(predictions):,} texts"
     articles = list(map(article, predictions))
-    return render("sentattn.insight", "page.html", title=f"Attention on {texts}", articles=articles)
+    return render("sentattn.rendering", "page.html", title=f"Attention on {texts}", articles=articles)
 
 
 def render(package: str, name: str, **values: Any) -> str:
@@ -60,7 +60,7 @@ def _environment(package: str) -> Environment:
     def show(value: Any) -> Any:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    loader = ChoiceLoader([PackageLoader(one, "") for one in (package, "sentattn.insight")])
+    loader = ChoiceLoader([PackageLoader(one, "") for one in (package, "sentattn.rendering")])
     environment = Environment(loader=loader, autoescape=True, finalize=show, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
     return environment

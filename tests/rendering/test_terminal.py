@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from sentattn.insight import terminal
-from sentattn.insight.terminal import RAMP, bar_of, line, render, style
 from sentattn.prediction.prediction import Prediction
+from sentattn.rendering import terminal
+from sentattn.rendering.terminal import RAMP, bar_of, line, render, style
 
 CODE = re.compile(r"\x1b\[[0-9;]*m")
 ORANGE = "48;2;255;135;0m"

@@ -1,7 +1,7 @@
 import pytest
 
-from sentattn.insight import canvas
-from sentattn.insight.canvas import ColorScale, drawable, missing_scripts
+from sentattn.rendering import canvas
+from sentattn.rendering.canvas import ColorScale, drawable, missing_scripts
 
 
 def test_colors_darken_with_the_weight_up_to_the_limit() -> None:

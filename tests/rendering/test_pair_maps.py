@@ -4,10 +4,10 @@ from example_predictions import SENTENCE, example, paired, peaked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sentattn.insight import pair_maps
-from sentattn.insight.canvas import canvas
-from sentattn.insight.pair_maps import PairMaps
 from sentattn.prediction.prediction import Prediction
+from sentattn.rendering import pair_maps
+from sentattn.rendering.canvas import canvas
+from sentattn.rendering.pair_maps import PairMaps
 
 WIDTH, HEIGHT = 9.7, 14.0
 

@@ -9,8 +9,8 @@ from example_predictions import SENTENCE, clipped, example, paired, peaked
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.insight.page import article, packed, page
 from sentattn.prediction.prediction import Prediction
+from sentattn.rendering.html import article, packed, page
 
 HOSTILE = "</p></script><script>alert(1)</script> <img src=x onerror='alert(2)'> \"quoted\" & $title <!-- ]]>"
 
