@@ -20,7 +20,7 @@ from sentattn.data.corpus import Row
 from sentattn.data.datamodule import TextData
 from sentattn.errors import SettingError
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "data_sets.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 LABELS = ("private", "work")
 SMALL = ["trainer.max_epochs=1", "model.encoder.hidden=4", "model.embedding.size=4", "logger=none", "threads=1"]
 
