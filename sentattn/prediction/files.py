@@ -13,8 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sentattn.data.readers.tables import records, require_table, text_of
-from sentattn.data.readers.text_tables import text_lines
+from sentattn.data.readers.tables import records, require_table, text_lines, text_of
 from sentattn.errors import DataError, Fault, RunError
 from sentattn.prediction.prediction import NO_TEXT
 from sentattn.run import replacing

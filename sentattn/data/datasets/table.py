@@ -26,14 +26,13 @@ from sentattn.data.readers.labels import (
 )
 from sentattn.data.readers.tables import (
     COLUMNS_HINT,
-    columns,
+    Record,
     missing_file,
     records,
     require_table,
     setting_faults,
     text_of,
 )
-from sentattn.data.readers.text_tables import Record
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 ROWS_BETWEEN_REPORTS = 1000
@@ -145,7 +144,8 @@ class TableSource(Source):
     def _records(self, path: Path) -> Iterator[tuple[Record, str]]:
         """Yields the records of a file, each with the name of its class."""
         record = None
-        for record in records(path, columns(self._text, self._label, self._group), COLUMNS_HINT):
+        columns = [self._text, self._label, *([] if self._group is None else [self._group])]
+        for record in records(path, columns, COLUMNS_HINT):
             name = self._name(record, self._label, "data.label", path)
             if name is None:
                 raise _no_name(record, self._label, "data.label", path, "missing")

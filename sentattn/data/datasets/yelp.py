@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import reprlib
 import zipfile
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import BufferedReader
+from io import BufferedReader, TextIOWrapper
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -20,8 +20,7 @@ from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.readers.archives import container, existing, open_file, reading
 from sentattn.data.readers.download import fetch
-from sentattn.data.readers.tables import read_parquet
-from sentattn.data.readers.text_tables import read_delimited, read_json_arrays, read_json_lines
+from sentattn.data.readers.tables import delimited_rows, read_json_lines, read_parquet, require_unicode, text_lines
 from sentattn.errors import DataError, Fault
 
 Review: TypeAlias = tuple[str, Any, Any]
@@ -164,12 +163,11 @@ def _read_lines(stream: BufferedReader, file: File) -> Iterator[Review]:
 
 
 def _read_csv(stream: BufferedReader, file: File) -> Iterator[Review]:
-    for where, values in read_delimited(stream, file.name, None):
-        if len(values) != 2:
-            message = f"{file.name}, {where}: {len(values)} columns instead of two, stars and text. {WHERE}"
+    for number, fields in delimited_rows(text_lines(stream, file.name), file.name):
+        if len(fields) < 2 or any(fields[2:]):
+            message = f"{file.name}, line {number}: {len(fields)} columns instead of two, stars and text. {WHERE}"
             raise _error("damaged", message)
-        stars, text = values.values()
-        yield where, _unescaped(text), stars
+        yield f"line {number}", _unescaped(fields[1]), fields[0]
 
 
 def _read_parquet(_: BufferedReader, file: File) -> Iterator[Review]:
@@ -181,19 +179,19 @@ def _read_parquet(_: BufferedReader, file: File) -> Iterator[Review]:
 
 
 def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Review]:
-    """Reads one JSON object of arrays, twice, because all texts may precede the first label."""
-    stars, texts = array("b"), 0
-    for key, item in read_json_arrays(stream, file.name):
-        if key == "labels":
-            stars.append(STARS[_label(item, OF_STARS, f"{file.name}, label {len(stars) + 1:,}")])
-        texts += key == "texts"
-    if texts != len(stars) or not texts:
-        message = f"{file.name} holds {texts:,} texts and {len(stars):,} labels instead of a label for each text."
+    """Reads one JSON object of arrays, `texts` and `labels`; the whole file is in memory meanwhile."""
+    try:
+        content = json.load(TextIOWrapper(stream, encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise _error("damaged", f"{file.name} must be one JSON object in UTF-8 ({error}). {WHERE}") from error
+    arrays = [content.get(key) for key in ("texts", "labels")]
+    texts, labels = (array if isinstance(array, list) else [] for array in arrays)
+    if len(texts) != len(labels) or not texts:
+        message = f"{file.name} holds {len(texts):,} texts and {len(labels):,} labels instead of a label for each text."
         raise _error("damaged", f"{message} {WHERE}")
-    with open_file(file.path, file.member, KEY, WHERE) as again:
-        items = (item for key, item in read_json_arrays(again, file.name) if key == "texts")
-        for number, (text, rating) in enumerate(zip(items, stars, strict=True), start=1):
-            yield f"text {number:,}", text, rating
+    for number, (text, rating) in enumerate(zip(texts, labels, strict=True), start=1):
+        require_unicode(text, f"{file.name}, review {number:,}")
+        yield f"review {number:,}", text, rating
 
 
 Reader: TypeAlias = Callable[[BufferedReader, File], Iterator[Review]]

@@ -1,96 +1,72 @@
-"""Tables by the ending of their name, as streams of records; what `data=table` and `input=` read. Imports no torch."""
+"""Tables (CSV, TSV, JSON lines, parquet) as streams of records, and checks of `data=table`. Imports no torch."""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
+import itertools
+import json
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, combinations
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 from sentattn.data.readers.archives import existing, reading
 from sentattn.data.readers.labels import class_faults
-from sentattn.data.readers.text_tables import Record, damaged, read_delimited, read_json_lines, require_columns
-from sentattn.errors import DataError, Fault
+from sentattn.errors import DataError, Fault, suggestion
 
-Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str] | None, str, bool], Iterator[Record]]
-
-TEXT: dict[str, Reader] = {
-    ".csv": partial(read_delimited, delimiter=","),
-    ".tsv": partial(read_delimited, delimiter="\t"),
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".json": read_json_lines,
-}
-GZIP, PARQUET = ".gz", ".parquet"
-ENDINGS = (*TEXT, PARQUET)
-"""Endings of tables; all but parquet may be compressed, with `.gz` appended."""
+MAX_CHARACTERS = 1 << 24
+"""Most characters of a line or a field that are held in memory: a damaged file may have no line breaks."""
+DELIMITERS = (",", ";", "\t", "|")
+MAX_HEADER_LINES = 20
+"""Most lines of a header, whose names may contain line breaks."""
+SHOWN_NAMES, SHOWN_CHARACTERS = 20, 40
 ROWS, BUFFER_BYTES = 1000, 1 << 20
 """Rows, and bytes of a column, that are read from parquet at once."""
+QUOTES = (
+    "a text with a delimiter, a line break or a quote in it must be in quotes, and each quote in it written twice, as "
+    'in "He said ""good""".'
+)
 TARGET = "sentattn.data.datasets.table.Table"
 SPLITS = ("train", "val", "test")
 COLUMNS_HINT = "Name its columns with data.text=COLUMN data.label=COLUMN, and data.group=COLUMN if there is one."
 
 
-def columns(text: str, label: str, group: str | None) -> list[str]:
-    """Returns the names of the columns that are read."""
-    return [text, label, *([] if group is None else [group])]
+class Record(NamedTuple):
+    """One record of a table.
+
+    Attributes:
+        where: The line on which it begins, such as `line 17`, or its row.
+        values: Its values by column. Those of CSV and TSV are strings.
+    """
+
+    where: str
+    values: dict[str, Any]
 
 
-def records(
-    path: Path, columns: Sequence[str] | None, hint: str = "", *, keep_others: bool = False
-) -> Iterator[Record]:
+def records(path: Path, columns: Sequence[str], hint: str = "", *, keep_others: bool = False) -> Iterator[Record]:
     """Yields the records of a table, one after another; memory does not grow with the file.
 
     Args:
-        path: A file whose name ends as in `ENDINGS`. JSON holds one object a line.
-        columns: The columns wanted; None for all of them.
-        hint: The end of the message that a column is missing.
-        keep_others: Whether to return the columns that are not wanted too.
+        path: A file whose name ends as in `ENDINGS`. JSON holds one object per line.
+        columns: The required columns.
+        hint: The end of the message about a missing column.
+        keep_others: Whether the records have the other columns too.
 
     Raises:
-        DataError: If the file is missing, damaged or not what its ending says; the message names file and line.
+        DataError: If the file is missing, damaged or of another format; the message names file and line.
     """
     require_table(path)
     ending, is_compressed = _ending(path)
     with reading(path, ""):
         if ending == PARQUET:
             yield from read_parquet(path, columns, hint, keep_others)
-            return
-        with path.open("rb") as file, gzip.open(file) if is_compressed else nullcontext(file) as stream:
-            yield from TEXT[ending](cast(IO[bytes], stream), str(path), columns, hint, keep_others)
-
-
-def read_parquet(
-    path: Path, columns: Sequence[str] | None, hint: str = "", keep_others: bool = False
-) -> Iterator[Record]:
-    """Yields the rows of a parquet file; the arguments are those of `records`.
-
-    Raises:
-        DataError: If the file is damaged or lacks a column.
-    """
-    from pyarrow import ArrowException, float16, float32
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
-            names = file.schema_arrow.names
-            require_columns(names, names if columns is None else columns, str(path), hint)
-            wanted = names if columns is None or keep_others else list(columns)
-            types = {column: file.schema_arrow.field(column).type for column in wanted}
-            short = {column: kind.to_pandas_dtype() for column, kind in types.items() if kind in (float16(), float32())}
-            batches = file.iter_batches(batch_size=ROWS, columns=wanted, use_threads=False)
-            for number, row in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), start=1):
-                values = {column: row[column] for column in wanted}
-                for column, kind in short.items():  # 0.1 in float32 is 0.1, not 0.10000000149011612
-                    values[column] = None if values[column] is None else float(str(kind(values[column])))
-                yield Record(f"row {number}", values)
-    except (ArrowException, UnicodeDecodeError) as error:
-        raise damaged(f"{path} cannot be read as parquet ({str(error).splitlines()[0].rstrip('.')}).") from error
+        else:
+            with gzip.open(path) if is_compressed else path.open("rb") as stream:
+                yield from TEXT[ending](cast(IO[bytes], stream), str(path), columns, hint, keep_others)
 
 
 def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> None:
@@ -104,7 +80,7 @@ def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> Non
     is_table = ending in ENDINGS and not (is_compressed and ending == PARQUET)
     if path.is_dir() or not (is_table or path.suffix in also):
         legal = f"{', '.join((*also, *ENDINGS))}, and {GZIP} after {', '.join(TEXT)}"
-        message = f"{path} must be one file with an ending of these: {legal}. Save a spreadsheet as CSV (UTF-8)."
+        message = f"{path} must be one file with one of these endings: {legal}. Save a spreadsheet as CSV (UTF-8)."
         raise DataError(Fault(key, "unsupported", message))
 
 
@@ -114,11 +90,201 @@ def _ending(path: Path) -> tuple[str, bool]:
     return (Path(path.stem) if is_compressed else path).suffix.lower(), is_compressed
 
 
-def text_of(record: Record, column: str, path: Path) -> str:
-    """Returns the text of a record, "" where there is none.
+def read_delimited(
+    stream: IO[bytes], name: str, columns: Sequence[str], hint: str = "", keep_others: bool = False, *, delimiter: str
+) -> Iterator[Record]:
+    """Yields the records of a CSV or TSV; empty lines and rows of empty fields are skipped.
+
+    The arguments are those of `records`; `delimiter` is preferred to the other `DELIMITERS` that split the header into
+    the required columns. A repeated name of another column gets a number.
 
     Raises:
-        DataError: If the column holds anything but texts.
+        DataError: If the table is damaged or lacks a column; the message names the line.
+    """
+    lines = text_lines(stream, name)
+    first = list(itertools.islice(lines, MAX_HEADER_LINES))
+    rows = delimited_rows(itertools.chain(first, lines), name, _delimiter(first, columns, delimiter))
+    _, header = next(rows, (1, []))
+    if not header:
+        raise DataError(Fault("", "missing", f"{name} is empty."))
+    require_columns(header, columns, name, hint)
+    required = [header.index(column) for column in columns]
+    unique: list[str] = []
+    for column in header:
+        numbered = (f"{column} ({number})" for number in itertools.count(2))
+        unique.append(next(n for n in numbered if n not in (*unique, *header)) if column in unique else column)
+    for number, fields in rows:
+        # Empty fields after the last column do not matter, nor do missing fields of columns that are not required.
+        if any(fields[len(header) :]) or len(fields) <= max(required):
+            raise damaged(f"{name}, line {number}: {len(fields)} fields instead of {len(header)}; {QUOTES}")
+        fields += [""] * (len(header) - len(fields))
+        indices = range(len(header)) if keep_others else required
+        yield Record(f"line {number}", {unique[index]: fields[index] for index in indices})
+
+
+def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str) -> str:
+    """Returns the delimiter that splits the header into the required columns, or else into the most columns."""
+    headers: dict[str, list[str]] = {}
+    for delimiter in dict.fromkeys([preferred, *DELIMITERS]):
+        try:
+            headers[delimiter] = next(filter(any, csv.reader(first, delimiter=delimiter, strict=True)), [])
+        except csv.Error:
+            headers[delimiter] = []
+    fitting = [delimiter for delimiter, header in headers.items() if {*columns} <= {*header}]
+    return fitting[0] if fitting else max(headers, key=lambda delimiter: len(headers[delimiter]))
+
+
+def delimited_rows(lines: Iterable[str], name: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a CSV or TSV that are not empty, each with the line on which it begins.
+
+    Raises:
+        DataError: If the quotes of a row are wrong; the message names the line.
+    """
+    csv.field_size_limit(MAX_CHARACTERS)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise damaged(f"{name}, line {number}: {error} in the row that begins here; {QUOTES}") from error
+        if fields is None:
+            return
+        if any(fields):
+            yield number, fields
+
+
+def read_json_lines(
+    stream: IO[bytes], name: str, columns: Sequence[str], hint: str = "", keep_others: bool = False
+) -> Iterator[Record]:
+    """Yields the objects of JSON lines; empty lines are skipped. The arguments are those of `records`.
+
+    Raises:
+        DataError: If a line holds no object or lacks a key; the message names the line.
+    """
+    for number, line in enumerate(text_lines(stream, name), start=1):
+        if line.isspace():
+            continue
+        where = f"{name}, line {number}"
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            values = None
+        if not isinstance(values, dict):
+            raise damaged(f"{where} must hold one whole JSON object, got {_cut(line.strip())}.")
+        if not values.keys() >= {*columns}:
+            require_columns(list(values), columns, where, hint)
+        values = values if keep_others else {column: values[column] for column in columns}
+        for column, value in values.items():
+            require_unicode(value, f"{where}: {column!r}")
+        yield Record(f"line {number}", values)
+
+
+def require_unicode(value: Any, where: str) -> None:
+    """Refuses half a character: JSON can escape one half of a surrogate pair without the other."""
+    try:
+        if isinstance(value, str):
+            value.encode()
+    except UnicodeEncodeError as error:
+        raise damaged(f"{where} holds half a character (position {error.start + 1}).") from error
+
+
+def read_parquet(path: Path, columns: Sequence[str], hint: str = "", keep_others: bool = False) -> Iterator[Record]:
+    """Yields the rows of a parquet file; the arguments are those of `records`.
+
+    Raises:
+        DataError: If the file is damaged or lacks a column.
+    """
+    from pyarrow import ArrowException, float16, float32
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
+            names = file.schema_arrow.names
+            require_columns(names, columns, str(path), hint)
+            wanted = names if keep_others else list(columns)
+            types = {column: file.schema_arrow.field(column).type for column in wanted}
+            short = {column: kind.to_pandas_dtype() for column, kind in types.items() if kind in (float16(), float32())}
+            batches = file.iter_batches(batch_size=ROWS, columns=wanted, use_threads=False)
+            rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+            for number, row in enumerate(rows, start=1):
+                values = {column: row[column] for column in wanted}
+                for column, kind in short.items():  # 0.1 in float32 is 0.1, not 0.10000000149011612
+                    values[column] = None if values[column] is None else float(str(kind(values[column])))
+                yield Record(f"row {number}", values)
+    except (ArrowException, UnicodeDecodeError) as error:
+        raise damaged(f"{path} cannot be read as parquet ({str(error).splitlines()[0].rstrip('.')}).") from error
+
+
+Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str], str, bool], Iterator[Record]]
+TEXT: dict[str, Reader] = {
+    ".csv": partial(read_delimited, delimiter=","),
+    ".tsv": partial(read_delimited, delimiter="\t"),
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".json": read_json_lines,
+}
+GZIP, PARQUET = ".gz", ".parquet"
+ENDINGS = (*TEXT, PARQUET)
+"""Endings of tables; all but parquet may be compressed, with `.gz` appended."""
+
+
+def text_lines(stream: IO[bytes], name: str) -> Iterator[str]:
+    r"""Yields the lines of a UTF-8 text with their ends (`\n`, `\r\n` or `\r`), without a byte-order mark.
+
+    The stream stays open; `name` is its name in messages.
+
+    Raises:
+        DataError: If a line is not UTF-8 or too long; the message names it.
+    """
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    try:
+        for number, line in enumerate(iter(partial(text.readline, MAX_CHARACTERS), ""), start=1):
+            where = f"{name}, line {number}"
+            try:
+                line.encode()
+            except UnicodeEncodeError as error:
+                byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
+                advice = "save the file as UTF-8 (in a spreadsheet: CSV UTF-8)"
+                raise damaged(f"{where}: {byte} is not UTF-8; {advice}.") from error
+            if len(line) == MAX_CHARACTERS and not line.endswith(("\n", "\r")):
+                raise damaged(f"{where} is longer than {MAX_CHARACTERS:,} characters; is it a table of texts?")
+            yield line
+    finally:
+        if not stream.closed:
+            text.detach()
+
+
+def require_columns(names: Sequence[str], required: Sequence[str], where: str, hint: str = "") -> None:
+    """Refuses a table whose columns `names` lack one of `required`, or have it twice.
+
+    Raises:
+        DataError: With the columns of the table and the closest; kind `missing` or `conflict`.
+    """
+    listed = ", ".join(map(_cut, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
+    for column in required:
+        if column not in names:
+            message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
+            raise DataError(Fault("", "missing", message))
+        if names.count(column) > 1:
+            message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."
+            raise DataError(Fault("", "conflict", message))
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}...")
+
+
+def damaged(message: str) -> DataError:
+    """Returns the error for a damaged file."""
+    return DataError(Fault("", "damaged", message))
+
+
+def text_of(record: Record, column: str, path: Path) -> str:
+    """Returns the text of a record, "" if it has none.
+
+    Raises:
+        DataError: If the value is no text.
     """
     value = record.values[column]
     if value is not None and not isinstance(value, str):
@@ -128,11 +294,11 @@ def text_of(record: Record, column: str, path: Path) -> str:
 
 
 def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
-    """Returns which settings of `data=table` are out of range or exclude one another; reads no file."""
+    """Returns which settings of `data=table` are out of range or exclude each other; reads no file."""
     faults = class_faults(data.get("classes") or ())
     val, val_size, group = data.get("val"), data.get("val_size"), data.get("group")
-    named = {"text": data.get("text", "text"), "label": data.get("label", "label"), "group": group}
-    for (first, column), (second, other) in combinations(named.items(), 2):
+    columns = {"text": data.get("text", "text"), "label": data.get("label", "label"), "group": group}
+    for (first, column), (second, other) in itertools.combinations(columns.items(), 2):
         if column == other:
             message = f"data.{first} and data.{second} both name the column {column!r}; they must differ."
             faults.append(Fault(f"data.{first}", "conflict", message))
@@ -156,16 +322,17 @@ def check(data: Mapping[str, Any], *, split: str | None = None) -> None:
     if data["_target_"] != TARGET:
         return
     faults, files = setting_faults(data), {name: str(data[name]) for name in SPLITS if data.get(name)}
+    columns = [data["text"], data["label"]]
     if split in files:
         files = {split: files[split]}
-    elif "train" not in files:
-        faults.append(missing_file(data))
+    else:
+        columns += [] if data.get("group") is None else [data["group"]]  # a trained model needs no groups
+        faults += [] if "train" in files else [missing_file(data)]
     for name, file in files.items():
         try:
             path = Path(file).expanduser()
             require_table(path, f"data.{name}")
-            group = None if split in files else data.get("group")  # a trained model needs no groups
-            next(records(path, columns(data["text"], data["label"], group), COLUMNS_HINT), None)
+            next(records(path, columns, COLUMNS_HINT), None)
         except DataError as error:
             faults += (replace(fault, key=fault.key or f"data.{name}") for fault in error.faults)
     if faults:
