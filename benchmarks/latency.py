@@ -20,7 +20,7 @@ from measure import interleave, report
 from sentattn.data.batching import pad
 from sentattn.export.folder import write_export
 from sentattn.export.predict import Model
-from sentattn.run import load
+from sentattn.prediction.model import load
 
 TEXT = "The food was slow at first but the staff were kind and the wine that we had was really wonderful"
 CALLS = 50

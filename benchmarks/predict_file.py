@@ -24,7 +24,7 @@ from measure import interleave, report
 from sentattn import predict
 from sentattn.data.batching import pad
 from sentattn.data.datasets.imdb import ImdbSource
-from sentattn.run import load
+from sentattn.prediction.model import load
 
 BATCH = 64
 

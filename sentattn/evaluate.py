@@ -48,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     from sentattn.config.compose import override
     from sentattn.data.readers import tables
-    from sentattn.run import load, write_atomically
+    from sentattn.prediction.model import load
+    from sentattn.run import write_atomically
 
     arguments = command_line.run_first(arguments, KEYS)
     words, overrides = command_line.take(arguments, list(KEYS))

@@ -117,7 +117,7 @@ def _command(arguments: list[str]) -> None:
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _check(settings)
 
-    from sentattn.run import load
+    from sentattn.prediction.model import load
 
     run = load(settings["run"], trust=settings.get("trust", False))
     classifier = run.classifier

@@ -1,4 +1,4 @@
-"""A run directory: the settings, metrics and model of a training."""
+"""A run directory: the settings, metrics and files of a training."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ except ImportError:
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
-    from sentattn.prediction.model import Classifier
-    from sentattn.prediction.prediction import Prediction, Predictions
 
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
 SPLITS = ("val", "test")
@@ -70,7 +68,7 @@ class Run:
         self.trust = trust
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"{type(self).__name__}({str(self.path)!r})"
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -114,46 +112,6 @@ class Run:
         metrics: dict[str, float] = self.result["metrics"]
         return metrics
 
-    @cached_property
-    def classifier(self) -> Classifier:
-        """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
-        from sentattn.prediction.model import Classifier
-
-        return Classifier.load(self.path / MODEL, trust=self.trust)
-
-    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Predictions:
-        """Predicts texts: labels, probabilities, tokens and attention; see `Classifier.predict`.
-
-        In a notebook, the result is shown as shaded texts.
-
-        Args:
-            texts: One text, a list or series of texts, or a data frame (of pandas, polars, pyarrow, a dictionary of
-                columns) with a column of texts. A missing value, a number and a text without a word have an empty
-                prediction, whose label is None.
-            text: The data frame's column of texts; None for that of the table that the run was trained on, or `text`.
-            batch_size: Texts in a batch.
-            pairs: Whether to return token-to-token weights too, where the model has them.
-
-        Raises:
-            DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
-            RunError: If the run has no model.
-        """
-        from sentattn.prediction.model import texts_of
-
-        values = texts_of(texts, text, default=self.settings.get("data", {}).get("text") or "text")
-        return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
-
-    def explain(self, text: str) -> Prediction:
-        """Predicts one text with all that the model says about it, token-to-token weights too where it has them.
-
-        In a notebook, the result is shown as the text shaded by each hop.
-
-        Raises:
-            DataError: If the text holds no word.
-            RunError: If the run has no model.
-        """
-        return self.classifier.explain(text)
-
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Writes `result.json` atomically, with the number of its format; a `RunError` if it cannot be written."""
         content = {FORMAT_KEY: FORMAT, **result}
@@ -192,12 +150,11 @@ class Run:
             pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
 
 
-def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
-    """Opens a run directory; nothing in it is executed.
+def load(path: str | os.PathLike[str]) -> Run:
+    """Finds a run directory; nothing in it is executed.
 
     Args:
         path: The run directory, or `latest` for the newest finished run under `outputs/` that is no trial of a sweep.
-        trust: Whether its model may be of classes of your own, whose code is then run.
 
     Raises:
         RunError: If there is none at the path.
@@ -207,7 +164,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Run:
         reason = f"it has no {CONFIG}" if path.is_dir() else "it is a file" if path.exists() else "it does not exist"
         message = f"{path} is no run directory: {reason}. `python -m sentattn.list runs` shows the runs."
         raise RunError(Fault("run", "not_found", message))
-    return Run(path, trust=trust)
+    return Run(path)
 
 
 def _latest() -> Path:

@@ -13,7 +13,7 @@ import torch
 from hypothesis import settings
 from tiny import tiny
 
-from sentattn.run import Run
+from sentattn.prediction.model import LoadedRun
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -57,7 +57,7 @@ def _small_numbers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     """A finished run of `structured` on a few rows of the demo corpus."""
     from sentattn.training.fit import fit
 

@@ -15,7 +15,7 @@ from sentattn import evaluate, predict
 from sentattn import list as list_command
 from sentattn.export import __main__ as export
 from sentattn.export import predict as script
-from sentattn.run import load
+from sentattn.prediction.model import load
 
 FIXTURES = Path(__file__).parent / "fixtures" / "before_lean"
 EXPECTED: dict[str, Any] = json.loads((FIXTURES / "expected.json").read_text())

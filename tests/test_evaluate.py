@@ -18,12 +18,12 @@ from sentattn.compare.__main__ import main as compare
 from sentattn.compare.leaderboard import leaderboard
 from sentattn.compare.runs import comparisons
 from sentattn.data.datamodule import TextData
-from sentattn.run import Run
+from sentattn.prediction.model import LoadedRun
 from sentattn.training.fit import fit
 
 
 @pytest.mark.parametrize("split", ["test", "val"])
-def test_the_same_data_gives_the_same_metrics(tiny_run: Run, tmp_path: Path, split: str) -> None:
+def test_the_same_data_gives_the_same_metrics(tiny_run: LoadedRun, tmp_path: Path, split: str) -> None:
     output = tmp_path / "metrics.json"
     assert evaluate.main([str(tiny_run.path), f"split={split}", f"output={output}"]) == 0
     metrics = json.loads(output.read_text())
@@ -31,7 +31,7 @@ def test_the_same_data_gives_the_same_metrics(tiny_run: Run, tmp_path: Path, spl
     assert metrics == pytest.approx(expected, abs=1e-5)
 
 
-def test_metrics_are_shown_by_name(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_shown_by_name(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main([f"run={tiny_run.path}"]) == 0
     assert f"test/accuracy           {tiny_run.metrics['test/accuracy']:.4f}" in capsys.readouterr().out
 
@@ -48,7 +48,7 @@ def reviews(folder: Path, **counts: int) -> Path:
 
 
 def test_other_data_are_read_with_the_vocabulary_of_the_run(
-    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_run: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = reviews(tmp_path / "aclImdb", neg=10, pos=10)
     assert evaluate.main([f"run={tiny_run.path}", "data=imdb", f"data.path={folder}"]) == 0
@@ -57,7 +57,7 @@ def test_other_data_are_read_with_the_vocabulary_of_the_run(
 
 @pytest.mark.parametrize("saved", ["nfc", None, "before"])
 def test_words_are_normalized_as_in_the_training(
-    saved: str | None, tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    saved: str | None, tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
     monkeypatch.setattr(TextData, "prepare", lambda self, *_, **__: read.append(self.normalize) or 1 / 0)
@@ -75,7 +75,7 @@ def test_words_are_normalized_as_in_the_training(
 
 
 def test_predictions_on_other_data_are_written_and_compared(
-    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_run: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [tmp_path / "outputs" / name for name in "ab"]
     for run in runs:
@@ -101,7 +101,7 @@ def test_predictions_on_other_data_are_written_and_compared(
 
 @pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])
 def test_an_evaluation_is_called_by_its_table_or_by_name(
-    tiny_run: Run, tmp_path: Path, typed: list[str], expected: str
+    tiny_run: LoadedRun, tmp_path: Path, typed: list[str], expected: str
 ) -> None:
     labels = tiny_run.classifier.labels
     (tmp_path / "many.reviews.csv").write_text("text,label\n" + "".join(f"a film,{label}\n" for label in labels))
@@ -112,12 +112,12 @@ def test_an_evaluation_is_called_by_its_table_or_by_name(
 
 
 def test_a_run_that_cannot_be_written_is_evaluated(
-    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Run, "write_predictions", refuse)
+    monkeypatch.setattr(LoadedRun, "write_predictions", refuse)
     assert evaluate.main([f"run={tiny_run.path}"]) == 0
     out, err = capsys.readouterr()
     assert f"{tiny_run.metrics['test/accuracy']:.4f}" in out
@@ -156,6 +156,6 @@ def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
         (["RUN", "output=none/none.json"], "cannot be written"),
     ],
 )
-def test_faults(tiny_run: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
+def test_faults(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
     assert evaluate.main([word.replace("RUN", str(tiny_run.path)) for word in arguments]) == 2
     assert sentence in capsys.readouterr().err

@@ -22,8 +22,9 @@ import yaml
 import sentattn
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, RunError, UserError
+from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import png, terminal
-from sentattn.run import Run, advice, load, write_atomically
+from sentattn.run import Run, advice, write_atomically
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import open_interrupted
@@ -33,7 +34,7 @@ QUOTED = ("path", "split", "test", "last.seed + 1", "missing")
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 
 
-def test_loaded_run_predicts_labels_probabilities_tokens_and_attention(tiny_run: Run) -> None:
+def test_loaded_run_predicts_labels_probabilities_tokens_and_attention(tiny_run: LoadedRun) -> None:
     predictions = sentattn.load(tiny_run.path).predict(TEXTS)
     assert [prediction.text for prediction in predictions] == TEXTS
     for prediction in predictions:
@@ -44,14 +45,14 @@ def test_loaded_run_predicts_labels_probabilities_tokens_and_attention(tiny_run:
         assert {len(row) for row in prediction.attention} == {len(prediction.tokens)}
 
 
-def test_one_by_one_equals_together(tiny_run: Run) -> None:
+def test_one_by_one_equals_together(tiny_run: LoadedRun) -> None:
     together = tiny_run.predict(TEXTS)
     for text, expected in zip(TEXTS, together, strict=True):
         [alone] = tiny_run.predict([text])
         assert alone.probabilities == pytest.approx(expected.probabilities, abs=1e-6)
 
 
-def test_predictions_equal_those_written_by_training(tiny_run: Run) -> None:
+def test_predictions_equal_those_written_by_training(tiny_run: LoadedRun) -> None:
     import pyarrow.parquet as pq
 
     from sentattn.data.datasets.demo import DemoSource
@@ -63,7 +64,7 @@ def test_predictions_equal_those_written_by_training(tiny_run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "<br/>"])
-def test_a_text_without_a_word_has_nothing_to_explain(tiny_run: Run, text: str) -> None:
+def test_a_text_without_a_word_has_nothing_to_explain(tiny_run: LoadedRun, text: str) -> None:
     with pytest.raises(DataError) as caught:
         tiny_run.explain(text)
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("text", "missing")]
@@ -74,7 +75,7 @@ NOTHING = [None, math.nan, 7, "", " \n", "<br>"]
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-def test_what_holds_no_text_has_an_empty_prediction_among_others(tiny_run: Run, pairs: bool) -> None:
+def test_what_holds_no_text_has_an_empty_prediction_among_others(tiny_run: LoadedRun, pairs: bool) -> None:
     found = tiny_run.predict([*NOTHING, "good", *NOTHING, "not bad"], batch_size=2, pairs=pairs)
     assert [one.label is None for one in found] == [True] * 6 + [False] + [True] * 6 + [False]
     for one, value in zip(found, NOTHING, strict=False):
@@ -83,7 +84,7 @@ def test_what_holds_no_text_has_an_empty_prediction_among_others(tiny_run: Run, 
         assert one.probabilities == pytest.approx(tiny_run.explain(text).probabilities, abs=1e-6)
 
 
-def test_an_empty_prediction_can_be_shown(tiny_run: Run, tmp_path: Path) -> None:
+def test_an_empty_prediction_can_be_shown(tiny_run: LoadedRun, tmp_path: Path) -> None:
     found = tiny_run.predict([None, "good", " "])
     assert "no text" in found._repr_html_()
     assert json.loads(json.dumps(found[0].to_json()))["label"] is None
@@ -93,7 +94,7 @@ def test_an_empty_prediction_can_be_shown(tiny_run: Run, tmp_path: Path) -> None
     assert terminal.line(found[0])
 
 
-def test_one_text_is_predicted_as_a_list_of_it(tiny_run: Run) -> None:
+def test_one_text_is_predicted_as_a_list_of_it(tiny_run: LoadedRun) -> None:
     [one], [other] = tiny_run.predict("good"), tiny_run.predict(["good"])
     assert one == other
 
@@ -116,7 +117,7 @@ FRAMES = [Frame, dict, lambda **columns: pa.table(columns)]
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_the_column_of_texts_of_a_data_frame_is_predicted(tiny_run: Run, frame: Callable[..., Any]) -> None:
+def test_the_column_of_texts_of_a_data_frame_is_predicted(tiny_run: LoadedRun, frame: Callable[..., Any]) -> None:
     texts = ["good", None, "not bad"]
     for name, typed in (("text", {}), ("review", {"text": "review"})):
         found = tiny_run.predict(frame(stars=[1, 2, 3], **{name: texts}), **typed)
@@ -125,7 +126,7 @@ def test_the_column_of_texts_of_a_data_frame_is_predicted(tiny_run: Run, frame: 
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_a_data_frame_without_the_column_is_refused_with_its_columns(tiny_run: Run, frame: Callable[..., Any]) -> None:
+def test_a_data_frame_without_the_column_is_refused(tiny_run: LoadedRun, frame: Callable[..., Any]) -> None:
     for typed in ({}, {"text": "reviews"}):
         with pytest.raises(DataError) as caught:
             tiny_run.predict(frame(review=["good"], stars=[1]), **typed)
@@ -135,13 +136,13 @@ def test_a_data_frame_without_the_column_is_refused_with_its_columns(tiny_run: R
         assert "'stars'" in fault.message
 
 
-def test_the_column_of_the_table_of_the_training_is_the_default(tiny_run: Run) -> None:
-    run = Run(tiny_run.path)
+def test_the_column_of_the_table_of_the_training_is_the_default(tiny_run: LoadedRun) -> None:
+    run = LoadedRun(tiny_run.path)
     run.settings = {**tiny_run.settings, "data": {**tiny_run.settings["data"], "text": "review"}}
     assert [one.text for one in run.predict({"text": ["a"], "review": ["good"]})] == ["good"]
 
 
-def test_a_series_is_a_list_of_texts(tiny_run: Run) -> None:
+def test_a_series_is_a_list_of_texts(tiny_run: LoadedRun) -> None:
     for series in (pa.chunked_array([["good", None]]), iter(["good", None]), np.array(["good", None], dtype=object)):
         assert [one.text for one in tiny_run.predict(series)] == ["good", ""]
 
@@ -156,7 +157,7 @@ def test_a_series_is_a_list_of_texts(tiny_run: Run) -> None:
     ],
 )
 def test_what_cannot_be_meant_as_texts_is_refused(
-    tiny_run: Run, texts: list[object], typed: dict[str, str], expected: tuple[str, str]
+    tiny_run: LoadedRun, texts: list[object], typed: dict[str, str], expected: tuple[str, str]
 ) -> None:
     with pytest.raises(UserError) as caught:
         tiny_run.predict(texts, **typed)
@@ -167,7 +168,7 @@ def copy_of(run: Run, folder: Path) -> Path:
     return Path(shutil.copytree(run.path, folder / "copy"))
 
 
-def test_faults_of_a_run_directory(tiny_run: Run, tmp_path: Path) -> None:
+def test_faults_of_a_run_directory(tiny_run: LoadedRun, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(RunError) as caught:
             sentattn.load(path)
@@ -179,7 +180,7 @@ def test_faults_of_a_run_directory(tiny_run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json", "labels.json"])
-def test_damaged_model_is_one_sentence(tiny_run: Run, tmp_path: Path, name: str) -> None:
+def test_damaged_model_is_one_sentence(tiny_run: LoadedRun, tmp_path: Path, name: str) -> None:
     copy = copy_of(tiny_run, tmp_path)
     (copy / "model" / name).write_bytes(b"\x00{nonsense")
     with pytest.raises(RunError, match="cannot be read") as caught:
@@ -188,7 +189,7 @@ def test_damaged_model_is_one_sentence(tiny_run: Run, tmp_path: Path, name: str)
     assert "\n" not in str(caught.value)
 
 
-def test_interrupted_run_has_no_result(tiny_run: Run, tmp_path: Path) -> None:
+def test_interrupted_run_has_no_result(tiny_run: LoadedRun, tmp_path: Path) -> None:
     copy = copy_of(tiny_run, tmp_path)
     (copy / "result.json").unlink()
     with pytest.raises(RunError, match="was interrupted"):
@@ -199,7 +200,7 @@ def test_interrupted_run_has_no_result(tiny_run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("found", [0, 2, "1", None])
-def test_a_result_of_another_format_is_refused(tiny_run: Run, tmp_path: Path, found: object) -> None:
+def test_a_result_of_another_format_is_refused(tiny_run: LoadedRun, tmp_path: Path, found: object) -> None:
     shutil.copytree(tiny_run.path, tmp_path / "run")
     result = tmp_path / "run" / "result.json"
     assert json.loads(result.read_text())["format"] == 1
@@ -209,14 +210,16 @@ def test_a_result_of_another_format_is_refused(tiny_run: Run, tmp_path: Path, fo
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "unsupported")]
 
 
-def test_a_result_without_a_format_is_read(tiny_run: Run, tmp_path: Path) -> None:
+def test_a_result_without_a_format_is_read(tiny_run: LoadedRun, tmp_path: Path) -> None:
     shutil.copytree(tiny_run.path, tmp_path / "run")
     without = {key: value for key, value in tiny_run.result.items() if key != "format"}
     (tmp_path / "run" / "result.json").write_text(json.dumps(without))
     assert Run(tmp_path / "run").metrics == tiny_run.metrics
 
 
-def test_latest_is_the_newest_finished_run(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_is_the_newest_finished_run(
+    tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match="no finished run yet"):
         load("latest")
@@ -231,14 +234,14 @@ def test_latest_is_the_newest_finished_run(tiny_run: Run, tmp_path: Path, monkey
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("resume", "conflict")]
 
 
-def make_run(path: Path, tiny_run: Run, **result: object) -> Path:
+def make_run(path: Path, tiny_run: LoadedRun, **result: object) -> Path:
     """A finished run, newer than those before."""
     shutil.copytree(tiny_run.path, path)
     (path / "result.json").write_text(json.dumps(result))
     return path
 
 
-def test_latest_is_no_trial_of_a_sweep(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_is_no_trial_of_a_sweep(tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trial = make_run(tmp_path / "outputs" / "sweeps" / "a-study" / "trials" / "3", tiny_run, study="a-study")
     with pytest.raises(RunError, match="trials of sweeps") as caught:
@@ -253,7 +256,7 @@ def test_latest_is_no_trial_of_a_sweep(tiny_run: Run, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", ["", "config.yaml"])
-def test_a_training_from_a_trial_is_tested_again(tiny_run: Run, tmp_path: Path, name: str) -> None:
+def test_a_training_from_a_trial_is_tested_again(tiny_run: LoadedRun, tmp_path: Path, name: str) -> None:
     trial, untested = make_run(tmp_path / "trial", tiny_run, study="a-study"), make_run(tmp_path / "run", tiny_run)
     for path in (trial, untested):
         (path / "config.yaml").write_text(yaml.safe_dump({**tiny_run.settings, "test": False}))

@@ -12,7 +12,7 @@ import pytest
 from tiny import tiny
 
 from sentattn import evaluate, predict, train
-from sentattn.run import Run, load
+from sentattn.prediction.model import LoadedRun, load
 
 WORDS = {"schlecht": "awful rude cold", "gut": "fine okay", "sehr gut": "great friendly superb"}
 COLUMNS = ["data.text=Bewertung", "data.label=Urteil"]
@@ -41,20 +41,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path) -> Run:
+def run(folder: Path) -> LoadedRun:
     settings = [s for s in tiny("data=table", "data.train=reviews.csv", *COLUMNS) if not s.startswith("data.limit")]
     assert train.main([*settings, "data.classes=[schlecht,gut,sehr gut]"]) == 0
     [result] = folder.glob("outputs/table/structured/*/result.json")
     return load(result.parent)
 
 
-def test_the_run_knows_the_labels_in_their_order(run: Run) -> None:
+def test_the_run_knows_the_labels_in_their_order(run: LoadedRun) -> None:
     assert run.classifier.labels == ("schlecht", "gut", "sehr gut")
     assert run.settings["data"]["train"] == "reviews.csv"
     assert "val/mean_absolute_error" in run.metrics
 
 
-def test_the_sheet_can_be_predicted(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sheet_can_be_predicted(run: LoadedRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict.main([str(run.path), "input=reviews.csv", "output=labels.csv"]) == 0
     shown = capsys.readouterr()
     assert "90 predictions in labels.csv" in shown.out
@@ -68,7 +68,7 @@ def test_the_sheet_can_be_predicted(run: Run, folder: Path, capsys: pytest.Captu
     assert [row["error"] for row in rows] == [""] * 90 + ["no text"]
 
 
-def test_another_table_may_name_its_column(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_table_may_name_its_column(run: LoadedRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "new.jsonl").write_text('{"review": "superb"}\n{"review": "cold", "Urteil": 3}\n')
     assert predict.main([str(run.path), "input=new.jsonl", "column=review", "format=json"]) == 0
     assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["superb", "cold"]
@@ -86,14 +86,14 @@ def metrics_of(output: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_rows_that_were_set_aside_give_the_metrics_of_the_training(run: Run, tmp_path: Path) -> None:
+def test_rows_that_were_set_aside_give_the_metrics_of_the_training(run: LoadedRun, tmp_path: Path) -> None:
     expected = {name: value for name, value in run.metrics.items() if name.startswith("test/")}
     assert metrics_of(tmp_path / "metrics.json", str(run.path)) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("arguments", [["data=table"], [], ["data=table", *COLUMNS]])
 def test_another_table_is_tested_whole(
-    run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+    run: LoadedRun, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     sheet(folder / "later.csv", 20)
     found = metrics_of(tmp_path / "metrics.json", str(run.path), *arguments, "data.test=later.csv")
@@ -126,7 +126,7 @@ def numbered(rows: int) -> list[tuple[int, str]]:
     ],
 )
 def test_faults_of_another_table(
-    run: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    run: LoadedRun, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert evaluate.main([str(run.path), *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -15,8 +15,8 @@ from sentattn.config.compose import compose
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.models.embedding import Words
 from sentattn.models.wide import TrainingTexts
-from sentattn.prediction.model import TEXT_SETTINGS, Classifier
-from sentattn.run import CONFIG, MODEL, Run
+from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
+from sentattn.run import CONFIG, MODEL
 
 WORDS = ["the", "film", "was", "not", "good", "bad", "but", ",", ".", "!", "10/10", "caf\u00e9", "it's", "a"]
 LABELS = ["neg", "mixed", "pos"]
@@ -80,8 +80,8 @@ def _rows(tokenizer: Tokenizer) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
     return np.concatenate(rows).astype(np.int64), np.cumsum([0, *map(len, rows)])
 
 
-def write_run(path: Path, *settings: str) -> Run:
+def write_run(path: Path, *settings: str) -> LoadedRun:
     """Writes a run directory with such a model and its settings."""
     classifier(*settings).save(path / MODEL)
     (path / CONFIG).write_text(yaml.safe_dump(composed_from(*settings)))
-    return Run(path)
+    return LoadedRun(path)

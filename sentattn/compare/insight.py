@@ -24,6 +24,7 @@ from sentattn.insight.faithfulness import rank_correlation
 from sentattn.insight.shape import is_ranking
 from sentattn.insight.weights import Over
 from sentattn.metrics import Ints
+from sentattn.prediction.model import LoadedRun
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def _diagnosed(
     stored = {over: found for over, file in files.items() if (found := Diagnostics.load(file)) is not None}
     if len(stored) == len(files) and all(len(found.weights) == len(indices) for found in stored.values()):
         return stored
-    rows, classifier = read().split(split), one.run.classifier
+    rows, classifier = read().split(split), LoadedRun(one.run.path, trust=one.run.trust).classifier
     encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
     texts = Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
     stage = f"insight of {one.run.path.parent.name}/{one.run.path.name}"

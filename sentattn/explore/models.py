@@ -12,9 +12,9 @@ from sentattn.compare.names import names
 from sentattn.config.targets import MOVED, renamed
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.models.attention.uniform import Uniform
-from sentattn.prediction.model import Classifier
+from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.prediction.prediction import Prediction
-from sentattn.run import MODEL, Run
+from sentattn.run import MODEL
 
 MOST_MODELS = 8
 MOST_TOKENS_OF_PAIRS = 1000
@@ -32,7 +32,7 @@ class Model:
     """
 
     name: str
-    run: Run
+    run: LoadedRun
     classifier: Classifier
 
     def predict(self, text: str, *, pairs: bool) -> Prediction:
@@ -80,11 +80,11 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
         RunError: If none is left.
     """
     faults: list[Fault] = []
-    found: dict[str, tuple[Run, dict[str, Any], Classifier]] = {}
+    found: dict[str, tuple[LoadedRun, dict[str, Any], Classifier]] = {}
     left_out = 0
     runs = {path.resolve(): path for folder in paths for path in run_folders(folder, faults, {})}
     for path in runs.values():
-        run = Run(path, trust=trust)
+        run = LoadedRun(path, trust=trust)
         try:
             setting = str(run.result.get("setting", path))
             if run.is_trial and path not in paths:

@@ -47,7 +47,7 @@ def _command(arguments: list[str]) -> None:
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _require_packages()
 
-    from sentattn.run import load
+    from sentattn.prediction.model import load
 
     run = load(settings["run"], trust=settings.get("trust", False))
     folder = Path(settings["output"]) if "output" in settings else run.path / FOLDER

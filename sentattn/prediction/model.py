@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from sentattn import run as runs
 from sentattn.build import build_model
 from sentattn.config.groups import Choices
 from sentattn.config.targets import admit
@@ -25,6 +28,7 @@ from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import WideTerms
 from sentattn.prediction.prediction import NGram, Prediction, Predictions
+from sentattn.run import MODEL, Run
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
@@ -33,43 +37,6 @@ TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 CHUNK_BATCHES = 16
 MOST_NGRAMS = 10
 """Most n-grams of a prediction."""
-
-
-def texts_of(source: Any, column: str | None, *, default: str) -> Iterable[object]:
-    """Returns the texts of a data frame's column, of a series or a list, or the one text that is given.
-
-    Args:
-        source: What holds the texts. A data frame is what has names of columns, and a column by its name.
-        column: The column of texts that was asked for, of a data frame alone.
-        default: The column where none was asked for.
-
-    Raises:
-        DataError: If there is no column of this name, or there are several.
-        SettingError: If a column is asked for where there are none.
-    """
-    if isinstance(source, str):
-        source = [source]
-    columns = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
-    columns = getattr(source, "columns", None) if columns is None else columns
-    if columns is not None:
-        names = list(columns)
-        if names.count(column or default) != 1:
-            message = f"text={column or default} must name one column; there are {', '.join(map(repr, names))}."
-            raise DataError(Fault("text", "missing", f"{message} Type predict(frame, text=COLUMN)."))
-        source = source[column or default]
-    elif column is not None:
-        message = f"text={column} has no effect without a data frame: leave it out."
-        raise SettingError(Fault("text", "no_effect", message))
-    values: Iterable[object] = source.to_pylist() if hasattr(source, "to_pylist") else source
-    return values
-
-
-def _text(value: object, number: int) -> str:
-    """Returns a value that is a text, and for a number or a missing value an empty text."""
-    if isinstance(value, Sized) and not isinstance(value, str):
-        message = f"Text {number} is no text: {reprlib.repr(value)}."
-        raise DataError(Fault("text", "type", message))
-    return value if isinstance(value, str) else ""
 
 
 class Classifier:
@@ -204,3 +171,93 @@ class Classifier:
                 found.append(NGram((last + 1 - orders[i], last + 1), logits))
             result.append(found)
         return result
+
+
+class LoadedRun(Run):
+    """A run whose model reads texts."""
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
+        return Classifier.load(self.path / MODEL, trust=self.trust)
+
+    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Predictions:
+        """Predicts texts: labels, probabilities, tokens and attention; see `Classifier.predict`.
+
+        In a notebook, the result is shown as shaded texts.
+
+        Args:
+            texts: One text, a list or series of texts, or a data frame (of pandas, polars, pyarrow, a dictionary of
+                columns) with a column of texts. A missing value, a number and a text without a word have an empty
+                prediction, whose label is None.
+            text: The data frame's column of texts; None for that of the table that the run was trained on, or `text`.
+            batch_size: Texts in a batch.
+            pairs: Whether to return token-to-token weights too, where the model has them.
+
+        Raises:
+            DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
+            RunError: If the run has no model.
+        """
+        values = _texts_of(texts, text, default=self.settings.get("data", {}).get("text") or "text")
+        return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
+
+    def explain(self, text: str) -> Prediction:
+        """Predicts one text, with token-to-token weights too where the model has them.
+
+        In a notebook, the result is shown as the text shaded by each hop.
+
+        Raises:
+            DataError: If the text holds no word.
+            RunError: If the run has no model.
+        """
+        return self.classifier.explain(text)
+
+
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
+    """Opens a run directory to predict with its model; nothing in it is executed.
+
+    Args:
+        path: The run directory, or `latest` for the newest finished run under `outputs/` that is no trial of a sweep.
+        trust: Whether its model may be of classes of your own, whose code is then run.
+
+    Raises:
+        RunError: If there is none at the path.
+    """
+    return LoadedRun(runs.load(path).path, trust=trust)
+
+
+def _texts_of(source: Any, column: str | None, *, default: str) -> Iterable[object]:
+    """Returns the texts of a data frame's column, of a series or a list, or the one text that is given.
+
+    Args:
+        source: What holds the texts. A data frame is what has names of columns, and a column by its name.
+        column: The column of texts that was asked for, of a data frame alone.
+        default: The column where none was asked for.
+
+    Raises:
+        DataError: If there is no column of this name, or there are several.
+        SettingError: If a column is asked for where there are none.
+    """
+    if isinstance(source, str):
+        source = [source]
+    columns = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
+    columns = getattr(source, "columns", None) if columns is None else columns
+    if columns is not None:
+        names = list(columns)
+        if names.count(column or default) != 1:
+            message = f"text={column or default} must name one column; there are {', '.join(map(repr, names))}."
+            raise DataError(Fault("text", "missing", f"{message} Type predict(frame, text=COLUMN)."))
+        source = source[column or default]
+    elif column is not None:
+        message = f"text={column} has no effect without a data frame: leave it out."
+        raise SettingError(Fault("text", "no_effect", message))
+    values: Iterable[object] = source.to_pylist() if hasattr(source, "to_pylist") else source
+    return values
+
+
+def _text(value: object, number: int) -> str:
+    """Returns a value that is a text, and for a number or a missing value an empty text."""
+    if isinstance(value, Sized) and not isinstance(value, str):
+        message = f"Text {number} is no text: {reprlib.repr(value)}."
+        raise DataError(Fault("text", "type", message))
+    return value if isinstance(value, str) else ""

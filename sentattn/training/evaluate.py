@@ -15,7 +15,7 @@ from sentattn import build
 from sentattn.console import Progress
 from sentattn.errors import DataError, Fault
 from sentattn.metrics import MAJORITY, format_value
-from sentattn.prediction.model import TEXT_SETTINGS, Classifier
+from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
 from sentattn.training.environment import evaluable, git_revision, peak_memory_bytes, quiet_libraries, versions
@@ -59,7 +59,7 @@ def evaluate_split(
     return Evaluation(dict(metrics), lit.probabilities)
 
 
-def evaluate_run(run: Run, settings: Settings, split: str) -> tuple[Evaluation, Split]:
+def evaluate_run(run: LoadedRun, settings: Settings, split: str) -> tuple[Evaluation, Split]:
     """Evaluates a run's model on `val` or `test`, read with the run's vocabulary and length.
 
     The settings are those of the run, or the same with other data.

@@ -24,6 +24,7 @@ from sentattn.loggers import build_logger, media, require_package
 from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY, majority_share
 from sentattn.models.wide import TrainingTexts
+from sentattn.prediction.model import LoadedRun
 from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import Checkpoints
@@ -59,7 +60,7 @@ class Prepared(NamedTuple):
         return {"setting": self.setting, "data_fingerprint": self.data.fingerprint}
 
 
-def fit(overrides: str | Sequence[str] = ()) -> runs.Run:
+def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
     """Trains as `python -m sentattn.train` does, and returns the run.
 
     Args:
@@ -69,7 +70,8 @@ def fit(overrides: str | Sequence[str] = ()) -> runs.Run:
     Raises:
         UserError: With every fault.
     """
-    return train_all(read_single([overrides] if isinstance(overrides, str) else list(overrides)), train)[0]
+    request = read_single([overrides] if isinstance(overrides, str) else list(overrides))
+    return LoadedRun(train_all(request, train)[0].path, trust=True)
 
 
 def train(

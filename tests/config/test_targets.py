@@ -14,7 +14,8 @@ import pytest
 import torch
 import yaml
 
-from sentattn import evaluate, predict, run
+import sentattn
+from sentattn import evaluate, predict
 from sentattn.config import targets
 from sentattn.config.compose import compose, override, setting_hash
 from sentattn.config.groups import Choices
@@ -23,6 +24,7 @@ from sentattn.config.request import read_request
 from sentattn.config.targets import label, slots
 from sentattn.errors import RunError, SettingError, UserError
 from sentattn.export import __main__ as export
+from sentattn.prediction.model import LoadedRun
 from sentattn.sweep.config import read_plan
 
 HARMFUL = ["subprocess.getoutput", "os.system", "builtins.exec", "harmful.Attention", "torch.hub.load"]
@@ -47,7 +49,7 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def loaded(tiny_run: run.Run, tmp_path: Path) -> Path:
+def loaded(tiny_run: LoadedRun, tmp_path: Path) -> Path:
     """A copy of a finished run."""
     return Path(shutil.copytree(tiny_run.path, tmp_path / "loaded"))
 
@@ -100,7 +102,7 @@ def test_a_model_that_is_loaded_runs_nothing(place: str, target: str, loaded: Pa
     config = yaml.safe_load((loaded / "model" / "config.yaml").read_text())
     write(loaded / "model" / "config.yaml", poisoned(config, place, target, marker))
     with pytest.raises(SettingError) as caught:
-        run.load(loaded).predict(["Good."])
+        sentattn.load(loaded).predict(["Good."])
     assert kinds(caught.value) == {"unsafe"}
 
 
@@ -184,7 +186,7 @@ def test_a_file_of_yaml_constructs_no_objects(tmp_path: Path, loaded: Path, mark
     (loaded / "model" / "config.yaml").write_text(f"model: {text}")
     for attribute in ("settings", "classifier"):
         with pytest.raises(RunError):
-            getattr(run.load(loaded), attribute)
+            getattr(sentattn.load(loaded), attribute)
 
 
 @pytest.mark.parametrize("word", ["--config-dir=FOLDER", "trust=true", "model.attention._target_=harmful.Attention"])
@@ -218,7 +220,7 @@ def test_pickles_in_place_of_the_files_of_a_run_are_not_run(loaded: Path, marker
     with pytest.raises(RunError):
         read_checkpoint(checkpoint)
     with pytest.raises(RunError):
-        run.load(loaded).predict(["Good."])
+        sentattn.load(loaded).predict(["Good."])
 
 
 OWN = """
@@ -259,8 +261,8 @@ def test_classes_of_ones_own_are_loaded_where_the_user_says_so(
     model = build_model(config["model"], num_embeddings=len(own.tokenizer), classes=len(own.labels))
     Classifier(model=model, tokenizer=own.tokenizer, labels=own.labels, config=config).save(loaded / "model")
     with pytest.raises(SettingError):
-        run.load(loaded).predict(["Good."])
-    assert len(run.load(loaded, trust=True).predict(["Good."])) == 1
+        sentattn.load(loaded).predict(["Good."])
+    assert len(sentattn.load(loaded, trust=True).predict(["Good."])) == 1
     assert predict.main([f"run={loaded}", "text=Good.", "trust=true"]) == 0
 
 
@@ -337,7 +339,7 @@ def test_a_class_that_moved_is_found_and_hashed_as_before(monkeypatch: pytest.Mo
 def test_a_damaged_model_is_named(loaded: Path) -> None:
     write(loaded / "model" / "config.yaml", {"model": {"attention": 3}})
     with pytest.raises(RunError):
-        run.load(loaded).predict(["Good."])
+        sentattn.load(loaded).predict(["Good."])
 
 
 @pytest.mark.parametrize("name", Choices.of().names("model"))

@@ -14,9 +14,9 @@ from untrained_runs import classifier
 from sentattn.errors import RunError
 from sentattn.explore import models
 from sentattn.explore.models import Model, load_models
-from sentattn.run import Run
+from sentattn.prediction.model import LoadedRun
 
-MODEL = Model("mine", Run(Path("none")), classifier("model=mean", "data.max_length=null"))
+MODEL = Model("mine", LoadedRun(Path("none")), classifier("model=mean", "data.max_length=null"))
 
 
 def words(text: str) -> list[str]:

@@ -26,7 +26,7 @@ from sentattn.models.attention.base import Attended
 from sentattn.models.attention.uniform import Uniform
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.encoders.base import Encoder
-from sentattn.run import Run
+from sentattn.prediction.model import LoadedRun
 
 CHOICES = Choices.of()
 PRUNE = ("model.pooling.p=3", "model.pooling.q=2")
@@ -53,7 +53,7 @@ def without_torch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(program, capture_output=True, text=True, cwd=folder, check=False)
 
 
-def assert_same(run: Run) -> None:
+def assert_same(run: LoadedRun) -> None:
     """Asserts that the export predicts what the run predicts, for texts of several lengths at once."""
     folder = run.path / export.FOLDER
     assert (folder / "predict.py").read_bytes() == Path(script.__file__).read_bytes()
@@ -72,13 +72,13 @@ def assert_same(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", CHOICES.names("model"))
-def test_every_variant_gives_the_predictions_of_its_run(name: str, exported: Callable[..., Run]) -> None:
+def test_every_variant_gives_the_predictions_of_its_run(name: str, exported: Callable[..., LoadedRun]) -> None:
     assert_same(exported(f"model={name}"))
 
 
 @pytest.mark.parametrize("settings", OTHERS, ids=" ".join)
 def test_other_parts_and_quirks_give_the_predictions_of_their_run(
-    settings: tuple[str, ...], exported: Callable[..., Run]
+    settings: tuple[str, ...], exported: Callable[..., LoadedRun]
 ) -> None:
     assert_same(exported(*settings))
 
@@ -98,7 +98,7 @@ def test_any_parts_together(names: tuple[str, ...], tmp_path: Path) -> None:
     assert (tmp_path / "onnx" / "model.onnx").is_file()
 
 
-def test_the_models_compared_tell_the_texts_apart(exported: Callable[..., Run]) -> None:
+def test_the_models_compared_tell_the_texts_apart(exported: Callable[..., LoadedRun]) -> None:
     for settings in (("model=structured",), OTHERS[0]):
         chances = [one.probabilities["pos"] for one in exported(*settings).predict(TEXTS)]
         assert max(chances) - min(chances) > 0.1
@@ -140,7 +140,7 @@ def test_weights_of_half_precision_become_single(tmp_path: Path) -> None:
     run = write_run(tmp_path, "model=mean")
     run.classifier.model.to(torch.bfloat16)
     run.classifier.save(tmp_path / "model")
-    assert {weight.dtype for weight in Run(tmp_path).classifier.model.parameters()} == {torch.float32}
+    assert {weight.dtype for weight in LoadedRun(tmp_path).classifier.model.parameters()} == {torch.float32}
 
 
 class DataDependent(Uniform):
@@ -172,7 +172,7 @@ def test_a_model_that_cannot_be_exported_is_refused_by_name(slot: str, part: nn.
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_graph_that_differs_is_not_written(mean: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_that_differs_is_not_written(mean: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = classifier("model=mean", "seed=1")  # other weights
 
     def write_other(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
@@ -184,7 +184,7 @@ def test_a_graph_that_differs_is_not_written(mean: Run, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_script_prints_a_text_with_its_attention_without_torch(mean: Run) -> None:
+def test_the_script_prints_a_text_with_its_attention_without_torch(mean: LoadedRun) -> None:
     [prediction] = mean.predict(["The film zzz"])
     printed = without_torch(mean.path / "onnx", "The film zzz")
     assert (printed.returncode, printed.stderr) == (0, "")
@@ -214,7 +214,7 @@ def test_the_script_reports_what_is_wrong(
 
 
 def test_the_script_prints_json(
-    folder: Path, mean: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, mean: LoadedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(script, "__file__", str(folder / "predict.py"))
     assert script.main(["--json", "The film", "zzz"]) == 0

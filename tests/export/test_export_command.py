@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from untrained_runs import write_run
 
-from sentattn import run
 from sentattn.export import __main__ as export
-from sentattn.run import Run
+from sentattn.prediction import model
+from sentattn.prediction.model import LoadedRun
 
 
 @pytest.fixture(scope="module")
-def untrained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     return write_run(tmp_path_factory.mktemp("run"), "model=mean")
 
 
 def test_two_lines_name_the_files(
-    untrained: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    untrained: LoadedRun, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "load", lambda path, *, trust: {"latest": untrained}[path])
+    monkeypatch.setattr(model, "load", lambda path, *, trust: {"latest": untrained}[path])
     assert export.main(["run=latest"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
@@ -38,7 +38,7 @@ def test_two_lines_name_the_files(
     assert second == f'read a text with it: python {untrained.path / "onnx" / "predict.py"} "This movie is amazing"'
 
 
-def test_a_folder_with_an_earlier_export_is_replaced(untrained: Run, tmp_path: Path) -> None:
+def test_a_folder_with_an_earlier_export_is_replaced(untrained: LoadedRun, tmp_path: Path) -> None:
     folder = tmp_path / "served"
     folder.mkdir()
     (folder / "config.json").write_text('{"sentattn": "0.0.1"}')
@@ -62,7 +62,7 @@ def test_a_folder_with_an_earlier_export_is_replaced(untrained: Run, tmp_path: P
     ],
 )
 def test_each_error_is_one_line(
-    untrained: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     words = [word.replace("RUN", str(untrained.path)).replace("HERE", str(tmp_path)) for word in arguments]
     assert export.main(words) == 2
@@ -72,7 +72,7 @@ def test_each_error_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-def test_a_run_without_a_model(untrained: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_model(untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.yaml").write_text((untrained.path / "config.yaml").read_text())
     assert export.main([str(tmp_path)]) == 2
     assert "holds no trained model" in capsys.readouterr().err
@@ -85,7 +85,7 @@ def test_without_the_extra_nothing_else_is_done(
     found = importlib.util.find_spec
     missing = ("onnx", "onnxscript")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else found(name))
-    monkeypatch.setattr(run, "load", lambda *_, **__: pytest.fail("the run is read"))
+    monkeypatch.setattr(model, "load", lambda *_, **__: pytest.fail("the run is read"))
     assert export.main(["run=latest", "format=onnx"]) == 2
     assert capsys.readouterr().err == (
         'error: format=onnx needs onnx, onnxscript: type pip install "sentattn[onnx]".\n'

@@ -9,7 +9,7 @@ from untrained_runs import MAX_LENGTH, WORDS
 
 from sentattn.errors import RunError
 from sentattn.export.folder import replacement, require_replaceable, verify
-from sentattn.run import Run
+from sentattn.prediction.model import LoadedRun
 
 NAMES = ("config.json", "model.onnx")
 VOCABULARY = len(WORDS) + 2
@@ -122,7 +122,7 @@ def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     assert keys(caught.value) == CONFLICT
 
 
-def test_a_model_equals_its_graph(mean: Run, folder: Path) -> None:
+def test_a_model_equals_its_graph(mean: LoadedRun, folder: Path) -> None:
     verification = verify(
         folder / "model.onnx", mean.classifier.model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH
     )
@@ -131,8 +131,8 @@ def test_a_model_equals_its_graph(mean: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [1e-2, float("nan"), float("inf")])
-def test_a_graph_of_another_model_is_refused(mean: Run, folder: Path, change: float) -> None:
-    model = Run(mean.path).classifier.model
+def test_a_graph_of_another_model_is_refused(mean: LoadedRun, folder: Path, change: float) -> None:
+    model = LoadedRun(mean.path).classifier.model
     with torch.no_grad():
         model.head.layers[-1].bias[0] += change  # type: ignore[index, operator, union-attr]
     with pytest.raises(RunError) as caught:
@@ -140,7 +140,7 @@ def test_a_graph_of_another_model_is_refused(mean: Run, folder: Path, change: fl
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "failed")]
 
 
-def test_a_file_that_is_no_graph_is_refused(mean: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_no_graph_is_refused(mean: LoadedRun, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"nothing")
     with pytest.raises(RunError) as caught:
         verify(tmp_path / "model.onnx", mean.classifier.model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH)

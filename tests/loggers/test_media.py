@@ -14,7 +14,7 @@ from tiny import tiny
 
 from sentattn.loggers import media
 from sentattn.loggers.media import LEGIBLE, legible_rows, spread_rows
-from sentattn.run import Run
+from sentattn.prediction.model import LoadedRun
 from sentattn.training.fit import fit
 
 
@@ -28,7 +28,7 @@ from sentattn.training.fit import fit
 def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: list[str]) -> None:
     shared = [setting for setting in tiny() if not setting.startswith(("model.", "logger"))]
 
-    def run(name: str, *settings: str) -> Run:
+    def run(name: str, *settings: str) -> LoadedRun:
         return fit([*shared, *model, "model.embedding.size=8", f"output_dir={tmp_path / name}", *settings])
 
     drawn = ["logger=wandb", "logger.examples=1", "logger.texts=[A fine film.]"]
@@ -38,7 +38,7 @@ def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: li
     assert _steady(with_it) == _steady(without)
 
 
-def _steady(run: Run) -> list[dict[str, Any]]:
+def _steady(run: LoadedRun) -> list[dict[str, Any]]:
     lines = (run.path / "metrics.jsonl").read_text().splitlines()
     fleeting = ("train_seconds", "train/tokens_per_second")
     return [{name: value for name, value in json.loads(line).items() if name not in fleeting} for line in lines]

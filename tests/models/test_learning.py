@@ -8,7 +8,7 @@ import pytest
 
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir, defaults, load
-from sentattn.run import Run
+from sentattn.prediction.model import LoadedRun
 from sentattn.training.fit import train
 
 ATTENTIONS = sorted(path.stem for path in (conf_dir() / "model" / "attention").glob("*.yaml"))
@@ -68,7 +68,7 @@ def is_an_attention_over_the_bilstm(preset: str) -> bool:
 VARIANTS = [f"model={name}" for name in PRESETS if not is_an_attention_over_the_bilstm(name)]
 
 
-def assert_learns(choice: str, seed: int, folder: Path, *, quick: bool) -> Run:
+def assert_learns(choice: str, seed: int, folder: Path, *, quick: bool) -> LoadedRun:
     common = [choice, f"seed={seed}", "logger=none", "trainer.accelerator=cpu", f"output_dir={folder}"]
     settings = compose(common)
     encoder = settings["model"]["encoder"]["_target_"].rpartition(".")[2]

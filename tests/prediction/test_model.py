@@ -12,8 +12,7 @@ from torch import Tensor
 from untrained_runs import classifier
 
 from sentattn.models.attention.structured import Structured
-from sentattn.prediction.model import Classifier
-from sentattn.run import Run
+from sentattn.prediction.model import Classifier, LoadedRun
 
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 
@@ -30,7 +29,7 @@ def next_token(attention: Structured, states_BLD: Tensor, mask_BL: Tensor) -> Te
 
 
 @pytest.fixture
-def with_pairs(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> Classifier:
+def with_pairs(tiny_run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> Classifier:
     """A model whose attention has token-to-token weights."""
     monkeypatch.setattr(Structured, "pairs", next_token)
     return tiny_run.classifier
@@ -52,7 +51,7 @@ def test_all_else_is_the_same_with_pairs(with_pairs: Classifier) -> None:
         assert one.pairs is None
 
 
-def test_without_being_asked_for_no_pair_is_worked_out(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_being_asked_for_no_pair_is_worked_out(tiny_run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Structured, "pairs", lambda *_: pytest.fail("worked out for nothing"))
     assert len(tiny_run.predict(TEXTS)) == 3
 
@@ -77,7 +76,7 @@ def test_with_pairs_one_text_is_held_at_a_time(with_pairs: Classifier, monkeypat
     assert sizes == [1, 1, 1]
 
 
-def test_a_model_without_pairs_gives_none(tiny_run: Run) -> None:
+def test_a_model_without_pairs_gives_none(tiny_run: LoadedRun) -> None:
     assert [prediction.pairs for prediction in tiny_run.predict(TEXTS, pairs=True)] == [None] * 3
 
 

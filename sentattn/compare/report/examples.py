@@ -13,6 +13,7 @@ from sentattn.compare.statistics import Floats
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.metrics import Ints
+from sentattn.prediction.model import LoadedRun
 from sentattn.prediction.prediction import Piece, Prediction
 from sentattn.rendering.html import shaded_pieces
 from sentattn.run import MODEL
@@ -97,7 +98,9 @@ def examples(
     for rank in sorted({rank for choice in choices for rank in choice.ranks}):
         rows = [choice.row for choice in choices if rank in choice.ranks]
         try:
-            found = entries[rank].setting.runs[0].run.predict([texts.texts(row) for row in rows])
+            stored = entries[rank].setting.runs[0].run
+            run = LoadedRun(stored.path, trust=stored.trust)
+            found = run.predict([texts.texts(row) for row in rows])
         except UserError as error:
             messages.append(str(error))
             continue
