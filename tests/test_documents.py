@@ -1,0 +1,194 @@
+"""The commands and examples of the README and of the site run as they are written, or name what they need."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import shutil
+import sys
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+import uvicorn
+from tiny import tiny
+
+from sentattn import train
+from sentattn.__main__ import COMMANDS
+from sentattn.config.compose import compose
+from sentattn.errors import SettingError
+from sentattn.run import Run
+from sentattn.sweep.cells import read_cells
+from sentattn.sweep.config import read_plan
+
+ROOT = Path(__file__).parent.parent
+MEASUREMENTS = ("results.md", "performance.md")
+"""Pages whose commands take minutes to days, as they say."""
+IN_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+FILES = [*(ROOT / name for name in IN_ROOT), *(ROOT / "docs").glob("*.md")]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FILES)}
+GUIDES = {name: text for name, text in PAGES.items() if name not in MEASUREMENTS}
+BLOCK = re.compile(r'^```bash(?: title="(?P<needs>[^"\n]*)")?\n(?P<lines>.*?)^```', flags=re.MULTILINE | re.DOTALL)
+MODULE = re.compile(r"(?:sentattn\.|examples/slurm/)(\w+)(?:\.sbatch)?")
+SCRIPTS = {"ddp": "train", "sweep_array": "sweep", "sweep_ray": "sweep"}
+"""Commands of the scripts of `examples/slurm/` that are not named after theirs."""
+SMALL = ("logger=none", "data.limit=80", "data.batch_size=20", "trainer.max_epochs=1", "trainer.accelerator=cpu")
+SHORT_SWEEP = (*SMALL, "trials=2", "slots=1")
+
+
+class Command(NamedTuple):
+    """A line of a block, and what the block's title says that it needs: empty if a test runs it."""
+
+    words: list[str]
+    needs: str
+
+    @property
+    def ours(self) -> tuple[str, list[str]] | None:
+        """Name and arguments of the command of sentattn that it starts, also in a launcher or a script."""
+        for position, word in enumerate(self.words):
+            if name := MODULE.fullmatch(word):
+                return SCRIPTS.get(name[1], name[1]), self.words[position + 1 :]
+        return None
+
+
+def commands(text: str) -> Iterator[Command]:
+    for block in BLOCK.finditer(text):
+        for line in block["lines"].replace("\\\n", " ").splitlines():
+            if words := shlex.split(line, comments=True):
+                yield Command(words, block["needs"] or "")
+
+
+def block(page: str, language: str, containing: str) -> str:
+    [code] = [b for b in re.findall(rf"```{language}\n(.*?)```", PAGES[page], flags=re.DOTALL) if containing in b]
+    return str(code)
+
+
+@pytest.fixture(scope="module")
+def outputs(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of `structured` and one of the mean over the same encoder."""
+    folder = tmp_path_factory.mktemp("outputs")
+    shutil.copytree(tiny_run.path, folder / "demo" / "structured" / tiny_run.path.name)
+    settings = [setting for setting in tiny("model=lstm_mean") if not setting.startswith("model.attention.")]
+    assert train.main([*settings, f"output_dir={folder}"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("page", [name for name, text in GUIDES.items() if any(not c.needs for c in commands(text))])
+def test_commands_run(page: str, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    monkeypatch.setattr(webbrowser, "open", lambda _: True)
+    shutil.copytree(outputs, tmp_path / "outputs")
+    rows = "".join(f'"the {word} film {i}",{stars}\n' for i in range(40) for word, stars in [("good", 5), ("bad", 1)])
+    for name in ("reviews.csv", "new_reviews.csv", "other.csv"):
+        (tmp_path / name).write_text(f"review,stars\n{rows}")
+    once = {
+        tuple(command.words)
+        for name, text in GUIDES.items()
+        if name != page == "README.md"
+        for command in commands(text)
+    }
+    for words, needs in commands(PAGES[page]):
+        if needs or words[0] in ("make", "source") or tuple(words) in once:
+            continue
+        assert words[:2] == ["python", "-m"], words
+        name, arguments = words[2].removeprefix("sentattn."), words[3:]
+        if name == "train":
+            arguments = with_defaults(arguments, SMALL)
+        elif name == "sweep" and not {"status", "best"} & set(arguments):
+            arguments = with_defaults(arguments, SHORT_SWEEP)
+        module = importlib.import_module(f"sentattn.{name}")
+        main = getattr(module, "main", None) or importlib.import_module(f"sentattn.{name}.__main__").main
+        assert main(arguments) == 0, words
+
+
+def with_defaults(arguments: list[str], defaults: tuple[str, ...]) -> list[str]:
+    typed = {argument.partition("=")[0] for argument in arguments}
+    return [*arguments, *(setting for setting in defaults if setting.partition("=")[0] not in typed)]
+
+
+@pytest.mark.parametrize("page", [name for name, text in GUIDES.items() if any(c.needs for c in commands(text))])
+def test_settings_of_other_commands_are_legal(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in commands(PAGES[page]):
+        if not command.needs or command.ours is None or "files above" in command.needs:
+            continue
+        name, arguments = command.ours
+        assert command.needs.startswith("Needs "), command
+        assert name in COMMANDS, command
+        if name == "train" and arguments[0] == "-m":
+            assert len(read_cells(arguments[1:])[0]) > 1
+        elif name == "train" and "model/attention=query" not in arguments:
+            assert train.main([*arguments, "--cfg", "job"]) == 0, capsys.readouterr().err
+        elif name == "sweep" and "status" not in arguments:
+            read_plan(arguments)
+
+
+def test_every_command_of_a_guide_is_in_a_block_of_commands() -> None:
+    for name, text in GUIDES.items():
+        assert "\n```\npython -m" not in text, name
+
+
+def test_every_command_of_ours_is_shown() -> None:
+    shown = {command.ours[0] for text in GUIDES.values() for command in commands(text) if command.ours}
+    assert shown == set(COMMANDS)
+
+
+@pytest.fixture
+def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The attention of the guide, as a user's own file and YAML outside the package."""
+    (tmp_path / "query.py").write_text(block("attention.md", "python", "class Query"))
+    attention = tmp_path / "my_conf" / "model" / "attention"
+    attention.mkdir(parents=True)
+    yaml = block("attention.md", "yaml", "_target_").replace("sentattn.models.attention.query", "query")
+    (attention / "query.yaml").write_text(yaml)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    sys.modules.pop("query", None)
+    return ["--config-dir", str(tmp_path / "my_conf"), "model/attention=query"]
+
+
+def test_an_attention_in_one_file_and_one_yaml(query: list[str], tmp_path: Path) -> None:
+    settings = [s for s in tiny(f"output_dir={tmp_path}") if not s.startswith("model.attention.hidden")]
+    assert train.main([*query, *settings, "model.attention.hops=3"]) == 0
+    [weights] = tmp_path.glob("demo/structured/*/model/model.safetensors")
+    assert weights.stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [("model.attention.hop=3", "model.attention.hop"), ("model.attention.hops=0", "model.attention.hops")],
+)
+def test_a_wrong_setting_of_it_is_refused(query: list[str], setting: str, key: str) -> None:
+    with pytest.raises(SettingError) as error:
+        compose([*query, setting])
+    assert [fault.key for fault in error.value.faults] == [key]
+
+
+def test_the_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = block("python.md", "python", "sentattn.fit(")
+    small = ", ".join(repr(setting) for setting in tiny() if not setting.startswith("logger"))
+    names: dict[str, object] = {}
+    exec(code.replace('"logger=none"', f'"logger=none", {small}'), names)  # the document's lines
+    assert torch.is_tensor(torch.tensor(names["prediction"].attention))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_paths_and_pictures_exist(page: str) -> None:
+    for path in re.findall(r"`((?:sentattn|conf|docs|outputs|examples|sweeps|benchmarks)/[\w./*]*)`", PAGES[page]):
+        written_by_the_reader = "query" in path or "NAME" in path or path.startswith("outputs/")
+        assert written_by_the_reader or list(ROOT.glob(path)), path
+    folder = ROOT if page in IN_ROOT else ROOT / "docs"
+    for path in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[page]):
+        assert (folder / path).exists(), path
+
+
+def test_targets_of_make_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    typed = {c.words[1] for text in GUIDES.values() for c in commands(text) if c.words[0] == "make"}
+    for target in typed | set(re.findall(r"`make (\w+)`", "".join(PAGES.values()))):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
