@@ -1,21 +1,33 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+TESTS := $(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test check slow lowest docs
+.PHONY: demo test check site dist coverage slow lowest docs
 
-demo: $(VENV)/.installed ## train on the embedded corpus, then read a sentence with the model
+demo: $(VENV)/.installed ## train on the embedded corpus, then predict a sentence with the model
 	$(RUN) -m sentattn.train logger=none
 	$(RUN) -m sentattn.predict run=latest text="Slow at first, but the food was wonderful."
 
-test: $(VENV)/.installed ## the tests that need no more than minutes
-	$(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
+test: $(VENV)/.installed ## the tests that take minutes
+	$(TESTS)
 
-check: $(VENV)/.installed ## lint, format, types, layers of imports
+check: $(VENV)/.installed ## lint, format, types, layers of imports, links of the documentation
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/zensical build --strict
+
+site: $(VENV)/.installed ## build the documentation and serve it
+	$(VENV)/bin/zensical build --strict
+	$(VENV)/bin/zensical serve
+
+dist: ## build wheel and sdist, install the wheel in a fresh environment, train with it
+	.ci/dist $(PYTHON)
+
+coverage: $(VENV)/.installed ## the tests of `make test` with their line coverage; slower
+	$(TESTS) --cov=sentattn --cov-report=term:skip-covered
 
 docs: $(VENV)/.installed ## write docs/settings.md and the table of parameters
 	$(RUN) docs/reference.py
@@ -23,11 +35,11 @@ docs: $(VENV)/.installed ## write docs/settings.md and the table of parameters
 slow: $(VENV)/.installed lowest ## the long tests
 	$(RUN) -m pytest -m slow
 
-lowest: $(VENV)/.installed ## the lowest versions that pyproject.toml allows, in an environment of their own
+lowest: $(VENV)/.installed ## the lowest versions that pyproject.toml allows, in a separate environment
 	.ci/lowest $(VENV)/bin/uv
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentattn needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
 	touch $@
