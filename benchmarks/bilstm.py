@@ -47,14 +47,15 @@ def main(sizes: dict[str, int]) -> None:
         return pad_packed_sequence(output, batch_first=True)[0]
 
     def our_states() -> Tensor:
-        return ours(states_BLE, mask_BL)
+        states_BLD: Tensor = ours(states_BLE, mask_BL)
+        return states_BLD
 
     def step(forward: Callable[[], Tensor], *, bfloat16: bool) -> Callable[[], None]:
         def run() -> None:
             with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
                 states_BLD = forward()
             states_BLE.grad = None
-            states_BLD.backward(gradient_BLD.to(states_BLD.dtype))
+            states_BLD.backward(gradient_BLD.to(states_BLD.dtype))  # type: ignore[no-untyped-call]
 
         return run
 

@@ -127,7 +127,7 @@ def print_worst(random: np.random.Generator, repetitions: int) -> None:
             value_R = random.normal(size=repetitions) * (1 + sum(of_seeds)) ** 0.5
             dfs = [1000, first - 1, second - 1]
             rows, *seeds = (
-                Term(variance * random.chisquare(df, repetitions) / df, df)
+                Term(variance * random.chisquare(df, repetitions) / df, df)  # type: ignore[arg-type]
                 for variance, df in zip([1.0, *of_seeds], dfs, strict=False)
             )
             both = seeds if len(seeds) == 1 else [welch(*seeds)]
@@ -181,7 +181,8 @@ def sizes(random: np.random.Generator, *, has_films: bool) -> Floats:
     if not has_films:
         return np.full(ROWS // BLOCK, float(BLOCK))
     sizes_G = np.minimum(1 + random.exponential(7, size=ROWS).astype(int), LARGEST_FILM)
-    return sizes_G[: np.searchsorted(np.cumsum(sizes_G), ROWS)].astype(float)
+    kept: Floats = sizes_G[: np.searchsorted(np.cumsum(sizes_G), ROWS)].astype(float)
+    return kept
 
 
 def seeds_deviations(noise: float, *, has_films: bool) -> Floats:

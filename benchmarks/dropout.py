@@ -25,7 +25,7 @@ MODELS = "structured,additive,feedforward,lstm_mean,lstm_max,lstm,cnn,transforme
 LIMITS = {"relation": ("data.max_length=64",), "relation_plain": ("data.max_length=64",)}
 
 
-def dropouts(model: nn.Module, step: Callable[[], None]) -> list[tuple[Tensor, float]]:
+def dropouts(model: nn.Module, step: Callable[[], object]) -> list[tuple[Tensor, float]]:
     """Returns an input of each dropout in a pass over all lengths, and its share."""
     seen: list[tuple[Tensor, float]] = []
 
@@ -44,7 +44,7 @@ def dropouts(model: nn.Module, step: Callable[[], None]) -> list[tuple[Tensor, f
 def both_passes(form: Callable[[Tensor, float], Tensor], inputs: list[tuple[Tensor, float]]) -> None:
     """Runs forward and backward passes of dropout alone."""
     for states, p in inputs:
-        form(states, p).backward(states)
+        form(states, p).backward(states)  # type: ignore[no-untyped-call]
         states.grad = None
 
 
@@ -56,7 +56,7 @@ def main(options: dict[str, str]) -> None:
         model, one = training_step([f"model={name}", *LIMITS.get(name, ())])
         step = partial(lambda one: [one(length) for length in LENGTHS], one)
         inputs = dropouts(model, step)
-        forms = {
+        forms: dict[str, Callable[[], object]] = {
             "step": step,
             "ours": partial(both_passes, lambda states, p: Dropout(p)(states), inputs),
             "torch": partial(both_passes, nn.functional.dropout, inputs),

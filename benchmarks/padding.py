@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 from measure import machine
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from sentattn.build import build_data
 from sentattn.config.compose import compose
 
-BATCHING = ("sorted", "fixed", "random")
+BATCHING: tuple[Literal["sorted", "fixed", "random"], ...] = ("sorted", "fixed", "random")
 GOAL = 0.02
 
 
@@ -30,7 +31,8 @@ def main(arguments: list[str]) -> None:
         data = build_data(compose([f"data={name}", *([f"data.path={path}"] if path else []), *settings]))
         data.prepare()
         lengths = data.split("train").lengths
-        for data.batching in BATCHING:
+        for batching in BATCHING:
+            data.batching = batching
             batches = list(data.train_dataloader().sampler)
             share = padding(lengths, batches)
             rows.append({"data": name, "batching": data.batching, "batches": len(batches), "padding": share})

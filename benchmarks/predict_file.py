@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from measure import interleave, report
+from numpy.typing import NDArray
 
 from sentattn import predict
 from sentattn.data.batching import pad
@@ -45,13 +46,13 @@ def main(folder: str, archive: str, rows: str = "2000", rounds: str = "5") -> No
                 assert not predict.main([f"run={folder}", f"input={table}", f"output={place}/{output}"])
 
         @torch.inference_mode()
-        def forward(encoded: list) -> None:
+        def forward(encoded: list[NDArray[np.int32]]) -> None:
             order = np.argsort([len(ids) for ids in encoded])
             for first in range(0, len(order), BATCH):
                 tokens_BL, mask_BL = pad([encoded[i] for i in order[first : first + BATCH]])
                 classifier.model(tokens_BL, mask_BL).logits_BC.softmax(dim=-1)
 
-        def tokenize() -> list:
+        def tokenize() -> list[NDArray[np.int32]]:
             return [encoding.ids for encoding in classifier.tokenizer.encode(texts)]
 
         encoded = tokenize()

@@ -34,7 +34,7 @@ def records(path: Path) -> Iterator[Any]:
         assert zlib.crc32(part, zlib.crc32(bytes([kind]))) == checksum
         position, body = position + 7 + size, body + part
         if kind in (FULL, LAST):
-            record = wandb_internal_pb2.Record()
+            record = wandb_internal_pb2.Record()  # type: ignore[attr-defined]
             record.ParseFromString(body)
             body = b""
             yield record

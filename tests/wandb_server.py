@@ -125,7 +125,8 @@ class Server(ThreadingHTTPServer):
         if name not in self.runs:
             return {"model": None}
         history = self.runs[name].history
-        bucket = {"id": name, "name": name, "displayName": name, "summaryMetrics": "{}", "config": "{}", "notes": None}
+        bucket: dict[str, Any] = {"id": name, "name": name, "displayName": name, "notes": None}
+        bucket |= {"summaryMetrics": "{}", "config": "{}"}
         bucket |= {"logLineCount": 0, "historyLineCount": len(history), "eventsLineCount": 0, "eventsTail": "[]"}
         bucket |= {
             "historyTail": json.dumps([json.dumps(row) for row in history[-1:]]),
@@ -134,13 +135,14 @@ class Server(ThreadingHTTPServer):
         }
         return {"model": {**PROJECT, "bucket": bucket}}
 
-    def stream(self, name: str, body: dict[str, Any]) -> None:
+    def stream(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         """Receives rows of a run, each at the place that the client names."""
         run = self.runs[name]
         lines = body.get("files", {}).get("wandb-history.jsonl")
         if lines:
             run.history[lines["offset"] :] = [json.loads(line) for line in lines["content"]]
         run.complete |= bool(body.get("complete"))
+        return {}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -162,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/graphql":
             self._answer(lambda: {"data": self._data(json.loads(body))})
         elif self.path.endswith("/file_stream"):
-            self._answer(lambda: self.server.stream(self.path.split("/")[4], json.loads(body)) or {})
+            self._answer(lambda: self.server.stream(self.path.split("/")[4], json.loads(body)))
         else:
             self._answer(dict)
 

@@ -29,7 +29,7 @@ def make_run(
 ) -> Path:
     """Writes a finished run whose predictions are correct with a probability."""
     settings = compose([*overrides, f"seed={seed}", "logger=none"])
-    path = folder / settings["data"]["name"] / settings["model"]["name"] / f"2026-{setting_hash(settings)}-{seed}"
+    path: Path = folder / settings["data"]["name"] / settings["model"]["name"] / f"2026-{setting_hash(settings)}-{seed}"
     (path / "model").mkdir(parents=True)
     (path / "config.yaml").write_text(yaml.safe_dump(settings))
     (path / "model" / "config.yaml").write_text(yaml.safe_dump({"ordered": False}))

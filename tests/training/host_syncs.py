@@ -23,7 +23,7 @@ HOST_ONLY = {"lift_fresh", "promote_types"}
 """Operators of tensors in main memory, such as those of a batch that is being loaded, and of no tensor."""
 
 
-class Count(TorchDispatchMode):
+class Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operators and syncs.
 
     Attributes:
@@ -32,7 +32,7 @@ class Count(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: Counter[str] = Counter()
         self.syncs: Counter[str] = Counter()
         self.checks_on_cpu_only = False
