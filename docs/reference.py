@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sentattn.config import parameters, types
-from sentattn.config.groups import QUIRKS, Choices, at, comment, conf_dir, defaults, load
+from sentattn.config.groups import Choices, at, comment, conf_dir, defaults, load
 from sentattn.config.parameters import settable
 from sentattn.config.schema import OWN, OWNED, TOP
 from sentattn.config.targets import TARGET, named
@@ -197,17 +197,8 @@ def alternatives(path: str, choices: Choices) -> Iterator[tuple[str, Mapping[str
         yield "", base
     elif group != "experiment":
         for name in choices.names(group):
-            yield name, {**base, **_inherited(group, name, choices)}
-
-
-def _inherited(group: str, name: str, choices: Choices) -> Mapping[str, Any]:
-    """A choice's node on top of those that its defaults list names in its own group."""
-    listed = load(choices.file(group, name)).get("defaults", ())
-    below = [entry for entry in listed if isinstance(entry, str) and entry in choices.names(group)]
-    merged: dict[str, Any] = {}
-    for other in below:
-        merged |= _inherited(group, other, choices)
-    return {key: value for key, value in (merged | dict(choices.node(group, name))).items() if key != "defaults"}
+            node = choices.node(group, name)
+            yield name, {**base, **{key: value for key, value in node.items() if key != "defaults"}}
 
 
 def brought(group: str, name: str, choices: Choices) -> Iterator[str]:
@@ -273,7 +264,6 @@ def text() -> str:
     parts.append(_section("At the top", _table(top_rows()), level=2))
     for path in paths(choices):
         parts.append(_group(path, choices) if path.replace(".", "/") in choices.groups() else _node(path, choices))
-    parts.append(_quirks(choices))
     parts.append(_owned())
     return "\n".join(parts)
 
@@ -328,14 +318,6 @@ def _more(path: str, choices: Choices) -> list[str]:
         if more:
             lines += ["", f"Any other argument of `{target}` as well: {more}."]
     return lines
-
-
-def _quirks(choices: Choices) -> str:
-    lines = ["`faithful=true` repeats what a source does in its own way, for an experiment or else a variant.", ""]
-    lines += ["| of | what it repeats |", "|---|---|"]
-    files = sorted((choices.folders[0] / QUIRKS).glob("*.yaml"))
-    lines += [f"| `{file.stem}` | {_cell(comment(file))} |" for file in files]
-    return _section("faithful", lines, level=2)
 
 
 def _owned() -> str:

@@ -38,7 +38,7 @@ TRIALS, CONFIRMED, REPORT = "trials.parquet", "confirm.json", "report.html"
 HOLDER = ".pid"
 """What the name of a lock's file ends with that holds the ID of its process."""
 FORMAT_KEY, FORMAT = "format", 1
-"""Of `result.json` and of a study's database; both lack the key in versions before it."""
+"""Of `result.json` and of a study's database."""
 
 
 def require_format(place: object, found: Any) -> None:
@@ -48,10 +48,9 @@ def require_format(place: object, found: Any) -> None:
         RunError: If it has another format than this version's.
     """
     if found != FORMAT:
-        message = (
-            f"{place} has format {found}, and this version of sentattn reads format {FORMAT}: use the version that "
-            "wrote it, or a newer one."
-        )
+        version = "revision 0bb8758" if found is None else "the version that wrote it, or a newer one"
+        shown = "no format" if found is None else f"format {found}"
+        message = f"{place} has {shown}, and this version of sentattn reads format {FORMAT}: use {version}."
         raise RunError(Fault(FORMAT_KEY, "unsupported", message))
 
 
@@ -82,7 +81,7 @@ class Run:
             message = f"{self.path} has no {RESULT}: the run was interrupted before its end."
             raise RunError(Fault(RESULT, "interrupted", message))
         result = self._read(RESULT, json.loads)
-        require_format(self.path / RESULT, result.get(FORMAT_KEY, FORMAT))
+        require_format(self.path / RESULT, result.get(FORMAT_KEY))
         return result
 
     def _read(self, name: str, parse: Callable[[str], Any]) -> dict[str, Any]:

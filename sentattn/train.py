@@ -12,7 +12,6 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   loss.class_weights=none  balanced, or a number for each class such as [1,2]
   data.vectors=null        glove.6B.300d, or a file: pretrained word vectors
   experiment               the settings of a source: experiment=gluon_yelp, experiment=keras_imdb, ...
-  faithful=false           true repeats the quirks of the source; docs/sources.md lists them
   optimizer.lr=0.005       optimizer=adamw and scheduler=cosine replace optimizer and schedule
   trainer.max_epochs=8     like any other argument of Lightning's Trainer
   seed=0                   seed of the weights and of the order of the rows

@@ -210,13 +210,6 @@ def test_a_result_of_another_format_is_refused(tiny_run: LoadedRun, tmp_path: Pa
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "unsupported")]
 
 
-def test_a_result_without_a_format_is_read(tiny_run: LoadedRun, tmp_path: Path) -> None:
-    shutil.copytree(tiny_run.path, tmp_path / "run")
-    without = {key: value for key, value in tiny_run.result.items() if key != "format"}
-    (tmp_path / "run" / "result.json").write_text(json.dumps(without))
-    assert Run(tmp_path / "run").metrics == tiny_run.metrics
-
-
 def test_latest_is_the_newest_finished_run(
     tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,10 +218,10 @@ def test_latest_is_the_newest_finished_run(
         load("latest")
     for name in ("older", "newer"):
         shutil.copytree(tiny_run.path, tmp_path / "outputs" / name)
-        (tmp_path / "outputs" / name / "result.json").write_text(json.dumps({"name": name}))
+        (tmp_path / "outputs" / name / "result.json").write_text(json.dumps({"format": 1, "name": name}))
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "unfinished")
     (tmp_path / "outputs" / "unfinished" / "result.json").unlink()
-    assert sentattn.load("latest").result == {"name": "newer"}
+    assert sentattn.load("latest").result == {"format": 1, "name": "newer"}
     with pytest.raises(RunError) as caught:
         open_interrupted(Path("latest"))
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("resume", "conflict")]
@@ -237,7 +230,7 @@ def test_latest_is_the_newest_finished_run(
 def make_run(path: Path, tiny_run: LoadedRun, **result: object) -> Path:
     """A finished run, newer than those before."""
     shutil.copytree(tiny_run.path, path)
-    (path / "result.json").write_text(json.dumps(result))
+    (path / "result.json").write_text(json.dumps({"format": 1} | result))
     return path
 
 

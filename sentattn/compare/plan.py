@@ -22,7 +22,7 @@ from sentattn.config import types
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
 from sentattn.config.schema import SEEDS
-from sentattn.config.targets import MOVED, renamed
+from sentattn.config.targets import current
 from sentattn.errors import Fault, RunError, SettingError, UserError, suggestion
 from sentattn.run import Run, write_atomically
 
@@ -280,8 +280,7 @@ def _finished(folders: Sequence[Path]) -> tuple[dict[Any, list[list[Run]]], list
 
 
 def _settings(run: Run) -> Mapping[str, Any]:
-    settings: Mapping[str, Any] = renamed(run.settings, MOVED)
-    return settings
+    return current(run.settings)
 
 
 def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sentattn.compare.folders import run_folders
 from sentattn.compare.names import names
 from sentattn.config.groups import at
 from sentattn.config.schema import SEEDS
-from sentattn.config.targets import MOVED, renamed
+from sentattn.config.targets import current
 from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
@@ -222,7 +222,7 @@ def _read(run: Run, split: str, where: Sequence[str], *, trials: bool) -> Evalua
         raise RunError(Fault("runs", "damaged", message)) from error
     rows, probabilities_NC = _predictions(run, split)
     _require_same(run, split, stored, classifier_metrics(probabilities_NC, rows.labels_N, ordered=_is_ordered(run)))
-    return Evaluated(run, renamed(run.settings, MOVED), result, setting, seed, rows, probabilities_NC)
+    return Evaluated(run, current(run.settings), result, setting, seed, rows, probabilities_NC)
 
 
 def _require_same(run: Run, split: str, stored: Mapping[str, float], computed: Mapping[str, float]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, Faults, closest
-from sentattn.config.groups import QUIRKS, Choices, at, load
+from sentattn.config.groups import Choices, at, load
 from sentattn.config.parameters import known, leaves, read, settable
 from sentattn.config.schema import OWN, OWNED, TOP
 from sentattn.config.targets import TARGET
@@ -16,7 +16,7 @@ from sentattn.errors import Fault, SettingError
 
 MISSING = "???"
 OPTIONAL = ("experiment", "model/wide")
-"""Groups without which settings are whole; runs that are older than a group lack it."""
+"""Groups that need no choice."""
 LONG = 20
 """Of more legal names than these a message lists only those in the YAML."""
 
@@ -57,12 +57,12 @@ class Composition:
         return min((one.position for one in self.typed if f"{one.key}.".startswith(inside)), default=LAST)
 
     def _origin(self, key: str) -> str:
-        """The quirks, the experiment or the choice that brought a setting, or an empty string."""
+        """The experiment or the choice that brought a setting, or an empty string."""
         parent, _, last = key.rpartition(".")
-        for group, path in ((QUIRKS, key), ("experiment", key), (parent.replace(".", "/"), last)):
+        for group, path in (("experiment", key), (parent.replace(".", "/"), last)):
             name = self.chosen.get(group)
             if name and at(self.choices.node(group, name), path) is not None:
-                return "faithful=true" if group == QUIRKS else f"{group}={name}"
+                return f"{group}={name}"
         return ""
 
 

@@ -17,12 +17,12 @@ from yaml import YAMLError
 
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, Faults, closest, read, split_folders
-from sentattn.config.checks import Composition, check_settings
-from sentattn.config.groups import QUIRKS, Choices, at, defaults, load
+from sentattn.config.checks import Composition, check_settings, flat
+from sentattn.config.groups import Choices, at, defaults, load
 from sentattn.config.parameters import type_of
 from sentattn.config.rules import check_combinations
-from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TRAIN, counts
-from sentattn.config.targets import STABLE, admit, renamed
+from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
+from sentattn.config.targets import FIRST, admit, renamed
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 NOT_A_REFERENCE = "$\x00{"
@@ -38,7 +38,7 @@ def compose(args: Sequence[str]) -> dict[str, Any]:
     """
     c = _read(args)
     picks, values = _pick(c, c.typed)
-    c.written, c.chosen = _composed(picks | _quirks(c, picks, values), c.choices)
+    c.written, c.chosen = _composed(picks, c.choices)
     return _checked(c, _with_size(c, values))
 
 
@@ -63,21 +63,23 @@ def override(
         top = one.key.replace("/", ".").partition(".")[0]
         if only is not None and (top not in only or one.key in OF_THE_TRAINING):
             message = f"{one}: {one.key} cannot be changed after the training of the model; leave it out."
-        elif one.key == "experiment" or (one.key == "faithful" and one.value != c.written.get("faithful", False)):
+        elif one.key == "experiment":
             message = f"{one} cannot be laid over saved settings; type the settings that it stands for."
         else:
             legal.append(one)
             continue
         c.faults.add(Fault(one.key, "unsupported", message), one.position)
-    picks, values = _pick(c, [one for one in legal if one.key != "faithful"])
+    for path in sorted(TOP.keys() - dict(flat(c.written, "")).keys()):
+        if not c.is_typed(path):
+            message = f"{path} is missing: another version of sentattn has saved these settings; type {path}=VALUE."
+            c.faults.add(Fault(path, "missing", message))
+    picks, values = _pick(c, legal)
     c.chosen = c.choices.chosen(c.written)
     fresh, chosen = _composed(picks, c.choices) if picks else ({}, {})
     for group in sorted(picks, key=lambda name: name.count("/")):
         parent, _, key = group.replace("/", ".").rpartition(".")
         (at(c.written, parent) if parent else c.written)[key] = at(fresh, group.replace("/", "."))
         c.chosen |= {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
-    if "model" in picks and "faithful" in c.written:
-        c.written["faithful"] = False  # the quirks are those of the variant that was replaced
     if only is not None:  # a trained model, whose size, length and classes go before the data's
         return _checked(c, values, check_settings)
     return _checked(c, _with_size(c, values))
@@ -88,7 +90,7 @@ def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> 
 
     `vectors` is the hash of the vectors that the words start from: their file may have any name on another machine.
     """
-    kept = _without(renamed(settings, STABLE), "")
+    kept = _without(renamed(settings, FIRST), "")
     if vectors is not None:
         kept["vectors"] = vectors
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
@@ -146,22 +148,6 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
         else:
             values.append(one)
     return picks, [one for one in values if not one.key.startswith(tuple(misspelt))]
-
-
-def _quirks(c: Composition, picks: Mapping[str, str], values: Sequence[Argument]) -> dict[str, str]:
-    """Returns the choice that `faithful=true` stands for: the quirks of the experiment, or else of the variant."""
-    group = "experiment" if "experiment" in picks else "model"
-    name = picks.get(group) or str(defaults(load(c.choices.folders[0] / "train.yaml"))[group])
-    typed = [one for one in values if one.key == "faithful"]
-    is_faithful = typed[0].value if typed else c.choices.node(group, name).get("faithful")
-    if is_faithful is not True:
-        return {}
-    names = c.choices.names(QUIRKS)
-    if name in names:
-        return {QUIRKS: name}
-    message = f"faithful=true: {group}={name} has no quirks to repeat; {', '.join(names)} have some."
-    c.faults.add(Fault("faithful", "no_effect", message), typed[0].position if typed else LAST)
-    return {}
 
 
 def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
@@ -249,7 +235,7 @@ def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any
     # Composing takes as long as a hundred calls of stat, and a sweep composes again and again.
     changed = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
     settings, chosen = _compose_once(tuple(picks.items()), tuple(map(str, choices.folders)), changed)
-    for group in {*choices.groups(), QUIRKS} & chosen.keys():
+    for group in set(choices.groups()) & chosen.keys():
         choices.node(group, chosen[group])  # Hydra passes over a file that holds a list
     return copy.deepcopy((settings, chosen))
 

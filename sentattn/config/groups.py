@@ -15,9 +15,6 @@ from yaml import YAMLError
 
 from sentattn.errors import Fault, SettingError
 
-QUIRKS = "quirks"
-"""The folder that `faithful=true` chooses from; nobody else does, so it is no group."""
-
 
 @functools.cache
 def conf_dir() -> Path:
@@ -49,7 +46,7 @@ class Choices:
         faults += [
             Fault(group, "conflict", f"{file}: the name {file.stem!r} is taken in {group}; give the file another.")
             for folder in folders
-            for group in (*own.groups(), QUIRKS)
+            for group in own.groups()
             for file in sorted((folder / group).glob("*.yaml"))
             if file.stem in own.names(group)
         ]
@@ -107,11 +104,11 @@ def _agreement(choice: Mapping[str, Any], node: Mapping[str, Any]) -> float:
 def _groups(folder: Path) -> tuple[str, ...]:
     listed = defaults(load(folder / "train.yaml"))
     folders = [file.parent.relative_to(folder).as_posix() for file in sorted(folder.glob("*/**/*.yaml"))]
-    return tuple(group for group in dict.fromkeys([*listed, *folders]) if group != QUIRKS)
+    return tuple(group for group in dict.fromkeys([*listed, *folders]))
 
 
 def load(file: Path) -> Mapping[str, Any]:
-    """Returns a YAML file's mapping on top of those of the files `_NAME` in its defaults, references unresolved.
+    """Returns a YAML file's mapping on top of those of the files of its folder in its defaults, references unresolved.
 
     Raises:
         SettingError: If it cannot be read.
@@ -135,12 +132,16 @@ def _load(file: Path, changed: int) -> Mapping[str, Any]:
 
 
 def _included(file: Path, content: DictConfig) -> list[dict[str, Any]]:
-    """Returns the nodes of the files `_NAME` in a file's defaults: of its own folder, or of the package's."""
+    """Returns what the files hold that a file's defaults list by name: of its own folder, or of the package's.
+
+    A file `_NAME` holds its node alone.
+    """
     listed = content.get("defaults")
     entries = listed if isinstance(listed, ListConfig) else ()  # Hydra refuses what is no list
     names = [entry for entry in entries if isinstance(entry, str) and entry != "_self_"]
     paths = [folder / f"{name}.yaml" for name in names for folder in (file.parent, conf_dir() / file.parent.name)]
-    return [{file.parent.name: load(path)} for path in paths if path.name.startswith("_") and path.is_file()]
+    included = {path: load(path) for path in paths if path.is_file()}
+    return [{path.parent.name: node} if path.name.startswith("_") else dict(node) for path, node in included.items()]
 
 
 def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:

@@ -15,7 +15,6 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import compose, override
 from sentattn.config.schema import OWN
-from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError, UserError
 
 AUTO = "auto"
@@ -58,7 +57,7 @@ def read_request(arguments: Sequence[str]) -> Request:
     settings: dict[str, Any] = {}
     try:
         if resume != AUTO:
-            settings = override(completed(run.load(resume).settings), folders, trust=trust)
+            settings = override(run.load(resume).settings, folders, trust=trust)
         elif "from" in own:
             settings = override(read_saved(own["from"], folders), [*folders, *words], trust=trust)
         else:
@@ -134,7 +133,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
     if isinstance(loaded, dict) and OVERRIDES in loaded:
         return _composed(loaded[OVERRIDES], file, folders)
     if isinstance(loaded, dict) and all(isinstance(loaded.get(group), dict) for group in ("data", "model")):
-        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else completed(loaded)
+        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else loaded
     message = (
         f"from={file} holds no settings of a training: it needs all of them, as a run's {run.CONFIG}, "
         f"or a list such as {OVERRIDES}: [model=structured, data=imdb]."
@@ -144,17 +143,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
 
 def _of_run(saved: run.Run) -> dict[str, Any]:
     """Returns the settings of a run. A trial of a sweep is not tested, but a training that starts from it is."""
-    return completed({key: value for key, value in saved.settings.items() if key != "test" or not saved.is_trial})
-
-
-def completed(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds what has become a setting since: its default is what an older version did."""
-    settings = dict(saved)
-    for key, default in compose([]).items():
-        own = settings.setdefault(key, default)
-        if isinstance(default, Mapping) and isinstance(own, Mapping) and TARGET not in default:
-            settings[key] = {**default, **own}
-    return settings
+    return saved.settings | ({"test": True} if saved.is_trial else {})
 
 
 def _composed(arguments: Any, file: Path, folders: Sequence[str]) -> dict[str, Any]:

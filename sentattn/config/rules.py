@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sentattn.config.checks import Composition, flat
-from sentattn.config.groups import QUIRKS, at
+from sentattn.config.checks import Composition
+from sentattn.config.groups import at
 from sentattn.config.parameters import known
 from sentattn.config.schema import BETTER, TRAIN
 from sentattn.config.targets import TARGET
@@ -21,13 +21,10 @@ HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Settings that say how many tokens of a text have a place of their own."""
-OFF = (None, 0, "none")
-NEEDS = {"loss.penalty_form": PENALTY, "loss.class_weight_reduction": WEIGHTS}
-"""Quirks without effect while another setting is off."""
 IDLE: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("weight_decay_on", "optimizer.weight_decay", lambda decay: bool(decay == 0)),
     ("loss.class_weight_power", WEIGHTS, lambda weights: bool(weights != "balanced")),
-    ("loss.class_weight_reduction", WEIGHTS, lambda weights: weights in OFF),
+    ("loss.class_weight_reduction", WEIGHTS, lambda weights: weights == "none"),
     ("model.embedding.init_std", "data.vectors", lambda vectors: vectors is not None),
 )
 """A setting that has no effect, the setting that is the cause, and its values with which it is so."""
@@ -87,8 +84,6 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if c.at(MODE) in ("min", "max") and better not in (None, c.at(MODE)):
         message = f"{MODE}={c.at(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
         yield (MODE, METRIC), "conflict", message
-    if QUIRKS in c.chosen:
-        yield from _quirks(c)
 
 
 def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
@@ -129,15 +124,3 @@ def _heads(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
             f"{legal}, or another {SIZE}."
         )
         yield (HEADS, SIZE), "conflict", message
-
-
-def _quirks(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses quirks that all have no effect with the other settings.
-
-    Where what they need was typed, it is off on purpose: a sweep's range may reach 0.
-    """
-    paths = [path for path, _ in flat(c.choices.node(QUIRKS, c.chosen[QUIRKS]), "")]
-    needs = [NEEDS.get(path, "") for path in paths]
-    if all(need and c.at(need) in OFF and not c.is_typed(need) for need in needs):
-        instead = " or ".join(f"{need}=VALUE" for need in needs)
-        yield ("faithful",), "no_effect", f"faithful=true has no effect: {', '.join(paths)} need {instead}."

@@ -35,7 +35,6 @@ SEEDS = 3
 TOP: dict[str, Any] = {
     "seed": Seed,
     "test": bool,
-    "faithful": bool,
     "output_dir": str,
     "checkpoint_minutes": NonNegative | None,
     "threads": Count | None,
@@ -154,13 +153,16 @@ OF_THE_TRAINING = frozenset(
 )
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
 
+REMOVED = frozenset({"faithful"})
+"""Settings without effect of their own that runs of before the first release may hold."""
+
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
     | {"data.path", "data.vectors", "data.mirror", "data.cache_dir", "data.num_workers"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
     | {"trainer.enable_autolog_hparams", "trainer.model_registry"}
-    | {"faithful"}  # what it changes counts, so the same settings typed one by one are the same setting
+    | REMOVED
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
 
@@ -175,11 +177,14 @@ ADDED_LATER: dict[str, tuple[Any, ...]] = {
     "data.val_by": ("row", None),
     "data.group": (None,),
 }
-"""Settings that older runs lack, with the values that mean what they did nevertheless, the plain one first."""
+"""Settings that came later, with the values that the hash leaves out, the default first.
+
+A new setting is added here with its default, so that runs from before it and after it are seeds of one setting.
+"""
 
 
 def counts(path: str, value: Any) -> bool:
-    """Whether a setting counts in the hash of a setting; one that was added later does not at its older value."""
+    """Returns whether a setting counts in the hash; one that was added later does not at its default."""
     return path not in WITHOUT_EFFECT_ON_RESULT and value not in ADDED_LATER.get(path, ())
 
 

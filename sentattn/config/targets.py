@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, at, defaults, load
+from sentattn.config.schema import REMOVED
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError
 
@@ -28,12 +29,12 @@ MOVED: dict[str, str] = {
     "sentattn.schedulers.OneCycle": "sentattn.training.schedulers.OneCycle",
     "sentattn.schedulers.Step": "sentattn.training.schedulers.Step",
 }
-"""A class's path when the first runs were saved -> its path now.
+"""First path of a class -> its path now, where these differ.
 
-Whoever moves or renames a class that `conf/` names adds a line, and changes the `_target_` in `conf/`. If the class is
-moved again, change the right side. The left side never changes: it is what `setting_hash` calls the class.
+`setting_hash` uses the first path, so that a moved class makes no new setting: the left side never changes. Whoever
+moves a class that `conf/` names adds a line here, and changes the `_target_` in `conf/`.
 """
-STABLE = {now: first for first, now in MOVED.items()}
+FIRST = {now: first for first, now in MOVED.items()}
 
 OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 """Optimizers of PyTorch that `conf/` does not name are as safe as those that it names."""
@@ -44,8 +45,14 @@ UNKNOWN = "?"
 """The label of settings without a readable model."""
 
 
+def current(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns saved settings with each class at its current path, and without settings that no longer exist."""
+    settings: dict[str, Any] = renamed({key: value for key, value in saved.items() if key not in REMOVED}, MOVED)
+    return settings
+
+
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """Returns settings with each `_target_` by its other name: `MOVED` for the current, `STABLE` for the first one."""
+    """Returns settings with each `_target_` replaced by its name in `MOVED` or `FIRST`."""
     if isinstance(value, Mapping):
         node = {key: renamed(inner, names) for key, inner in value.items()}
         if isinstance(target := node.get(TARGET), str):
@@ -55,14 +62,14 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def admit(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) -> dict[str, Any]:
-    """Returns saved settings, the classes in them at their current paths, if each fits its slot.
+    """Returns saved settings as `current` does, if each class in them fits its slot.
 
     `choices` are those of the package and of the folders that the user typed; with `trust` any class may be named.
 
     Raises:
         SettingError: With every class that may not be named, kind `unsafe`.
     """
-    settings: dict[str, Any] = renamed(saved, MOVED)
+    settings = current(saved)
     faults = [
         Fault(
             path,
@@ -129,7 +136,7 @@ def slots(settings: Mapping[str, Any]) -> dict[str, str]:
 
     A part that no file in `conf/` describes is called by its class.
     """
-    model = renamed(settings["model"], MOVED)
+    model = current(settings)["model"]
     chosen = Choices.of().chosen({"model": model})
     nodes = {slot: model[slot] for slot in SLOTS if isinstance(model.get(slot), Mapping)}
     return {slot: chosen.get(f"model/{slot}", str(node.get(TARGET)).rpartition(".")[2]) for slot, node in nodes.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 from sentattn.compare.folders import run_folders
 from sentattn.compare.names import names
-from sentattn.config.targets import MOVED, renamed
+from sentattn.config.targets import current
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.models.attention.uniform import Uniform
 from sentattn.prediction.model import Classifier, LoadedRun
@@ -94,7 +94,7 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
             if len(found) == MOST_MODELS:
                 left_out += 1
                 continue
-            found[setting] = run, renamed(run.settings, MOVED), run.classifier
+            found[setting] = run, current(run.settings), run.classifier
         except UserError as error:
             faults += error.faults
     if left_out:

@@ -33,7 +33,7 @@ REFUSED = {
     "--cfg job": ONE_TRAINING,
     "resume": "the same command with -m resumes what was interrupted; resume=DIR continues one run, without -m",
 }
-NO_EFFECT = WITHOUT_EFFECT_ON_RESULT - {"seed", "faithful", "data.vectors"}
+NO_EFFECT = WITHOUT_EFFECT_ON_RESULT - {"seed", "data.vectors"}
 DEVICES: Mapping[str, Any] = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
 """What the trainer of a cell has, which trains in one slot."""
 

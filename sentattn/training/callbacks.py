@@ -85,10 +85,7 @@ class EpochRecorder(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.rows = state_dict["rows"]
-        if "best_epoch" in state_dict:
-            self.best = next((row for row in self.rows if row["epoch"] == state_dict["best_epoch"]), {})
-        elif self.rows:  # an older version kept the weights of the first of several equal epochs
-            self.best = max(self.rows, key=lambda row: self._merit(row)[0])
+        self.best = next((row for row in self.rows if row["epoch"] == state_dict["best_epoch"]), {})
         self._tokens = state_dict["tokens"]
         self.train_seconds = state_dict["train_seconds"]
         self._started -= state_dict["seconds"]

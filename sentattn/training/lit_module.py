@@ -166,7 +166,7 @@ class LitClassifier(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.means.load_state_dict(checkpoint["means"])
         if ranks.is_rank_zero():  # which has the sum over all ranks
-            self._counts_CC = checkpoint.get("confusion")  # none in those of an older version
+            self._counts_CC = checkpoint["confusion"]
 
     def on_validation_epoch_start(self) -> None:
         # Row, label, logits, and logits of each part: on the device until the end of the epoch, and copied once.

@@ -44,6 +44,7 @@ def make_run(
     metrics = {"val/accuracy": accuracy, f"{split}/accuracy": float((predicted == labels).mean())}
     metrics[f"{split}/log_loss"] = log_loss
     content = {
+        "format": 1,
         "status": "finished",
         "setting": setting_hash(settings),
         "study": None,

@@ -212,13 +212,12 @@ def test_all_faults_are_reported_at_once_in_the_order_typed() -> None:
         ),
         (
             "model=lstm_max model.pooling.p=8 loss.penalty=1 loss.class_weight_power=0.5 data.max_length=null "
-            "model.embedding.positions=200 faithful=true objective.metric=val/log_loss",
+            "model.embedding.positions=200 objective.metric=val/log_loss",
             [
                 ("model.pooling.p", "unknown"),
                 ("loss.penalty", "no_effect"),
                 ("loss.class_weight_power", "no_effect"),
                 ("model.embedding.positions", "conflict"),
-                ("faithful", "no_effect"),
                 ("objective.mode", "conflict"),
             ],
         ),

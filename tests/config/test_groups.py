@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from sentattn.config.checks import flat
 from sentattn.config.compose import compose
-from sentattn.config.groups import QUIRKS, Choices, at, comment, conf_dir, defaults, load
+from sentattn.config.groups import Choices, at, comment, conf_dir, defaults, load
 from sentattn.errors import SettingError
 
 FILES = sorted(conf_dir().glob("**/[!_]*.yaml"))
-PARTS = [file for file in FILES if file.parent not in (conf_dir(), conf_dir() / QUIRKS)]
+PARTS = [file for file in FILES if file.parent != conf_dir()]
 
 BESIDE_SLOTS = {
     "additive": {"attention": {"hops": 1}},  # one hop is what makes `structured` additive
@@ -53,11 +54,29 @@ def test_an_experiment_gives_what_it_says(file: Path) -> None:
     _assert_holds(settings, laid)
 
 
+def test_an_experiment_with_the_errors_of_its_source_includes_the_plain_one() -> None:
+    changes: dict[str, dict[str, Any]] = {
+        "gluon_yelp": {
+            "loss.penalty_form": "norm",
+            "loss.class_weight_reduction": "mean",
+            "trainer.gradient_clip_val": 0.5 / 64,
+        },
+        "bahdanau_imdb": {"model.attention.squash": "tanh", "model.attention.position_bias": 70},
+        "keras_imdb": {"ema_decay": None},
+        "relation_imdb": {"model.attention.score": "linear", "model.attention.gate": "sigmoid"},
+    }
+    for name, changed in changes.items():
+        plain, faithful = (dict(flat(compose([f"experiment={name}{end}"]), "")) for end in ("", "_faithful"))
+        assert {key: value for key, value in faithful.items() if value != plain[key]} == changed
+    longer = compose(["experiment=bahdanau_imdb_faithful", "data.max_length=90"])
+    assert at(longer, "model.attention.position_bias") == 90
+
+
 def _assert_holds(settings: Mapping[str, Any], laid: Mapping[str, Any]) -> None:
     for key, value in laid.items():
         if isinstance(value, Mapping):
             _assert_holds(settings[key], value)
-        else:
+        elif "${" not in str(value):
             assert settings[key] == value, key
 
 

@@ -52,12 +52,12 @@ def test_a_trained_model_reads_other_data_at_its_own_length() -> None:
         override(saved, ["data=imdb"])
 
 
-def test_settings_saved_before_there_were_class_weights_are_sound() -> None:
+def test_arguments_of_a_class_may_be_missing_but_not_settings_at_the_top() -> None:
     saved = compose([])
-    for key in ("class_weights", "class_weight_power", "class_weight_reduction"):
-        del saved["loss"][key]
-    del saved["faithful"]
-    assert override(saved, ["seed=3"])["loss"] == saved["loss"]
+    del saved["loss"]["class_weights"], saved["ema_decay"], saved["objective"]["mode"]
     with pytest.raises(SettingError) as caught:
-        override(saved, ["loss.class_weight_power=2"])
-    assert [(one.key, one.kind) for one in caught.value.faults] == [("loss.class_weight_power", "no_effect")]
+        override(saved, ["seed=3"])
+    missing = [("ema_decay", "missing"), ("objective.mode", "missing")]
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == missing
+    settings = override(saved, ["objective.mode=max", "ema_decay=0.9"])
+    assert settings["loss"] == saved["loss"]

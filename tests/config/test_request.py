@@ -76,13 +76,6 @@ def test_choices_of_ones_own_folder(tmp_path: Path) -> None:
     assert (settings["optimizer"]["lr"], settings["seed"]) == (0.3, 2)
 
 
-def test_what_became_a_setting_since_has_its_default(saved: Path) -> None:
-    older = yaml.safe_load((saved / "config.yaml").read_text())
-    del older["weight_decay_on"], older["objective"]["mode"]
-    write(saved / "config.yaml", older)
-    assert read_request([f"from={saved}"]).settings == compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"])
-
-
 def test_a_run_to_resume_keeps_its_settings(saved: Path) -> None:
     expected = compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"])
     assert read_request([f"resume={saved}"]) == Request(expected, 1, False, str(saved))

@@ -84,7 +84,7 @@ def test_a_fused_optimizer_is_refused_where_lightning_could_not_clip() -> None:
         (["data.mirror=folder"], "data.mirror=folder", "data.name=demo"),
         (["data=imdb", "data.path=x", "data.mirror=folder"], "data.mirror=folder", "data.path=x"),
         (["data.vectors=train", "data.mirror=folder"], "data.mirror=folder", "data.name=demo"),
-        (["model=relation", "faithful=true", "model.attention.hidden=8"], "model.attention.hidden=8", "score=linear"),
+        (["experiment=relation_imdb_faithful", "model.attention.hidden=8"], "model.attention.hidden=8", "score=linear"),
         (
             ["model/embedding=ngrams", "model.embedding.ngram_table=hashed", "model.embedding.ngram_min_count=2"],
             "model.embedding.ngram_min_count=2",

@@ -31,8 +31,8 @@ from sentattn.prediction.model import LoadedRun
 CHOICES = Choices.of()
 PRUNE = ("model.pooling.p=3", "model.pooling.q=2")
 OTHERS = [  # with the variants: every part, and every quirk that changes a model
-    ("model=feedforward", "faithful=true", "model/embedding=ngrams"),
-    ("model=relation", "faithful=true", "model.attention.self_pairs=false", "data.max_length=null"),
+    ("model=feedforward", "model.attention.squash=tanh", "model.attention.position_bias=9", "model/embedding=ngrams"),
+    ("experiment=relation_imdb_faithful", "model.attention.self_pairs=false", "data.max_length=null"),
     ("model=structured", "data.max_length=1"),
     ("model=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams", "model.embedding.ngram_table=hashed"),
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),

@@ -39,5 +39,5 @@ def test_lin_et_al() -> None:
 
 
 def test_word_attention_post() -> None:
-    bahdanau = model("experiment=bahdanau_imdb", "faithful=true", num_embeddings=1_000, classes=2)
+    bahdanau = model("experiment=bahdanau_imdb_faithful", num_embeddings=1_000, classes=2)
     assert count(bahdanau.attention) == 150 + 70

@@ -125,7 +125,7 @@ class Imdb(TextData):
         path: The archive `aclImdb_v1.tar.gz`, or a folder with its content; null downloads it.
         val_size: Training rows set aside for validation: their number, or a share below 1.
         val_by: Whether all reviews of a film are set aside together (`group`), or any reviews (`row`). The test set has
-            other films than training, so validation by film is closer to it. Older runs have no such setting: `row`.
+            other films than training, so validation by film is closer to it.
         split_seed: Seed of which rows these are. It is not the run's, so that runs share their validation rows.
         settings: Those of `TextData`.
     """

@@ -169,7 +169,7 @@ class Trained:
             path.mkdir(exist_ok=True)
             (path / "config.yaml").write_text(yaml.safe_dump({"seed": seed}))
             metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
-            (path / "result.json").write_text(json.dumps({"metrics": metrics}))
+            (path / "result.json").write_text(json.dumps({"format": 1, "metrics": metrics}))
             runs.append(Run(path))
         return runs
 
