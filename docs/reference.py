@@ -28,43 +28,43 @@ HEADING = ("setting", "default", "type", "meaning")
 INTRODUCTION = """\
 # Settings
 
-Made from `conf/` and the constructors by `make docs`; a test holds it up to date.
+Generated from `conf/` and the constructors by `make docs`; a test checks that it is up to date.
 
 A setting is typed as `key=value` after `python -m sentattn.train`, a choice of a group as `group=name`, such as
-`model=mean` or `model/attention=uniform`. What is typed goes before the choices, and `--cfg job` prints all settings of
-a command; `--config-dir FOLDER` finds choices of your own, laid out as in `conf/`. Lists are written `[1,2]`, nothing
-is `null`, and a setting that does not exist, has an illegal value or would have no effect is refused before anything
-is read.
+`model=mean` or `model/attention=uniform`. Typed settings override those of a choice. `--cfg job` prints all settings
+of a command; `--config-dir FOLDER` adds choices from a folder of your own, laid out like `conf/`. Lists are written
+`[1,2]`, no value is `null`. A setting that does not exist, has an illegal value or would have no effect is refused
+before any data is read.
 """
 ORDER = ("data", "model", "loss", "optimizer", "scheduler", "trainer", "logger", "experiment")
 """Groups in the order in which a newcomer asks for them; others follow."""
 LIBRARY: dict[str, dict[str, str]] = {
     "optimizer": {
-        "lr": "Learning rate; of a schedule that rises, its peak.",
-        "weight_decay": "How far a step draws the weights towards 0; `weight_decay_on` says which.",
-        "momentum": "Share of the last step that goes into the next.",
-        "nesterov": "Look ahead along the momentum.",
-        "betas": "How far the means of the gradient and of its square reach back.",
+        "lr": "Learning rate; with a warm-up, its maximum.",
+        "weight_decay": "Strength of the decay of the weights towards 0; `weight_decay_on` selects the weights.",
+        "momentum": "Share of the previous step that is added to the next one.",
+        "nesterov": "Nesterov's momentum.",
+        "betas": "Decay rates of the means of the gradient and of its square.",
         "eps": "Added to the denominator.",
-        "fused": "One pass over the parameters for all of a step; changes its speed only.",
+        "fused": "One pass over the parameters per step; changes the speed only.",
     },
     "trainer": {
         "max_epochs": "Epochs to train.",
-        "accelerator": "What to train on; `auto` takes a GPU where there is one.",
-        "devices": "How many devices, or which, such as `[0,2]`.",
-        "num_nodes": "How many machines.",
+        "accelerator": "Device to train on; `auto` takes a GPU if there is one.",
+        "devices": "Number of devices, or their indices, such as `[0,2]`.",
+        "num_nodes": "Number of machines.",
         "strategy": "How several devices train one model.",
-        "precision": "Numbers to compute with; `bf16-mixed` keeps the weights in float32. `auto` is `bf16-mixed` on a "
-        "GPU that computes in bfloat16, and `32-true` elsewhere; a run keeps which it was.",
+        "precision": "Number format; `bf16-mixed` keeps the weights in float32. `auto` is `bf16-mixed` on a "
+        "GPU that computes in bfloat16, and `32-true` elsewhere; a run stores which one.",
         "accumulate_grad_batches": "Batches whose gradients make one step.",
-        "gradient_clip_val": "What a gradient is clipped at; null does not clip.",
-        "gradient_clip_algorithm": "Whether that is the norm of the whole gradient or the value of each component.",
-        "limit_train_batches": "Batches of an epoch, their number or a share of them; null takes all.",
-        "deterministic": "Refuse what a GPU cannot repeat bit by bit.",
-        "benchmark": "Let cuDNN try its algorithms on each new shape.",
-        "num_sanity_val_steps": "Validation batches tried before the training.",
+        "gradient_clip_val": "Threshold of gradient clipping; null does not clip.",
+        "gradient_clip_algorithm": "`norm` clips the norm of the whole gradient, `value` each component.",
+        "limit_train_batches": "Batches per epoch, as a number or a share; null takes all.",
+        "deterministic": "Refuse operations that a GPU cannot repeat bit by bit.",
+        "benchmark": "Let cuDNN benchmark its algorithms for each new shape.",
+        "num_sanity_val_steps": "Validation batches before the training.",
         "log_every_n_steps": "Steps between two points (`step/loss`, `step/lr`) in the logger; null for none.",
-        "profiler": "`simple` or `advanced` tells at the end where the time went.",
+        "profiler": "`simple` or `advanced` prints a profile at the end.",
         "detect_anomaly": "Stop at the operation whose gradient becomes NaN; slow.",
     },
 }
@@ -260,8 +260,8 @@ def _sentence(text: str) -> str:
 def text() -> str:
     """Returns the whole reference, as Markdown."""
     choices = Choices.of()
-    parts = [INTRODUCTION, _section("What a training command does", _table(request_rows()), level=2)]
-    parts.append(_section("At the top", _table(top_rows()), level=2))
+    parts = [INTRODUCTION, _section("Training command", _table(request_rows()), level=2)]
+    parts.append(_section("General", _table(top_rows()), level=2))
     for path in paths(choices):
         parts.append(_group(path, choices) if path.replace(".", "/") in choices.groups() else _node(path, choices))
     parts.append(_owned())
