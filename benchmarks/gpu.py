@@ -124,7 +124,7 @@ def train(settings: list[str], *callbacks: Callback, directory: Path | None = No
     from sentattn.config.request import read_single
     from sentattn.training import fit
 
-    fit.train(read_single(settings).settings, callbacks=callbacks, directory=directory, resume=resume)
+    fit.fit(read_single(settings).settings, callbacks=callbacks, directory=directory, resume=resume)
 
 
 def epochs(options: Options, experiment: str, *more: str) -> Readings:

@@ -35,7 +35,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from sentattn.build import build_data, build_model, instantiate
 from sentattn.config.compose import compose
 from sentattn.training.environment import set_up_torch
-from sentattn.training.fit import train
+from sentattn.training.fit import fit as train
 from sentattn.training.schedulers import Steps
 from sentattn.training.trainer import build_optimizer
 

@@ -71,7 +71,7 @@ def record(file: Path, sweep: str, trials: int, settings: Sequence[str]) -> None
     from sentattn.run import write_atomically
     from sentattn.sweep.config import read_plan
     from sentattn.sweep.search_space import suggest
-    from sentattn.training.fit import train
+    from sentattn.training.fit import fit as train
 
     plan = read_plan([f"sweep={sweep}", *settings])
     plan = replace(plan, output_dir=str(file.with_suffix(".runs")))

@@ -58,12 +58,17 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, SettingError
+from sentattn.distributed.devices import rank_info
+from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.run import Run
+
+if TYPE_CHECKING:
+    from sentattn.prediction.model import LoadedRun
 
 MULTIRUN = ("-m", "--multirun")
 WIDTH = 80
@@ -75,27 +80,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     return command_line.run(_command, argv)
 
 
-def _command(arguments: list[str]) -> None:
-    from sentattn.distributed.devices import place
+def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
+    """Trains as `python -m sentattn.train` does, and returns the run.
 
+    Args:
+        overrides: Settings such as `["model=structured", "data=demo"]`; `from=DIR` and `resume=DIR` too. A string is
+            one of them.
+
+    Raises:
+        UserError: With every fault.
+    """
+    from sentattn.config.request import read_single
+    from sentattn.prediction.model import LoadedRun
+    from sentattn.training.seeds import fit_seeds
+
+    [run] = fit_seeds(read_single([overrides] if isinstance(overrides, str) else list(overrides)))
+    return LoadedRun(run.path, trust=True)  # its classes are those of this process
+
+
+def _command(arguments: list[str]) -> None:
+    is_rank = rank_info() is not None
     if set(arguments) & set(MULTIRUN):
-        if place() is not None:
+        if is_rank:
             message = "-m starts a process for each run itself: leave torchrun or srun out, or -m."
             raise SettingError(Fault("-m", "conflict", message))
         from sentattn.sweep.multirun import train_grid
 
         train_grid([word for word in arguments if word not in MULTIRUN])
-        return
-    if place() is None:
-        _run(arguments)
-        return
-    from sentattn.distributed.ranks import connected
+    elif is_rank:
+        from sentattn.distributed.ranks import connected
 
-    with connected():
-        _run(arguments)
+        with connected():
+            _train(arguments)
+    else:
+        _train(arguments)
 
 
-def _run(arguments: list[str]) -> None:
+def _train(arguments: list[str]) -> None:
     from sentattn.config.request import read_request
     from sentattn.data.readers import tables
 
@@ -109,19 +130,28 @@ def _run(arguments: list[str]) -> None:
         from sentattn.training.dry_run import check
 
         check(request.settings, seeds=request.seeds)
-    else:
-        from sentattn.distributed import ranks
-        from sentattn.training.fit import train
-        from sentattn.training.seeds import train_all
+        return
+    from sentattn.training.seeds import fit_seeds
 
-        def report(runs: Sequence[Run]) -> None:
-            if ranks.is_rank_zero() and runs:
-                from sentattn.compare.summary import training_lines
+    runs: list[Run] = []
+    try:
+        for run in fit_seeds(request):
+            runs.append(run)
+    except TrainingError:
+        _report(runs)
+        raise
+    _report(runs)
 
-                command = predict_command(runs[-1].path)
-                print(*training_lines(runs), f"read a text with it:\n{command}", sep="\n")
 
-        train_all(request, train, report)
+def _report(runs: Sequence[Run]) -> None:
+    """Prints the leaderboard of the runs, and how to read a text with the last one."""
+    from sentattn.distributed import ranks
+
+    if ranks.is_rank_zero() and runs:
+        from sentattn.compare.summary import training_lines
+
+        command = predict_command(runs[-1].path)
+        print(*training_lines(runs), f"read a text with it:\n{command}", sep="\n")
 
 
 def predict_command(path: Path) -> str:

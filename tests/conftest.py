@@ -59,6 +59,6 @@ def _small_numbers() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     """A finished run of `structured` on a few rows of the demo corpus."""
-    from sentattn.training.fit import fit
+    from sentattn import fit
 
     return fit(tiny(f"output_dir={tmp_path_factory.mktemp('outputs')}"))

@@ -13,13 +13,12 @@ import yaml
 from tiny import tiny
 
 import sentattn
-from sentattn import evaluate
+from sentattn import evaluate, fit
 from sentattn.compare.__main__ import main as compare
 from sentattn.compare.leaderboard import leaderboard
 from sentattn.compare.runs import comparisons
 from sentattn.data.datamodule import TextData
 from sentattn.prediction.model import LoadedRun
-from sentattn.training.fit import fit
 
 
 @pytest.mark.parametrize("split", ["test", "val"])

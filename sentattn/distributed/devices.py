@@ -17,7 +17,7 @@ FIRST_PORT, PORTS = 15000, 10000
 LOOPBACK = "127.0.0.1"
 
 
-class Place(NamedTuple):
+class RankInfo(NamedTuple):
     """Which of several processes this one is: its number, that of all processes, and that of those on each machine."""
 
     rank: int
@@ -30,20 +30,20 @@ class Place(NamedTuple):
         return self.world // self.local_world
 
 
-def place() -> Place | None:
-    """Returns the place of this process, or None where no launcher has started several.
+def rank_info() -> RankInfo | None:
+    """Returns which rank this process is, or None where no launcher has started several.
 
     Raises:
         SettingError: If SLURM has not divided the processes evenly among the machines.
     """
-    return read_place({**os.environ, **launcher_variables(os.environ)})
+    return read_rank_info({**os.environ, **launcher_variables(os.environ)})
 
 
-def read_place(environ: Mapping[str, str]) -> Place | None:
-    """Returns the place that torchrun's variables describe, or None where there are none or only one process."""
+def read_rank_info(environ: Mapping[str, str]) -> RankInfo | None:
+    """Returns the rank that torchrun's variables describe, or None where there are none or only one process."""
     if not all(name in environ for name in TORCHRUN) or environ["WORLD_SIZE"] == "1":
         return None
-    return Place(int(environ["RANK"]), int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"]))
+    return RankInfo(int(environ["RANK"]), int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"]))
 
 
 def launcher_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -52,7 +52,7 @@ def launcher_variables(environ: Mapping[str, str]) -> dict[str, str]:
     Raises:
         SettingError: If the tasks of srun are not divided evenly among the machines.
     """
-    return {} if read_place(environ) else srun_variables(environ)
+    return {} if read_rank_info(environ) else srun_variables(environ)
 
 
 def leave_step() -> None:
@@ -92,7 +92,7 @@ def srun_variables(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def count(trainer: Settings) -> int:
+def count_here(trainer: Settings) -> int:
     """Returns the number of devices of this machine that a training uses, each with a process of its own.
 
     Args:
@@ -123,19 +123,19 @@ def count(trainer: Settings) -> int:
     return len(numbers)
 
 
-def as_placed(settings: Settings, place: Place | None) -> dict[str, Any]:
+def as_launched(settings: Settings, info: RankInfo | None) -> dict[str, Any]:
     """Returns settings with the numbers of devices and machines that a launcher has started processes for.
 
     Raises:
         SettingError: If the settings ask for other numbers.
     """
-    if place is None:
+    if info is None:
         return dict(settings)
     trainer = settings["trainer"]
     devices = trainer["devices"]
     numbers = {
-        "devices": (len(devices) if isinstance(devices, list) else devices, place.local_world),
-        "num_nodes": (trainer.get("num_nodes", 1), place.nodes),
+        "devices": (len(devices) if isinstance(devices, list) else devices, info.local_world),
+        "num_nodes": (trainer.get("num_nodes", 1), info.nodes),
     }
     for key, (number, started) in numbers.items():
         if number not in (1, -1, "auto", started):
@@ -144,8 +144,8 @@ def as_placed(settings: Settings, place: Place | None) -> dict[str, Any]:
                 f"leave trainer.{key} out, or start as many."
             )
             raise SettingError(Fault(f"trainer.{key}", "conflict", message))
-    kept = devices if isinstance(devices, list) and len(devices) == place.local_world else place.local_world
-    return {**settings, "trainer": {**trainer, "devices": kept, "num_nodes": place.nodes}}
+    kept = devices if isinstance(devices, list) and len(devices) == info.local_world else info.local_world
+    return {**settings, "trainer": {**trainer, "devices": kept, "num_nodes": info.nodes}}
 
 
 def first(devices: Any) -> Any:

@@ -1,24 +1,18 @@
-"""Multi-device runs are launched with torchrun's API: a process for each device of this machine.
-
-As a program, `python -m sentattn.distributed.launch`, this module is one of these processes.
-"""
+"""Programs on several devices are launched with torchrun's API: a process for each device of this machine."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import pkgutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sentattn import errors, run
+from sentattn import errors
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import cores
 from sentattn.errors import Fault, Interruption, RunError, UserError
@@ -26,50 +20,10 @@ from sentattn.errors import Fault, Interruption, RunError, UserError
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-TRAIN = "sentattn.training.fit:train"
-"""What each process calls; it is looked up by name, since training imports this module."""
-FOLDER = "SENTATTN_LAUNCH"
-"""Names the folder in which a process finds its task and leaves the path of the run."""
-TASK, RUN = "task.json", "run"
 PATIENCE = 600
 """Seconds that processes may take for the step at hand and its checkpoint after a signal."""
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """The signals for which torchrun's agent sets handlers."""
-
-
-def launch(
-    settings: Mapping[str, Any],
-    processes: int,
-    *,
-    resume: Path | None = None,
-    directory: Path | None = None,
-    study: str | None = None,
-) -> run.Run:
-    """Trains with a process for each device of this machine, and returns the run; the arguments are those of `train`.
-
-    They are fresh processes, so this works from any program, also from one that has itself been forked.
-
-    Raises:
-        UserError: As the training raises it, or if a process died.
-        Interruption: If a signal ended it.
-    """
-    with tempfile.TemporaryDirectory(prefix="sentattn-") as name:
-        folder = Path(name)
-        task = {"settings": settings, "resume": resume, "directory": directory, "study": study}
-        (folder / TASK).write_text(json.dumps(task, default=str), encoding="utf-8")
-        failures: Mapping[int, ProcessFailure] = {}
-        signal_number = None
-        try:
-            failures = run_ranks(["-m", __name__], processes, folder, **{FOLDER: name})
-        except Interruption as interruption:
-            signal_number = interruption.number
-        record = run.Run(Path((folder / RUN).read_text(encoding="utf-8"))) if (folder / RUN).exists() else None
-    if signal_number is not None and not (record and (record.path / run.RESULT).exists()):
-        raise Interruption(signal_number, run.advice(record))
-    if failures:
-        raise explain(failures, processes, run.advice(record))
-    assert record is not None, "a training that has succeeded has a run"
-    return record
 
 
 def run_ranks(arguments: Sequence[str], processes: int, logs: Path, **variables: str) -> Mapping[int, ProcessFailure]:
@@ -97,7 +51,7 @@ def run_ranks(arguments: Sequence[str], processes: int, logs: Path, **variables:
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     variables |= {ranks.AGENT: str(os.getpid()), "PYTHONPATH": path, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(PATIENCE)}
     variables |= {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, cores() // processes)))}
-    with _agent_surroundings(variables):
+    with _agent_environment(variables):
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
@@ -119,7 +73,7 @@ def run_ranks(arguments: Sequence[str], processes: int, logs: Path, **variables:
 
 
 @contextmanager
-def _agent_surroundings(variables: Mapping[str, str]) -> Iterator[None]:
+def _agent_environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Sets variables for the processes started in the block; restores them, signal handlers and loggers after it."""
     main_thread = threading.current_thread() is threading.main_thread()  # Python has signal handlers only there
     handlers = {number: signal.getsignal(number) for number in HANDLED} if main_thread else {}
@@ -135,14 +89,9 @@ def _agent_surroundings(variables: Mapping[str, str]) -> Iterator[None]:
         logger.removeHandler(nothing)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        os.environ.clear()
+        for name in os.environ.keys() - environ.keys():
+            del os.environ[name]
         os.environ.update(environ)
-
-
-def announce(path: Path) -> None:
-    """Leaves the path of the run that is being trained for `launch`, if it has started this process."""
-    if folder := os.environ.get(FOLDER):
-        run.write_atomically(Path(folder) / RUN, str(path))
 
 
 def explain(failures: Mapping[int, ProcessFailure], processes: int, advice: str) -> UserError | Interruption:
@@ -167,22 +116,3 @@ def explain(failures: Mapping[int, ProcessFailure], processes: int, advice: str)
     if failure.exitcode == 1:
         print(failure.message, file=sys.stderr)
     return RunError(Fault("trainer.devices", "failed", f"Process {rank} of {processes} {how}; {advice}"))
-
-
-def main() -> int:
-    """Trains as the task in the launcher's folder says; returns the exit code."""
-    ranks.end_with_agent()
-    task = json.loads((Path(os.environ[FOLDER]) / TASK).read_text(encoding="utf-8"))
-    resume, directory = (Path(task[key]) if task[key] else None for key in ("resume", "directory"))
-    try:
-        pkgutil.resolve_name(TRAIN)(task["settings"], study=task["study"], resume=resume, directory=directory)
-    except (Exception, Interruption) as error:
-        ranks.write_error_file(error)  # the launcher prints it, unless another rank has caused it
-        return error.exit_code if isinstance(error, Interruption) else 2 if isinstance(error, UserError) else 1
-    except KeyboardInterrupt:  # before the training has set its handlers
-        return 128 + signal.SIGINT
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

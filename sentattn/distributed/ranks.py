@@ -25,7 +25,7 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor, distributed
 from torch.distributed.rendezvous import rendezvous
 
-from sentattn.distributed.devices import launcher_variables, place
+from sentattn.distributed.devices import launcher_variables, rank_info
 from sentattn.errors import Interruption, SettingError, UserError
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ def connected() -> Iterator[None]:
 
     Ranks other than 0 print only errors that no other rank has, and exit with a code; rank 0 raises.
     """
-    here = place()
+    here = rank_info()
     if here is None or distributed.is_initialized():
         yield
         return
@@ -181,7 +181,7 @@ def is_rank_zero() -> bool:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def as_single_process() -> Iterator[None]:
     """Runs the block as a training of one process, such as the evaluation by rank 0 of what all have trained."""
     global _alone
     before, _alone = _alone, True
@@ -204,7 +204,7 @@ def rank_zero_first() -> Iterator[None]:
 
 
 @contextmanager
-def together() -> Iterator[None]:
+def raise_on_all_ranks() -> Iterator[None]:
     """All ranks leave the block, or else all raise the faults of all.
 
     Raises:
@@ -259,7 +259,7 @@ def wait_for_rank_zero() -> None:
 
 def have_own_gpus() -> bool:
     """Returns whether each rank sees one GPU, another one than all others, as with `srun --gpus-per-task=1`."""
-    here = place()
+    here = rank_info()
     if not several() or here is None or here.local_world == 1:
         return False
     # Properties are read of one GPU only: to ask for them takes some of its memory.
@@ -292,7 +292,7 @@ def offset_seed_by_rank() -> None:
         torch.manual_seed(torch.initial_seed() + rank())
 
 
-def lost(error: BaseException) -> bool:
+def is_peer_failure(error: BaseException) -> bool:
     """Returns whether a library reports by the type of its error that another rank has gone, as NCCL does.
 
     gloo raises a plain `RuntimeError` instead; which rank has died is then seen from the exit codes.

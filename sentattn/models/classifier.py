@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
-from sentattn.models.wide import NoWide, Wide, WideNGrams, WideTerms
+from sentattn.models.wide import NoWide, TrainingTexts, Wide, WideNGrams, WideTerms
 
 
 class Classified(NamedTuple):
@@ -80,6 +80,11 @@ class TextClassifier(nn.Module):
                 raise SettingError(Fault("model.freeze_attention", "no_effect", message))
             for parameter in scoring:
                 parameter.requires_grad_(False)
+
+    def count(self, read: Callable[[], TrainingTexts]) -> None:
+        """Reads the training texts once, before training, if a part needs them."""
+        self.embedding.count(lambda: read()[:2])
+        self.wide.count(read)
 
     @property
     def shares(self) -> dict[str, float]:

@@ -38,7 +38,7 @@ from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialOutcome
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries
-from sentattn.training.fit import Settings, train
+from sentattn.training.fit import Settings, fit
 from sentattn.training.trainer import build_optimizer
 
 DEVICES = "trainer.devices"
@@ -136,7 +136,7 @@ def _run(settings: Settings, directory: Path, study: str | None, callbacks: Sequ
             return run
     is_resumed = run.last_checkpoint.is_file() and not (directory / RESULT).exists()
     try:
-        return train(
+        return fit(
             settings, resume=directory if is_resumed else None, directory=directory, study=study, callbacks=callbacks
         )
     except RunError as error:
@@ -145,7 +145,7 @@ def _run(settings: Settings, directory: Path, study: str | None, callbacks: Sequ
         print(f"This trial starts anew: {error}", flush=True)
     shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
     (directory / METRICS).unlink(missing_ok=True)
-    return train(settings, directory=directory, study=study, callbacks=callbacks)
+    return fit(settings, directory=directory, study=study, callbacks=callbacks)
 
 
 class SchedulerCallback(Callback):

@@ -87,14 +87,21 @@ class Checkpoints(Checkpoint):
     the one before, before and after each validation, and after a signal. It holds weights, their average, optimizer,
     schedule, the position in the epoch, the epoch's means so far, the rows of metrics and all random states.
 
-    With `minutes` None, none is written at a time interval. `about` holds hashes of the setting and of the data, which
-    must be the same when the training resumes.
+    With `minutes` None, none is written at a time interval. `identity` holds hashes of the setting and of the data,
+    which must be the same when the training resumes.
     """
 
     def __init__(
-        self, folder: Path, recorder: EpochRecorder, signals: Signals, *, minutes: float | None, about: dict[str, str]
+        self,
+        folder: Path,
+        recorder: EpochRecorder,
+        signals: Signals,
+        *,
+        minutes: float | None,
+        identity: dict[str, str],
     ) -> None:
-        self.folder, self.recorder, self.signals, self.minutes, self.about = folder, recorder, signals, minutes, about
+        self.folder, self.recorder, self.signals, self.minutes = folder, recorder, signals, minutes
+        self.identity = identity
         self._loaded: dict[str, Any] | None = None
         self._batches = 0
         self._validation_batches = 0
@@ -106,7 +113,7 @@ class Checkpoints(Checkpoint):
         return dict(read_checkpoint(self.folder / BEST)["state_dict"])
 
     def state_dict(self) -> dict[str, Any]:
-        return {"random": ranks.gather(random_state()), "batches": self._batches, "about": self.about}
+        return {"random": ranks.gather(random_state()), "batches": self._batches, "identity": self.identity}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._loaded = state_dict

@@ -1,11 +1,10 @@
-"""`check=true`: what to expect of a training, from a few of its own steps. No run is written and no weight is kept."""
+"""`check=true`: what to expect of a training, from three of its own steps. No run is written and no weight is kept."""
 
 from __future__ import annotations
 
 import shutil
 import time
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,21 @@ import numpy as np
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
+from torch.utils.data import DataLoader
 
 from sentattn.console import Progress, table_lines
-from sentattn.data.batching import Batch, BatchLoader
+from sentattn.data.batching import Batch
 from sentattn.distributed import devices
-from sentattn.models.classifier import TextClassifier
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
 from sentattn.training.environment import THIS_MACHINE, format_bytes, require_memory, total_memory
-from sentattn.training.fit import choose_precision, prepare
+from sentattn.training.lit_module import LitClassifier
+from sentattn.training.prepare import choose_precision, prepare
 from sentattn.training.signals import Signals
 from sentattn.training.trainer import build_trainer
 
 Settings = Mapping[str, Any]
 
-SECONDS, LONGEST, STEPS = 15.0, 60.0, 16
-"""Seconds that all batches may take together and one alone, and how many of all sizes there are at most."""
-SINGLE, HEAVIEST = 3, 2
-"""Batches at the beginning of what is timed: a short text twice and the longest alone, and the largest batches."""
 OUTPUTS = {
     "embedding": "states_BLE",
     "encoder": "states_BLD",
@@ -40,10 +36,18 @@ OUTPUTS = {
     "wide": "terms_BGC",
 }
 """The parts of a model and what each returns."""
-ONCE = {"max_epochs": 1, "min_epochs": None, "profiler": None, "limit_train_batches": 1.0, "limit_val_batches": 1.0}
-"""Trainer settings with which each of a few batches is used once."""
-STEP = 3
-"""Forward passes that cost about as much as a training step."""
+ONE_PASS = {
+    "max_epochs": 1,
+    "min_epochs": None,
+    "profiler": None,
+    "accumulate_grad_batches": 1,
+    "limit_train_batches": 1.0,
+    "limit_val_batches": 0,
+    "num_sanity_val_steps": 0,
+}
+"""Trainer settings with which each of a few batches is one step."""
+FORWARD = 1 / 3
+"""Time of a forward pass in that of a training step."""
 CHECKPOINTS = 2
 """The best and the last."""
 
@@ -51,138 +55,63 @@ CHECKPOINTS = 2
 def check(settings: Settings, *, seeds: int = 1) -> None:
     """Prints what to expect of trainings with so many seeds: data, shapes, parameters, memory, time and disk.
 
+    The steps are those of a batch of average size, of the largest batch, and of the average one again; the last one's
+    time is reported.
+
     Raises:
         UserError: If the training would be refused, or its memory is not enough.
     """
     settings = choose_precision(settings)
     trainer = settings["trainer"]
-    world = trainer.get("num_nodes", 1) * devices.count({**trainer, "num_nodes": 1})
-    with Signals() as signals, Progress() as progress:
-        data, lit, _ = prepare(settings, progress)
-        train = Batches.of(data.train_dataloader(), data.split("train").lengths, world=world)
-        splits = ("val", "test") if settings["test"] else ("val",)
-        passes = {split: Batches.of(data.batches(split), data.split(split).lengths) for split in splits}
-        require_memory(settings, lit.model, rows=len(train.rows[-1]), tokens=int(train.longest[-1]))
-        print("\n".join([_lengths(train, data.max_length), *_shapes(lit.model, train)]))
+    world = trainer.get("num_nodes", 1) * devices.count_here({**trainer, "num_nodes": 1})
+    with Signals() as signals, Progress() as progress, environment.explained_out_of_memory():
+        data, module, _, _ = prepare(settings, progress)
+        loader, lengths = data.train_dataloader(), data.split("train").lengths
+        batches = [rows[::world] for rows in loader.sampler]  # those of one rank
+        tokens = np.array([len(rows) * lengths[rows].max() for rows in batches])
+        sizes = (tokens.mean(), tokens.max())
+        average, largest = (loader.dataset[batches[abs(tokens - size).argmin()]] for size in sizes)
+        require_memory(settings, module.model, rows=len(largest.labels_B), tokens=largest.tokens_BL.shape[1])
+        print(_lengths(lengths, data.max_length, padding=1 - lengths.sum() / (world * tokens.sum())))
+        print("\n".join(_shapes(module, largest, len(batches))))
         environment.reset_peak_memory()
-        with environment.explained_out_of_memory(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # a few steps are enough
-            steps = Timer(signals, progress, "Timing training steps", train.sample())
-            _trainer(settings, steps).fit(lit, train_dataloaders=steps.batches)
-            timer, passes_each = steps, STEP
-            if steps.tried_heaviest:
-                timer, passes_each = Timer(signals, progress, "Timing validation", passes["val"].sample()), 1
-                _trainer(settings, timer).validate(lit, dataloaders=timer.batches, verbose=False)
-        progress.close()
-    seconds = {split: timer.expected(batches.tokens).sum() / passes_each for split, batches in passes.items()}
-    share = _batches(trainer.get("limit_train_batches"), len(train)) / len(train)
-    weights = sum(parameter.nbytes for parameter in lit.parameters())
-    kept = weights + steps.state_bytes + (weights if settings["ema_decay"] is not None else 0)
-    if not steps.tried_heaviest:
-        duration = _duration(steps.expected(train.tokens[-1]))
-        print(f"The largest batch was not tried: a step with it would take about {duration}.")
-    print(_memory(settings, weights, steps.state_bytes))
-    print("\n".join(_time(settings, steps.expected(train.tokens).sum() * share, seconds, seeds=seeds, world=world)))
-    print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * kept + weights)))
+        timer = Timer(signals)
+        once = build_trainer({**settings, "trainer": {**trainer, **ONE_PASS}}, callbacks=[*averaging(settings), timer])
+        steps: DataLoader[Any] = DataLoader(
+            [average, largest, average], batch_size=None, collate_fn=lambda batch: batch
+        )
+        once.fit(module, train_dataloaders=steps, val_dataloaders=[])
+    weights = sum(parameter.nbytes for parameter in module.parameters())
+    print(_memory(settings, weights, timer.state_bytes))
+    limit = trainer.get("limit_train_batches")
+    number = len(batches)
+    taken = number if limit is None else min(limit, number) if isinstance(limit, int) else int(limit * number)
+    per_token = FORWARD * timer.seconds[-1] / average.tokens_BL.numel()
+    splits = ("val", "test") if settings["test"] else ("val",)
+    passes = {split: per_token * int(data.split(split).lengths.sum()) for split in splits}
+    print("\n".join(_time(settings, taken * timer.seconds[-1], passes, seeds=seeds, world=world)))
+    checkpoint = weights + timer.state_bytes + (weights if settings["ema_decay"] is not None else 0)
+    print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * checkpoint + weights)))
     print("Nothing was trained; leave out check=true to train.")
 
 
-def _trainer(settings: Settings, timer: Timer) -> Trainer:
-    once = {**settings, "trainer": {**settings["trainer"], **ONCE}}
-    return build_trainer(once, callbacks=[timer, *averaging(settings)])
-
-
-class Batches(Iterable[Batch]):
-    """Some batches of a split, given by the rows of each, and their sizes.
-
-    Attributes:
-        lengths: Tokens of each row of the split.
-        longest: Tokens of the longest row of each batch.
-        tokens: Tokens of each batch, padding included.
-        timer: Ends a pass early; None where all batches are wanted.
-    """
-
-    def __init__(self, dataset: Any, rows: Sequence[Sequence[int]], lengths: Any) -> None:
-        self.dataset, self.rows, self.lengths = dataset, rows, lengths
-        self.longest = np.array([int(lengths[batch].max()) for batch in rows])
-        self.tokens = self.longest * np.array([len(batch) for batch in rows])
-        self.timer: Timer | None = None
-
-    @classmethod
-    def of(cls, loader: BatchLoader, lengths: Any, *, world: int = 1) -> Batches:
-        """Returns the batches of a loader, one rank's rows of each, the smallest first."""
-        batches = cls(loader.dataset, [rows[::world] for rows in loader.sampler], lengths)
-        return batches.pick(np.argsort(batches.tokens, kind="stable"))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Batch]:
-        for index, rows in enumerate(self.rows):
-            if index >= SINGLE and self.timer and self.timer.is_over(self.tokens[index]):
-                return
-            yield self.dataset[rows]
-
-    def pick(self, indices: Iterable[int]) -> Batches:
-        """Returns some of the batches, in this order."""
-        return Batches(self.dataset, [self.rows[index] for index in indices], self.lengths)
-
-    def sample(self) -> Batches:
-        """Returns what is timed: single texts, the heaviest batches, and then batches of all sizes.
-
-        The most memory is taken by the batch with the most tokens, or by the one with the most pairs of tokens.
-        """
-        spread = np.linspace(0, len(self) - 1, min(STEPS, len(self))).round().astype(int)
-        heaviest = [int((self.tokens * self.longest).argmax()), len(self) - 1]
-        chosen = self.pick([*heaviest, *np.random.default_rng(0).permutation(spread)])
-        short, long = self.rows[0][:1], max(self.rows[int(self.longest.argmax())], key=lambda row: self.lengths[row])
-        return Batches(self.dataset, [short, short, [long], *chosen.rows], self.lengths)
-
-
 class Timer(Callback):
-    """Times batches, and ends a pass over them early.
+    """Times steps.
 
     Attributes:
-        seconds: Of each batch.
+        seconds: Of each step.
         state_bytes: Size of the optimizer's state after the last step.
     """
 
-    def __init__(self, signals: Signals, progress: Progress, stage: str, batches: Batches) -> None:
-        self.signals, self.progress, self.stage, self.batches = signals, progress, stage, batches
+    def __init__(self, signals: Signals) -> None:
+        self.signals = signals
         self.seconds: list[float] = []
         self.state_bytes = 0
         self._started = 0.0
-        batches.timer = self
-
-    def is_over(self, tokens: int) -> bool:
-        """Returns whether a batch of so many tokens would take too long, or all so far have."""
-        return sum(self.seconds[1:]) > SECONDS or bool(self.expected(tokens) > LONGEST)
-
-    @property
-    def tried_heaviest(self) -> bool:
-        """Whether the heaviest batches were among those that were timed."""
-        return len(self.seconds) >= SINGLE + HEAVIEST
-
-    def expected(self, tokens: Any) -> Any:
-        """Returns the seconds of batches with so many tokens: as many a token as batches of all sizes take.
-
-        Where none of these were timed, on the line through the short text and the last batch, since a step also takes
-        time that does not depend on the tokens, as for the update of the weights.
-        """
-        timed = slice(SINGLE + HEAVIEST, len(self.seconds))
-        if len(self.seconds) > timed.start:
-            return tokens * (sum(self.seconds[timed]) / self.batches.tokens[timed].sum())
-        short, last = self.seconds[1], self.seconds[-1]
-        fewest, most = self.batches.tokens[[1, len(self.seconds) - 1]]
-        if most == fewest:
-            return tokens * (last / most)
-        return short + (tokens - fewest) * max(last - short, 0) / (most - fewest)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.signals.install()  # Ctrl-C and SIGTERM raise at once, not as Lightning handles them
         self._started = time.perf_counter()
-
-    on_validation_start = on_train_start
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if pl_module.device.type == "cuda":
@@ -190,62 +119,40 @@ class Timer(Callback):
         now = time.perf_counter()
         self.seconds.append(now - self._started)
         self._started = now
-        self.progress(self.stage, len(self.seconds), len(self.batches))
-
-    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        self.on_train_batch_end(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         states = [state for optimizer in trainer.optimizers for state in optimizer.state.values()]
         self.state_bytes = sum(value.nbytes for state in states for value in state.values() if torch.is_tensor(value))
 
 
-def _lengths(train: Batches, max_length: int | None) -> str:
-    lengths = train.lengths
+def _lengths(lengths: Any, max_length: int | None, *, padding: float) -> str:
     cut = " (cut there by data.max_length)" if lengths.max() == max_length else ""
     most = np.quantile(lengths, 0.95, method="inverted_cdf")
     return (
         f"Training texts: {lengths.mean():.0f} tokens on average, 95% have at most {most}, the longest "
-        f"{lengths.max()}{cut}; {int(lengths.sum()):,} tokens an epoch."
+        f"{lengths.max()}{cut}; {int(lengths.sum()):,} tokens an epoch; padding is {padding:.0%} of a batch."
     )
 
 
-class _Slots(LightningModule):
-    """The parts of a model for Lightning's summary, with one text as its input."""
-
-    def __init__(self, model: TextClassifier, text: Batch) -> None:
-        super().__init__()
-        for slot in OUTPUTS:
-            if slot != "wide" or list(model.wide.parameters()):
-                self.add_module(slot, getattr(model, slot))
-        self.example_input_array = (text.tokens_BL, text.mask_BL)
-        self.classify = model.forward
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.classify(*inputs)
-
-
-def _shapes(model: TextClassifier, train: Batches) -> Iterator[str]:
+def _shapes(module: LitClassifier, largest: Batch, batches: int) -> Iterator[str]:
     """Yields a line a part: what it returns for the largest batch, and its parameters."""
-    rows, longest = len(train.rows[-1]), int(train.longest[-1])
-    padding = 1 - sum(int(train.lengths[batch].sum()) for batch in train.rows) / train.tokens.sum()
-    yield (
-        f"The largest of {len(train):,} training batches has {rows} texts of at most {longest} tokens; "
-        f"padding is {padding:.0%} of all tokens."
-    )
-    [batch] = train.pick([-1])
-    row = int(batch.lengths_B.argmax())
-    text = batch.take(slice(row, row + 1))
-    summary = ModelSummary(_Slots(model, text))
+    rows, longest = largest.tokens_BL.shape
+    yield f"The largest of {batches:,} training batches has {rows} texts of at most {longest} tokens."
+    module.example_input_array = (largest.tokens_BL, largest.mask_BL)
+    summary = ModelSummary(module, max_depth=2)
+    module.example_input_array = None
     table = [("", "tokens_BL", f"{rows} x {longest}", "")]
-    for slot, shape, count in zip(summary.layer_names, summary.out_sizes, summary.param_nums, strict=True):
-        values = shape[0] if slot in ("attention", "wide") else shape
-        table.append((slot, OUTPUTS[slot], " x ".join(map(str, (rows, *values[1:]))), f"{count:,}"))
-        if slot == "attention":
-            table.append(("", "weights_BRL", " x ".join(map(str, (rows, *shape[1][1:]))), ""))
+    for layer, shape, count in zip(summary.layer_names, summary.out_sizes, summary.param_nums, strict=True):
+        part = layer.removeprefix("model.")
+        if part not in OUTPUTS or not isinstance(shape, list):  # a part without an output is not used
+            continue
+        values, *others = shape if isinstance(shape[0], list) else [shape]
+        table.append((part, OUTPUTS[part], " x ".join(map(str, values)), f"{count:,}"))
+        if part == "attention":
+            table.append(("", "weights_BRL", " x ".join(map(str, others[0])), ""))
     yield from (f"  {line}" for line in table_lines(table, align="<<<>"))
-    total, learned = summary.total_parameters, summary.trainable_parameters
-    yield f"  {total:,} parameters, {'all' if learned == total else f'{learned:,}'} learned."
+    total, trainable = summary.total_parameters, summary.trainable_parameters
+    yield f"  {total:,} parameters, {'all' if trainable == total else f'{trainable:,}'} trainable."
 
 
 def _memory(settings: Settings, weights: int, state: int) -> str:
@@ -270,15 +177,8 @@ def _time(settings: Settings, training: float, passes: Mapping[str, float], *, s
         yield f"  {seeds} runs, one after another: about {_duration(seeds * whole)}."
 
 
-def _batches(limit: float | None, number: int) -> int:
-    """How many of an epoch's batches Lightning takes: a number of them, or a share."""
-    if limit is None:
-        return number
-    return min(limit, number) if isinstance(limit, int) else int(limit * number)
-
-
 def _disk(folder: str, size: int) -> str:
-    """What runs keep: checkpoints, and the weights once more as the model."""
+    """Returns the size of checkpoints and models, and the free space."""
     path = Path(folder).absolute()
     free = shutil.disk_usage(next(parent for parent in (path, *path.parents) if parent.is_dir())).free
     enough = "" if size < free else " That is not enough: name another folder with output_dir=FOLDER."

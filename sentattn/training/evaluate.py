@@ -8,22 +8,34 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
 from sentattn import build
 from sentattn.console import Progress
+from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault
-from sentattn.metrics import MAJORITY, format_value
+from sentattn.loggers import media
+from sentattn.metrics import MAJORITY, format_value, majority_share
 from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
-from sentattn.training.environment import evaluable, git_revision, peak_memory_bytes, quiet_libraries, versions
+from sentattn.training.environment import (
+    evaluable,
+    git_revision,
+    latency_ms,
+    peak_memory_bytes,
+    quiet_libraries,
+    versions,
+)
 from sentattn.training.trainer import build_lit, build_trainer
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
+    from sentattn.loggers.guard import Guard
     from sentattn.training.callbacks import EpochRecorder, Row
     from sentattn.training.lit_module import LitClassifier
 
@@ -40,23 +52,37 @@ class Evaluation(NamedTuple):
     probabilities: NDArray[np.float32]
 
 
-def evaluate_split(
-    settings: Settings, lit: LitClassifier, data: TextData, split: str, progress: Progress
-) -> Evaluation:
-    """Evaluates a model on `val` or `test`, in one pass and with the weights it has.
+class Evaluator:
+    """Evaluates a model on a split, in one pass and with the weights it has, on one device.
 
-    A separate trainer leaves averaged weights and checkpoints of a training as they are.
+    Its trainer is not that of the training, whose callbacks would exchange averaged weights and write checkpoints.
+
+    Raises:
+        SettingError: If Lightning refuses the settings.
     """
-    batches = data.batches(split)
 
-    def show(trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int, _: int = 0) -> None:
-        progress(f"evaluating {split}", batch_idx + 1, len(batches))
+    def __init__(self, settings: Settings, progress: Progress) -> None:
+        def show(trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int, _: int = 0) -> None:
+            progress(self._stage, batch_idx + 1, self._batches)
 
-    trainer = build_trainer(settings, callbacks=[LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)])
-    evaluate = trainer.validate if split == "val" else trainer.test
-    [metrics] = evaluate(lit, dataloaders=batches, verbose=False)
-    progress.close()
-    return Evaluation(dict(metrics), lit.probabilities)
+        self._progress, self._stage, self._batches = progress, "", 0
+        with ranks.as_single_process():
+            callbacks = [LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)]
+            self._trainer = build_trainer(settings, callbacks=callbacks)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that evaluates, which is also that of the training."""
+        return self._trainer.strategy.root_device
+
+    def __call__(self, module: LitClassifier, data: TextData, split: str) -> Evaluation:
+        """Evaluates on `val` or `test`."""
+        batches = data.batches(split)
+        self._stage, self._batches = f"evaluating {split}", len(batches)
+        evaluate = self._trainer.validate if split == "val" else self._trainer.test
+        [metrics] = evaluate(module, dataloaders=batches, verbose=False)
+        self._progress.close()
+        return Evaluation(dict(metrics), module.probabilities)
 
 
 def evaluate_run(run: LoadedRun, settings: Settings, split: str) -> tuple[Evaluation, Split]:
@@ -89,17 +115,17 @@ def evaluate_run(run: LoadedRun, settings: Settings, split: str) -> tuple[Evalua
         class_counts = classifier.config.get("class_counts") or data.class_counts
         settings = evaluable(settings, classifier.model)
         lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
-        return evaluate_split(settings, lit, data, split, progress), data.split(split)
+        return Evaluator(settings, progress)(lit, data, split), data.split(split)
 
 
 def initial_result(
-    settings: Settings, lit: LitClassifier, setting: str, fingerprint: str, study: str | None
+    settings: Settings, module: LitClassifier, identity: Mapping[str, str], study: str | None
 ) -> dict[str, Any]:
     """Returns what is known of a result before the training."""
-    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in lit.model.parameters()]
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.model.parameters()]
     return {
         "status": None,
-        "setting": setting,
+        "setting": identity["setting"],
         "study": study,
         "model": settings["model"]["name"],
         "data": settings["data"]["name"],
@@ -111,7 +137,7 @@ def initial_result(
         "seconds": {"train": None, "total": None},
         "git": git_revision(),
         "versions": versions(),
-        "data_fingerprint": fingerprint,
+        "data_fingerprint": identity["data_fingerprint"],
     }
 
 
@@ -135,22 +161,44 @@ def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) ->
     }
 
 
-def write_model(
-    run: Run, settings: Settings, data: TextData, lit: LitClassifier, evaluations: Mapping[str, Evaluation]
-) -> None:
-    """Writes predictions and model.
+def evaluate_best(
+    run: Run,
+    settings: Settings,
+    module: LitClassifier,
+    data: TextData,
+    evaluator: Evaluator,
+    recorder: EpochRecorder,
+    logger: Guard | None,
+) -> dict[str, Any]:
+    """Evaluates a module with the weights of its best epoch, writes its predictions and its model.
+
+    Returns:
+        What the result of a finished run adds.
 
     Raises:
         RunError: If they cannot be written.
     """
-    text = {key: settings["data"][key] for key in TEXT_SETTINGS}
-    config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
-    with writing(run.path):
-        run.write_predictions({split: (data.split(split), one.probabilities) for split, one in evaluations.items()})
-        Classifier(model=lit.model, tokenizer=data.tokenizer, labels=data.labels, config=config).save(run.path / MODEL)
+    splits = ("val", "test") if settings["test"] else ("val",)
+    with ranks.as_single_process():
+        evaluations = {split: evaluator(module, data, split) for split in splits}
+        text = {key: settings["data"][key] for key in TEXT_SETTINGS}
+        config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
+        classifier = Classifier(model=module.model, tokenizer=data.tokenizer, labels=data.labels, config=config)
+        with writing(run.path):
+            run.write_predictions({split: (data.split(split), one.probabilities) for split, one in evaluations.items()})
+            classifier.save(run.path / MODEL)
+        result = result_of(recorder, evaluations)
+        result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
+        result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
+        probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
+        media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
+        media.log_attention(logger, data, module.model, epoch=result["best_epoch"])
+    _warn_if_diverged(recorder.rows, classes=len(data.labels))
+    _warn_if_one_class(data.labels, probabilities)
+    return result
 
 
-def warn_if_diverged(rows: Sequence[Row], *, classes: int) -> None:
+def _warn_if_diverged(rows: Sequence[Row], *, classes: int) -> None:
     """Prints a warning where the metrics of an epoch are those of a diverged training."""
     guess = math.log(classes)
     diverged = (row for row in rows if not row["val/log_loss"] <= DIVERGED * guess)  # NaN too
@@ -163,7 +211,7 @@ def warn_if_diverged(rows: Sequence[Row], *, classes: int) -> None:
         )
 
 
-def warn_if_one_class(labels: Sequence[str], probabilities: Mapping[str, NDArray[np.float32]]) -> None:
+def _warn_if_one_class(labels: Sequence[str], probabilities: Mapping[str, NDArray[np.float32]]) -> None:
     """Prints a warning where a model predicts the same class for all rows of a split, (rows, C)."""
     for split, probabilities_NC in probabilities.items():
         predicted = np.unique(probabilities_NC.argmax(axis=1))

@@ -38,7 +38,7 @@ def open_interrupted(path: Path) -> run.Run:
     return interrupted
 
 
-def require_same(interrupted: run.Run, about: Mapping[str, str]) -> None:
+def require_same(interrupted: run.Run, current: Mapping[str, str]) -> None:
     """Refuses to resume a run with other rows, vectors or settings than its checkpoint says that it began with.
 
     Raises:
@@ -46,14 +46,14 @@ def require_same(interrupted: run.Run, about: Mapping[str, str]) -> None:
     """
     from sentattn.training.checkpoint import Checkpoints, read_checkpoint
 
-    before = read_checkpoint(interrupted.last_checkpoint)["callbacks"][Checkpoints.__qualname__]["about"]
+    before = read_checkpoint(interrupted.last_checkpoint)["callbacks"][Checkpoints.__qualname__]["identity"]
     for name, key, cause in (
         ("data_fingerprint", "data", "its data was"),
         ("setting", "resume", "its config.yaml, its file of word vectors or sentattn itself was"),
     ):
-        if before[name] != about[name]:
+        if before[name] != current[name]:
             message = (
-                f"{interrupted.path} began with another {name} ({before[name]}) than it has now ({about[name]}): "
+                f"{interrupted.path} began with another {name} ({before[name]}) than it has now ({current[name]}): "
                 f"{cause} changed. Restore it, or train from the start: "
                 f"python -m sentattn.train from={shlex.quote(str(interrupted.path))}"
             )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Callback, Checkpoint
 from pytorch_lightning.strategies import DDPStrategy
@@ -89,6 +90,19 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
     """
     groups = parameter_groups(model, settings.get("weight_decay_on", "all"))
     groups += wide_group(model, settings["optimizer"])
+    return _instantiate_optimizer(settings, groups)
+
+
+def require_optimizer(settings: Settings) -> None:
+    """Refuses what the optimizer itself refuses, without a model.
+
+    Raises:
+        SettingError: If it refuses its settings.
+    """
+    _instantiate_optimizer(settings, [{"params": [nn.Parameter(torch.zeros(1))]}])
+
+
+def _instantiate_optimizer(settings: Settings, groups: list[dict[str, Any]]) -> Optimizer:
     try:
         optimizer: Optimizer = instantiate(settings["optimizer"], Optimizer, params=groups)
     except ValueError as error:

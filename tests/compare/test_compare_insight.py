@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.compare.__main__ import main
 from sentattn.run import Run
-from sentattn.training.fit import fit
 
 
 @pytest.fixture(scope="module")

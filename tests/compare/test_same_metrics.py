@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from tiny import tiny
 
-from sentattn import evaluate
+from sentattn import evaluate, fit
 from sentattn.compare.leaderboard import leaderboard
 from sentattn.compare.references import add_references
 from sentattn.compare.runs import comparisons
 from sentattn.errors import RunError
 from sentattn.run import Run
-from sentattn.training.fit import fit
 
 EXACT = 1e-9
 

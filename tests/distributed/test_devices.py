@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sentattn.distributed import devices
-from sentattn.distributed.devices import Place, as_placed, count, first, read_place, srun_variables
+from sentattn.distributed.devices import RankInfo, as_launched, count_here, first, read_rank_info, srun_variables
 from sentattn.errors import SettingError
 
-PLACE = Place(rank=1, world=4, local_world=2)
+PLACE = RankInfo(rank=1, world=4, local_world=2)
 TORCHRUN = {
     "RANK": "5",
     "LOCAL_RANK": "1",
@@ -47,52 +47,52 @@ def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
 
 
 def test_all_devices(gpus: int) -> None:
-    assert count(trainer(-1)) == count(trainer("auto")) == max(1, gpus)
-    assert count(trainer(-1, "cpu")) == 1
+    assert count_here(trainer(-1)) == count_here(trainer("auto")) == max(1, gpus)
+    assert count_here(trainer(-1, "cpu")) == 1
 
 
 def test_on_the_cpu_there_are_as_many_as_cores(gpus: int) -> None:
-    assert count(trainer(6, "cpu")) == 6
+    assert count_here(trainer(6, "cpu")) == 6
     with pytest.raises(SettingError, match=r"Type trainer.devices=6\.") as caught:
-        count(trainer(7, "cpu"))
+        count_here(trainer(7, "cpu"))
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("trainer.devices", "resources")]
 
 
 def test_some_of_the_gpus(gpus: int) -> None:
     if gpus == 4:
-        assert count(trainer(3)) == 3
-        assert count(trainer([1, 3])) == 2
-        assert count(trainer([2], "cuda")) == 1
+        assert count_here(trainer(3)) == 3
+        assert count_here(trainer([1, 3])) == 2
+        assert count_here(trainer([2], "cuda")) == 1
     else:
         with pytest.raises(SettingError, match=f"Type trainer.devices={max(1, gpus)}"):
-            count(trainer([1, 3]))
+            count_here(trainer([1, 3]))
 
 
 def test_more_than_there_are(gpus: int) -> None:
     if gpus == 0:
         with pytest.raises(SettingError, match="does not fit"):
-            count(trainer(5, "gpu"))
-        assert count(trainer(5)) == 5, "auto takes the processor where there is no GPU"
+            count_here(trainer(5, "gpu"))
+        assert count_here(trainer(5)) == 5, "auto takes the processor where there is no GPU"
     else:
         with pytest.raises(SettingError, match=rf"does not fit .* GPUs with CUDA: {gpus}"):
-            count(trainer(5))
+            count_here(trainer(5))
 
 
 @pytest.mark.parametrize("devices", [[], [0, 0], [4]])
 def test_a_list_names_different_gpus_that_are_there(devices: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     with pytest.raises(SettingError, match=r"does not fit .* GPUs with CUDA: 4"):
-        count(trainer(devices))
+        count_here(trainer(devices))
 
 
 def test_several_machines_need_a_launcher() -> None:
     with pytest.raises(SettingError, match="torchrun --nnodes=2"):
-        count(trainer(1, "cpu", num_nodes=2))
+        count_here(trainer(1, "cpu", num_nodes=2))
 
 
 @pytest.mark.parametrize("devices", [1, 2, -1, "auto", [0, 1]])
 def test_settings_say_what_was_launched(devices: Any) -> None:
-    placed = as_placed({"seed": 1, "trainer": trainer(devices, max_epochs=3)}, PLACE)["trainer"]
+    placed = as_launched({"seed": 1, "trainer": trainer(devices, max_epochs=3)}, PLACE)["trainer"]
     assert placed["num_nodes"] == 2
     assert placed["devices"] == ([0, 1] if devices == [0, 1] else 2)
     assert placed["max_epochs"] == 3
@@ -101,12 +101,12 @@ def test_settings_say_what_was_launched(devices: Any) -> None:
 @pytest.mark.parametrize(("key", "number"), [("devices", 3), ("devices", [0, 1, 2]), ("num_nodes", 3)])
 def test_another_number_than_was_launched_is_refused(key: str, number: Any) -> None:
     with pytest.raises(SettingError, match=f"trainer.{key}=.*processes were started for 2"):
-        as_placed({"trainer": trainer(2) | {key: number}}, PLACE)
+        as_launched({"trainer": trainer(2) | {key: number}}, PLACE)
 
 
 def test_without_a_launcher_settings_stay() -> None:
     settings = {"trainer": trainer(3, "cpu")}
-    assert as_placed(settings, None) == settings
+    assert as_launched(settings, None) == settings
 
 
 def test_a_process_alone_takes_one() -> None:
@@ -115,18 +115,18 @@ def test_a_process_alone_takes_one() -> None:
 
 
 def test_torchrun() -> None:
-    place = read_place(TORCHRUN)
-    assert place == Place(5, 8, 4)
+    place = read_rank_info(TORCHRUN)
+    assert place == RankInfo(5, 8, 4)
     assert place.nodes == 2
 
 
 @pytest.mark.parametrize("without", ["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"])
 def test_some_of_the_variables_are_no_launcher(without: str) -> None:
-    assert read_place({name: value for name, value in TORCHRUN.items() if name != without}) is None
+    assert read_rank_info({name: value for name, value in TORCHRUN.items() if name != without}) is None
 
 
 def test_one_process_is_alone() -> None:
-    assert read_place(TORCHRUN | {"WORLD_SIZE": "1"}) is None
+    assert read_rank_info(TORCHRUN | {"WORLD_SIZE": "1"}) is None
     assert srun_variables(SRUN | {"SLURM_STEP_NUM_TASKS": "1"}) == {}
 
 
@@ -141,8 +141,8 @@ def test_srun_on_two_machines() -> None:
         "MASTER_ADDR": "gpu07",
         "MASTER_PORT": str(15000 + 4569),
     }
-    place = read_place(variables)
-    assert place == Place(3, 4, 2)
+    place = read_rank_info(variables)
+    assert place == RankInfo(3, 4, 2)
     assert place.nodes == 2
 
 
@@ -163,13 +163,13 @@ def test_machines_with_different_numbers_of_tasks_are_refused(tasks: str) -> Non
 
 
 def test_this_process_by_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert devices.place() is None
+    assert devices.rank_info() is None
     for name, value in SRUN.items():
         monkeypatch.setenv(name, value)
-    assert devices.place() == Place(3, 4, 2)
+    assert devices.rank_info() == RankInfo(3, 4, 2)
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
-    assert devices.place() == Place(5, 8, 4), "torchrun inside a step of srun"
+    assert devices.rank_info() == RankInfo(5, 8, 4), "torchrun inside a step of srun"
     assert devices.launcher_variables(os.environ) == {}, "it keeps the variables of torchrun"
 
 
@@ -178,4 +178,4 @@ def test_a_process_can_leave_the_step_of_srun(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, value)
     assert devices.launcher_variables(os.environ)["RANK"] == "3"
     devices.leave_step()
-    assert devices.place() is None
+    assert devices.rank_info() is None

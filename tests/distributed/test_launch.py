@@ -19,10 +19,12 @@ import pytest
 import torch
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.distributed import devices, launch
 from sentattn.errors import DataError, Fault, Interruption, RunError, SettingError
 from sentattn.run import Run
-from sentattn.training.fit import fit, train
+from sentattn.training.fit import fit as train
+from sentattn.training.launch import FOLDER
 
 WITHOUT_NOISE = [
     *(f"model.{part}=0" for part in ("embedding.dropout", "embedding.word_dropout", "encoder.dropout", "head.dropout")),
@@ -177,13 +179,13 @@ def test_when_one_dies_the_other_ends_too(rank: int, tmp_path: Path, capfd: pyte
     assert not any(Path(f"/proc/{pid}").exists() for pid in started.values())
     assert len(started) == 2
     assert [signal.getsignal(number) for number in launch.HANDLED] == handlers
-    assert not {launch.FOLDER, "OMP_PROC_BIND"} & set(os.environ)
+    assert not {FOLDER, "OMP_PROC_BIND"} & set(os.environ)
 
 
 @linux
 def test_ranks_end_with_the_process_group_of_what_has_launched_them(tmp_path: Path) -> None:
     """As a sweep ends a trial: its ranks lead sessions of their own, so that no signal to the group reaches them."""
-    program = "import sys; from sentattn.training.fit import fit; fit(sys.argv[1:])"
+    program = "import sys; from sentattn import fit; fit(sys.argv[1:])"
     arguments = [sys.executable, "-c", program, *tiny(*LONG, f"output_dir={tmp_path}")]
     with subprocess.Popen(arguments, start_new_session=True, stdout=subprocess.DEVNULL) as agent:
         _wait(lambda: _trained(tmp_path))

@@ -13,7 +13,7 @@ import torch
 from torch import distributed
 
 from sentattn.distributed import ranks
-from sentattn.distributed.devices import Place
+from sentattn.distributed.devices import RankInfo
 from sentattn.errors import DataError, Fault, Interruption, RunError, SettingError
 from sentattn.training import trainer
 
@@ -36,7 +36,7 @@ def test_one_process_keeps_its_random_numbers() -> None:
 
 
 def test_a_fault_passes_on_its_kind_and_words() -> None:
-    with pytest.raises(DataError) as caught, ranks.together():
+    with pytest.raises(DataError) as caught, ranks.raise_on_all_ranks():
         raise DataError("One.", "Two.")
     assert caught.value.messages == ("One.", "Two.")
 
@@ -44,17 +44,17 @@ def test_a_fault_passes_on_its_kind_and_words() -> None:
 def test_all_ranks_raise_the_faults_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = [None, RunError("Disk full."), RunError("Disk full.", "No GPU.")]
     monkeypatch.setattr(ranks, "gather", lambda own: [own, *elsewhere])
-    with pytest.raises(RunError) as caught, ranks.together():
+    with pytest.raises(RunError) as caught, ranks.raise_on_all_ranks():
         pass
     assert caught.value.messages == ("Disk full.", "No GPU.")
-    with pytest.raises(SettingError) as caught_too, ranks.together():
+    with pytest.raises(SettingError) as caught_too, ranks.raise_on_all_ranks():
         raise SettingError("Wrong.")
     assert caught_too.value.messages == ("Wrong.", "Disk full.", "No GPU.")
 
 
 def test_an_error_that_is_no_users_fault_is_not_waited_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "gather", lambda own: pytest.fail("the others may never come here"))
-    with pytest.raises(ZeroDivisionError), ranks.together():
+    with pytest.raises(ZeroDivisionError), ranks.raise_on_all_ranks():
         raise ZeroDivisionError
 
 
@@ -68,7 +68,7 @@ def test_an_error_that_is_no_users_fault_is_not_waited_with(monkeypatch: pytest.
     ],
 )
 def test_which_errors_say_that_a_rank_is_gone(error: Exception, *, expected: bool) -> None:
-    assert ranks.lost(error) is expected
+    assert ranks.is_peer_failure(error) is expected
 
 
 def test_errors_are_left_as_data_for_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_gpus_wait_minutes_for_one_another_and_main_memory_days(
     def connect(backend: str, *, timeout: timedelta, **_: Any) -> None:
         waits[backend] = timeout
 
-    monkeypatch.setattr(ranks, "place", lambda: Place(0, 2, 2))
+    monkeypatch.setattr(ranks, "rank_info", lambda: RankInfo(0, 2, 2))
     monkeypatch.setattr(ranks, "launcher_variables", lambda environ: {})
     monkeypatch.setattr(ranks, "rendezvous", lambda *_, **__: iter([(None, 0, 2)]))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpus)
@@ -123,7 +123,7 @@ def test_ranks_with_a_gpu_each(
     sees: list[str], seen_by_the_other: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `srun --gpus-per-task=1` starts them."""
-    monkeypatch.setattr(ranks, "place", lambda: Place(0, 2, 2))
+    monkeypatch.setattr(ranks, "rank_info", lambda: RankInfo(0, 2, 2))
     monkeypatch.setattr(ranks, "several", lambda: True)
     monkeypatch.setattr(ranks, "gather", lambda own: [own, seen_by_the_other])
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(sees))

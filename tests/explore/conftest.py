@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.explore.models import load_models
 from sentattn.explore.rows import read_rows
 from sentattn.explore.server import Explorer
-from sentattn.training.fit import fit
 
 
 @pytest.fixture(scope="session")

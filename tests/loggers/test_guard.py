@@ -11,8 +11,8 @@ import pytest
 from pytorch_lightning.loggers.logger import Logger
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.loggers.guard import Guard, summarize
-from sentattn.training.fit import fit
 
 
 class Recording(Logger):

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.loggers import build_logger, require_package
 from sentattn.loggers.guard import Guard
-from sentattn.training.fit import fit
 
 SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accuracy": 0.75, "parameters/total": 321}
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.loggers import media
 from sentattn.loggers.media import LEGIBLE, legible_rows, spread_rows
 from sentattn.prediction.model import LoadedRun
-from sentattn.training.fit import fit
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from wandb_reader import read, records, table
 from wandb_server import serving
 
 import sentattn
+from sentattn import fit
 from sentattn.config.compose import compose, setting_hash
 from sentattn.errors import SettingError
 from sentattn.loggers import upload, wandb_logger
 from sentattn.loggers.wandb import WandbGuard
 from sentattn.run import Run
-from sentattn.training.fit import fit
 
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": ["try"]}
 KEY = "a" * 40

@@ -16,10 +16,10 @@ from tiny import tiny
 from wandb_reader import read
 from wandb_server import Mood, serving
 
+from sentattn import fit
 from sentattn.loggers import wandb as wandb_guard
 from sentattn.loggers import wandb_logger
 from sentattn.loggers.wandb import WandbGuard
-from sentattn.training.fit import fit
 
 KEY = "a" * 40
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}

@@ -9,11 +9,11 @@ import torch
 from pytorch_lightning import seed_everything
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention
-from sentattn.training.fit import fit
 
 
 def test_init_std_draws_all_weights_behind_the_embedding() -> None:

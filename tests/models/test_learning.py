@@ -9,7 +9,7 @@ import pytest
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir, defaults, load
 from sentattn.prediction.model import LoadedRun
-from sentattn.training.fit import train
+from sentattn.training.fit import fit as train
 
 ATTENTIONS = sorted(path.stem for path in (conf_dir() / "model" / "attention").glob("*.yaml"))
 PRESETS = sorted(path.stem for path in (conf_dir() / "model").glob("*.yaml"))

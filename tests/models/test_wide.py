@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from sentattn import fit
 from sentattn.build import build_data, build_model
 from sentattn.config.compose import compose
 from sentattn.data.batching import Batch
@@ -27,7 +28,6 @@ from sentattn.errors import DataError, SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import UNKNOWN_ID
 from sentattn.models.wide import TrainingTexts, WideNGrams, fit_scale
-from sentattn.training.fit import fit
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.losses import ClassifierLoss
 

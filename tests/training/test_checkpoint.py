@@ -24,12 +24,12 @@ import torch
 from runs_alike import assert_alike
 from tiny import tiny
 
-from sentattn import run
+from sentattn import fit, run
 from sentattn.distributed import ranks
 from sentattn.errors import RunError
 from sentattn.run import Run
 from sentattn.training.checkpoint import Checkpoints, FileInPlace, random_state, restore_random_state
-from sentattn.training.fit import fit, train
+from sentattn.training.fit import fit as train
 
 HANGS = 600.0
 SIZES = {
@@ -224,7 +224,7 @@ def test_several_ranks_ask_for_signals_every_tenth_step(
     monkeypatch.setattr(ranks, "several", lambda: several)
     monkeypatch.setattr(ranks, "largest", lambda *numbers: asking.append(len(numbers)) or [0])
     recorder, signals = cast("Any", None), SimpleNamespace(received=None)
-    checkpoints = Checkpoints(tmp_path, recorder, cast("Any", signals), minutes=minutes, about={})
+    checkpoints = Checkpoints(tmp_path, recorder, cast("Any", signals), minutes=minutes, identity={})
     monkeypatch.setattr(checkpoints, "_write", lambda trainer, *, batches: True)
     trainer = cast("Any", SimpleNamespace(accumulate_grad_batches=1, num_training_batches=100))
     for batch in range(100):

@@ -8,24 +8,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tiny import tiny
 
 from sentattn.config.compose import compose
-from sentattn.console import Progress
 from sentattn.distributed import devices
 from sentattn.errors import DataError, SettingError, TrainingError
 from sentattn.models.embedding import Words
 from sentattn.training import dry_run, environment
-from sentattn.training.dry_run import LONGEST, SECONDS, Batches, Timer, check
-from sentattn.training.signals import Signals
-
-
-@pytest.fixture(autouse=True)
-def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dry_run, "STEPS", 3)
+from sentattn.training.dry_run import check
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +61,7 @@ def test_shapes_and_parameters_by_hand(printed: str) -> None:
     assert numbers(printed, "weights_BRL") == [B, 4, L]
     assert numbers(printed, "pooling    vector_BP") == [B, 32, 0]
     assert numbers(printed, "head       logits_BC") == [B, 2, head]
-    assert f"  {embedding + encoder + attention + head:,} parameters, all learned." in printed
+    assert f"  {embedding + encoder + attention + head:,} parameters, all trainable." in printed
 
 
 def test_memory_time_and_disk(printed: str) -> None:
@@ -92,11 +84,6 @@ def test_time_by_hand() -> None:
     assert lines[0] == "Time: about 84 s a run: 10 epochs of 6.0 s of training and 2.0 s of validation each."
     assert "on 2 devices" in lines[1]
     assert lines[2] == "  3 runs, one after another: about 4 min."
-
-
-@pytest.mark.parametrize(("limit", "number"), [(None, 10), (4, 4), (40, 10), (1.0, 10), (0.25, 2), (1, 1)])
-def test_how_many_batches_lightning_takes(limit: float | None, number: int) -> None:
-    assert dry_run._batches(limit, 10) == number
 
 
 def test_memory_that_the_system_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,22 +132,32 @@ def test_a_model_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("model", "resources")]
 
 
-def test_a_step_that_would_take_too_long_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows: list[int] = []
+def test_steps_of_the_average_and_of_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
     forward = Words.forward
 
     def count(self: Words, tokens_BL: torch.Tensor, mask_BL: torch.Tensor) -> Any:
-        rows.append(len(tokens_BL))
+        if self.training:
+            sizes.append(tokens_BL.numel())
         return forward(self, tokens_BL, mask_BL)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Words, "forward", count)
-    monkeypatch.setattr(dry_run, "LONGEST", 0.0)
     check(compose(tiny()))
-    assert set(rows) == {1}
-    assert "The largest batch was not tried: a step with it would take about" in capsys.readouterr().out
+    average, largest, again = sizes
+    assert average == again < largest
+
+
+def test_a_share_of_the_batches_takes_a_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    seconds: list[float] = []
+    monkeypatch.setattr(dry_run, "_time", lambda settings, training, *_, **__: [str(seconds.append(training))])
+    monkeypatch.setattr(dry_run.Timer, "on_train_end", lambda self, *_: setattr(self, "seconds", [1.0]))
+    for limit in ("null", "4", "40", "0.25"):
+        check(compose(tiny(f"trainer.limit_train_batches={limit}")))
+    assert seconds == [10, 4, 10, 2]
 
 
 def test_data_that_is_missing_is_an_error_as_in_training(tmp_path: Path) -> None:
@@ -193,80 +190,3 @@ def test_other_variants(
     printed = capsys.readouterr().out
     assert len(numbers(printed, "encoder    states_BLD")) == 4
     assert "testing" not in printed
-
-
-LENGTHS = np.array([9, 1, 2, 3, 4, 5])
-
-
-class Loader:
-    """A loader whose batches are the rows themselves."""
-
-    class Rows:
-        def __getitem__(self, rows: list[int]) -> list[int]:
-            return rows
-
-    def __init__(self, *batches: list[int]) -> None:
-        self.sampler = batches
-        self.dataset = self.Rows()
-
-
-def batches(*rows: list[int], world: int = 1) -> Batches:
-    loader: Any = Loader(*rows)
-    return Batches.of(loader, LENGTHS, world=world)
-
-
-def timer(sample: Batches, *seconds: float) -> Timer:
-    times = Timer(Signals(), Progress(), "", sample)
-    times.seconds = list(seconds)
-    return times
-
-
-def test_batches_come_by_size() -> None:
-    ordered = batches([3, 4, 5, 1], [1, 2], [0])
-    assert ordered.rows == [[1, 2], [0], [3, 4, 5, 1]]
-    assert ordered.longest.tolist() == [2, 9, 5]
-    assert ordered.tokens.tolist() == [4, 9, 20]
-    assert list(ordered) == ordered.rows
-
-
-def test_a_ranks_share_of_each_batch() -> None:
-    shared = batches([1, 2], [3, 4, 5, 1], [0], world=2)
-    assert shared.rows == [[1], [0], [3, 5]] or sorted(map(len, shared.rows)) == [1, 1, 2]
-    assert shared.tokens.tolist() == [1, 9, 10]
-
-
-def test_a_sample_begins_with_single_texts_and_the_heaviest_batches() -> None:
-    many_short = batches([1, 2] * 10, [0])
-    sample = many_short.sample()
-    # 40 tokens against 9; 80 pairs of tokens against 81
-    assert sample.rows[:5] == [[0], [0], [0], [0], [1, 2] * 10]
-    assert sorted(map(len, sample.rows[5:])) == [1, 20], "and all sizes"
-    assert batches([1, 2], [3, 0], [2, 3, 2, 3]).sample().rows[:3] == [[1], [1], [0]], "the longest is not the first"
-    assert len(batches(*([row] for row in [0, 1, 2, 3, 4, 5] * 10)).sample()) == 5 + dry_run.STEPS
-
-
-def test_a_sample_ends_where_the_next_batch_would_take_too_long() -> None:
-    sample = batches([1], [2, 3, 4, 5] * 20).sample()
-    fewest, most, next_one = sample.tokens[[0, 2, 3]]
-    slope = LONGEST / (next_one - fewest)
-    timer(sample, 0.0, 1.0, 1.0 + slope * (most - fewest))  # and LONGEST more than a second for the next batch
-    assert len(list(sample)) == 3
-    timer(sample, 0.0, LONGEST / 100, LONGEST / 100)
-    assert len(list(sample)) == len(sample), "what a step takes without a token is not taken for each"
-    timer(sample, SECONDS + 1, LONGEST / 1000, LONGEST / 1000)
-    assert len(list(sample)) == len(sample), "the first batch pays for the start"
-    timer(sample, 0.0, 0.0, SECONDS + 1)
-    assert len(list(sample)) == 3
-
-
-def test_expected_seconds() -> None:
-    sample = batches([1], [2], [3], [0]).sample()
-    assert sample.tokens[:5].tolist() == [1, 1, 9, 9, 9]
-    complete = timer(sample, 5.0, 1.0, 8.0, 9.0, 9.0, *(2.0 * sample.tokens[5:]))
-    assert complete.tried_heaviest
-    assert complete.expected(np.array([3, 10])) == pytest.approx([6.0, 20.0])
-    cut = timer(sample, 5.0, 1.0, 2.0)  # 7/8 of a second and an eighth a token
-    assert not cut.tried_heaviest
-    assert cut.expected(np.array([1, 17, 80])) == pytest.approx([1.0, 3.0, 10.875])
-    equal = timer(batches([0], [0]).sample(), 5.0, 1.0, 3.0)
-    assert equal.expected(18) == pytest.approx(6.0), "texts of one length have no line"

@@ -12,15 +12,15 @@ import pytest
 import torch
 from tiny import tiny
 
-from sentattn import build
+from sentattn import build, fit
 from sentattn.config.compose import compose
 from sentattn.console import Progress
 from sentattn.errors import TrainingError
 from sentattn.run import Run
-from sentattn.training import environment
+from sentattn.training import environment, evaluate
 from sentattn.training.environment import format_bytes, require_memory, total_memory
-from sentattn.training.fit import fit, prepare
 from sentattn.training.lit_module import LitClassifier
+from sentattn.training.prepare import prepare
 
 
 @pytest.fixture(autouse=True)
@@ -40,9 +40,9 @@ def test_threads_and_precision_of_products_are_those_asked_for_and_no_other_sett
         prepared = prepare(settings, progress)
     assert torch.get_num_threads() == 2
     assert torch.get_float32_matmul_precision() == "medium"
-    assert prepared.setting != tiny_run.result["setting"]
+    assert prepared.identity["setting"] != tiny_run.result["setting"]
     with Progress() as progress:
-        assert prepare({**tiny_run.settings, "threads": 2}, progress).setting == tiny_run.result["setting"]
+        assert prepare({**tiny_run.settings, "threads": 2}, progress).identity["setting"] == tiny_run.result["setting"]
 
 
 @pytest.mark.parametrize(("precision", "allowed"), [("highest", False), ("high", True), ("medium", True)])
@@ -154,7 +154,7 @@ def test_a_training_hands_its_device_to_the_measurement(tmp_path: Path, monkeypa
         devices.append(device)
         return {"one": 1.0, "batch": 2.0}
 
-    monkeypatch.setattr(environment, "latency_ms", measure)
+    monkeypatch.setattr(evaluate, "latency_ms", measure)
     run = fit(tiny(f"output_dir={tmp_path}", "test=false", "trainer.max_epochs=1"))
     assert devices == [torch.device("cpu")]
     assert run.result["latency_ms"] == {"one": 1.0, "batch": 2.0}

@@ -12,13 +12,14 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.config.compose import compose
 from sentattn.errors import Pruned, RunError, SettingError, TrainingError
 from sentattn.metrics import MAJORITY
 from sentattn.run import Run
 from sentattn.train import main
 from sentattn.training.evaluate import evaluate_run
-from sentattn.training.fit import fit, train
+from sentattn.training.fit import fit as train
 
 RESULT_KEYS = {
     "majority",

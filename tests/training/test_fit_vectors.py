@@ -14,10 +14,9 @@ from safetensors.torch import load_file
 from tiny import tiny
 
 import sentattn
-from sentattn import evaluate
+from sentattn import evaluate, fit
 from sentattn.errors import DataError, SettingError
 from sentattn.run import Run
-from sentattn.training.fit import fit
 
 WORDS = ["the", "film", "not", "good", "bad", ",", "."]
 ROWS = np.random.default_rng(3).normal(size=(len(WORDS), 6)).astype(np.float32)

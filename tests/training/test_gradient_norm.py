@@ -13,8 +13,8 @@ from pytorch_lightning import LightningModule, Trainer
 from tiny import tiny
 from torch import nn
 
+from sentattn import fit
 from sentattn.training import lit_module
-from sentattn.training.fit import fit
 from sentattn.training.lit_module import EpochMeans, LitClassifier
 
 

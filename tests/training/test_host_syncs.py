@@ -30,7 +30,7 @@ def counts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(console, "SECONDS_BETWEEN_LINES", 1e9)
         patch.setattr(dropout, "LEAST", 1.0)  # torch's own, as on a GPU
-        fit.train(
+        fit.fit(
             read_single([*settings, "trainer.accelerator=cpu", *SETTINGS[request.param]]).settings, callbacks=[steps]
         )
     return request.param, steps

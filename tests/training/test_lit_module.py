@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.data.batching import Batch
-from sentattn.training.fit import fit
 from sentattn.training.lit_module import EpochMeans, LitClassifier
 
 STEPS = st.lists(st.tuples(st.floats(-1e3, 1e3, allow_subnormal=False), st.integers(1, 500)), min_size=1, max_size=30)

@@ -13,14 +13,13 @@ import torch
 import yaml
 from tiny import tiny
 
-from sentattn import train
+from sentattn import fit, train
 from sentattn.config.compose import compose, setting_hash
 from sentattn.config.request import read_request
 from sentattn.errors import SettingError
 from sentattn.evaluate import main as evaluate
 from sentattn.run import Run, load
 from sentattn.training import environment, precision
-from sentattn.training.fit import fit
 from sentattn.training.precision import gpu_has_bfloat16, resolve_precision
 from sentattn.training.resume import find_finished, identity
 

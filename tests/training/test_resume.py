@@ -12,7 +12,7 @@ from sentattn import run
 from sentattn.config.compose import compose
 from sentattn.errors import Fault, RunError
 from sentattn.run import Run
-from sentattn.training.fit import train
+from sentattn.training.fit import fit as train
 from sentattn.training.resume import find_finished, find_interrupted
 
 

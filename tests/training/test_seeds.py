@@ -9,11 +9,13 @@ import pytest
 import yaml
 from tiny import tiny
 
+from sentattn.compare import summary
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, Interruption, TrainingError
 from sentattn.run import Run
-from sentattn.training.fit import train as training
-from sentattn.training.seeds import train_all
+from sentattn.train import main
+from sentattn.training import seeds
+from sentattn.training.seeds import fit_seeds
 
 
 def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "finished", **metrics: float) -> Run:
@@ -29,14 +31,15 @@ def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "fi
 
 
 class Trained:
-    """Stands in for the training: makes the run directory, and remembers what it was given."""
+    """Replaces the training: makes the run directory, and records its arguments."""
 
-    def __init__(self, folder: Path, failing: tuple[int, ...] = ()) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, folder: Path, failing: tuple[int, ...] = ()) -> None:
         self.folder, self.failing = folder, failing
+        patch.setattr(seeds, "fit", self)
         self.seeds: list[int] = []
         self.resumed: list[Path | None] = []
 
-    def __call__(self, settings: Any, *, resume: Path | None) -> Run:
+    def __call__(self, settings: Any, *, resume: Path | None = None) -> Run:
         self.seeds.append(settings["seed"])
         self.resumed.append(resume)
         if settings["seed"] in self.failing:
@@ -46,93 +49,104 @@ class Trained:
         return make_run(self.folder, settings, **{"val/accuracy": settings["seed"] / 10})
 
 
-def test_seeds_follow_one_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train, reported = Trained(tmp_path), list[Run]()
-    runs = train_all(read_request(["seeds=3", "seed=5", f"output_dir={tmp_path}"]), train, reported.extend)
-    assert reported == runs
+def test_seeds_follow_one_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = Trained(monkeypatch, tmp_path)
+    runs = list(fit_seeds(read_request(["seeds=3", "seed=5", f"output_dir={tmp_path}"])))
     assert (train.seeds, train.resumed) == ([5, 6, 7], [None] * 3)
     assert [run.settings["seed"] for run in runs] == [5, 6, 7]
     assert "Seed 6, run 2 of 3." in capsys.readouterr().out
 
 
 def test_a_seed_among_others_trains_as_it_does_alone(tmp_path: Path) -> None:
-    _, among = train_all(read_request(tiny("seeds=2", f"output_dir={tmp_path}")), training)
-    [alone] = train_all(read_request(tiny("seed=1", f"output_dir={tmp_path}")), training)
+    _, among = fit_seeds(read_request(tiny("seeds=2", f"output_dir={tmp_path}")))
+    [alone] = fit_seeds(read_request(tiny("seed=1", f"output_dir={tmp_path}")))
     assert among.metrics == alone.metrics
     assert among.settings == alone.settings
 
 
-def test_auto_skips_continues_and_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_auto_skips_continues_and_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     request = read_request(["seeds=3", "resume=auto", f"output_dir={tmp_path}"])
     first, second, _ = request.runs()
     done = make_run(tmp_path, first, **{"val/accuracy": 0.5})
     interrupted = make_run(tmp_path, second, status=None)
-    train = Trained(tmp_path)
-
-    def finishing(settings: Any, *, resume: Path | None) -> Run:
-        run = train(settings, resume=resume)
-        run.write_result({"status": "finished", "seed": settings["seed"], "metrics": {"val/accuracy": 0.7}})
-        return run
-
-    runs = train_all(request, finishing)
+    train = Trained(monkeypatch, tmp_path)
+    runs = list(fit_seeds(request))
     assert [run.path for run in runs[:2]] == [done.path, interrupted.path]
     assert train.seeds == [1, 2]
     assert train.resumed == [interrupted.path, None]
     out = capsys.readouterr().out
     assert f"{done.path} is finished." in out
     assert f"Continuing {interrupted.path}." in out
-    assert "a new one begins" in out
 
 
-def test_auto_for_one_run_does_not_stop_at_a_finished_one(tmp_path: Path) -> None:
+def test_auto_for_one_run_does_not_stop_at_a_finished_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = read_request(["resume=auto", f"output_dir={tmp_path}"])
     make_run(tmp_path, {**request.settings}, **{"val/accuracy": 0.5})
-    train = Trained(tmp_path / "elsewhere")
-    train_all(request, train)
+    train = Trained(monkeypatch, tmp_path / "elsewhere")
+    list(fit_seeds(request))
     assert train.resumed == [None]
 
 
-def test_a_run_that_was_named_is_continued(tmp_path: Path) -> None:
+def test_a_run_that_was_named_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path, read_request(["seed=3"]).settings, status=None)
-    train = Trained(tmp_path)
-    train_all(read_request([f"resume={run.path}"]), train)
+    train = Trained(monkeypatch, tmp_path)
+    list(fit_seeds(read_request([f"resume={run.path}"])))
     assert (train.seeds, train.resumed) == ([3], [run.path])
 
 
-def test_a_nan_in_one_seed_leaves_the_others_theirs(tmp_path: Path) -> None:
-    train, reported = Trained(tmp_path, failing=(1,)), list[Run]()
+def test_a_nan_in_one_seed_leaves_the_others_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = Trained(monkeypatch, tmp_path, failing=(1,))
+    runs = fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"]))
+    assert [next(runs).settings["seed"] for _ in range(2)] == [0, 2]
     with pytest.raises(TrainingError) as caught:
-        train_all(read_request(["seeds=3", f"output_dir={tmp_path}"]), train, reported.extend)
+        next(runs)
     assert caught.value.messages == ("seed=1: The loss became NaN.",)
     assert train.seeds == [0, 1, 2]
+
+
+def test_the_command_reports_the_other_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Trained(monkeypatch, tmp_path, failing=(1,))
+    reported: list[Run] = []
+    monkeypatch.setattr(summary, "training_lines", lambda runs: reported.extend(runs) or [])
+    assert main(["seeds=3", f"output_dir={tmp_path}"]) == 2
     assert [run.settings["seed"] for run in reported] == [0, 2]
 
 
-def interruption_of(*words: str) -> Interruption:
-    def train(settings: Any, *, resume: Path | None) -> Run:
+def interruption_of(patch: pytest.MonkeyPatch, *words: str) -> Interruption:
+    def train(settings: Any, *, resume: Path | None = None) -> Run:
         raise Interruption(15, "continue with: python -m sentattn.train resume=DIR")
 
+    patch.setattr(seeds, "fit", train)
     with pytest.raises(Interruption) as caught:
-        train_all(read_request(list(words)), train)
+        list(fit_seeds(read_request(list(words))))
     return caught.value
 
 
 def test_an_interruption_among_seeds_says_how_to_continue_with_all_and_nothing_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    interruption = interruption_of("seeds=3", f"output_dir={tmp_path}")
+    interruption = interruption_of(monkeypatch, "seeds=3", f"output_dir={tmp_path}")
     assert "resume=auto" in str(interruption)
     assert "resume=DIR" not in str(interruption)
     assert (interruption.number, capsys.readouterr().err) == (15, "")
 
 
-def test_an_interruption_of_one_run_names_it(tmp_path: Path) -> None:
-    assert "resume=DIR" in str(interruption_of(f"output_dir={tmp_path}"))
+def test_an_interruption_of_one_run_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "resume=DIR" in str(interruption_of(monkeypatch, f"output_dir={tmp_path}"))
 
 
-def test_a_fault_of_the_data_ends_them_all(tmp_path: Path) -> None:
-    def train(settings: Any, *, resume: Path | None) -> Run:
+def test_an_error_of_the_data_ends_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(settings: Any, *, resume: Path | None = None) -> Run:
         raise DataError("There is no such file.")
 
+    monkeypatch.setattr(seeds, "fit", train)
     with pytest.raises(DataError):
-        train_all(read_request(["seeds=3", f"output_dir={tmp_path}"]), train)
+        list(fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"])))

@@ -12,12 +12,12 @@ import pytest
 from runs_alike import assert_alike
 from tiny import tiny
 
-from sentattn import run
+from sentattn import fit, run
 from sentattn.data import datamodule
 from sentattn.errors import Interruption
 from sentattn.run import Run
 from sentattn.training.checkpoint import Checkpoints
-from sentattn.training.fit import fit, train
+from sentattn.training.fit import fit as train
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.signals import Signals
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
 from sentattn.training.dry_run import check
-from sentattn.training.fit import fit
 from sentattn.training.trainer import build_optimizer, parameter_groups
 
 

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from tiny import tiny
 
 from sentattn.config.request import read_single
-from sentattn.training.fit import train
+from sentattn.training.fit import fit as train
 from sentattn.training.lit_module import LitClassifier
 
 

@@ -222,10 +222,9 @@ def confirm_arguments(plan: Plan, folder: Path, winner: Record) -> list[str]:
 
 
 def _train(arguments: Sequence[str]) -> Sequence[Run]:
-    from sentattn.training.fit import train
-    from sentattn.training.seeds import train_all
+    from sentattn.training.seeds import fit_seeds
 
-    return train_all(read_request(arguments), train)
+    return list(fit_seeds(read_request(arguments)))
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:

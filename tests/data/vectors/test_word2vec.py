@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
+from sentattn import fit
 from sentattn.data.corpus import Corpus
 from sentattn.data.vectors import word2vec
 from sentattn.data.vectors.pretrained import WordVectors
 from sentattn.data.vectors.word2vec import Sentences, train_vectors
 from sentattn.errors import DataError
-from sentattn.training.fit import fit
 
 FOOD, SPORT = tuple(f"food{i}" for i in range(30)), tuple(f"sport{i}" for i in range(30))
 
