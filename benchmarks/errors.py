@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sentattn.compare.runs import Comparison, comparisons
+from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.texts import evaluated_texts
 
 ENDS = (100, 200, 400)
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--texts", type=int, default=0, help="number of errors to print, drawn at random")
     arguments = parser.parse_args(argv)
-    found = [comparisons([folder], split="val") for folder in arguments.runs]
+    found = [read_comparisons([folder], split="val") for folder in arguments.runs]
     first, *others = [comparison for (comparison,), _ in found]
     rows, wrong_N = first.rows, first.settings[0].correct[0] == 0
     print(f"{wrong_N.sum()} of {len(wrong_N)} validation rows are wrong")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import bootstrap, kendalltau, ttest_1samp
 
-from sentattn.compare.runs import comparisons
+from sentattn.compare.comparison import read_comparisons
 from sentattn.config.groups import at
 from sentattn.config.targets import label
 
@@ -44,11 +44,11 @@ seeds, but one of `lstm` and `transformer`; 64 tokens for `relation` and `relati
 
 def main(folders: list[str]) -> None:
     """Prints both kinds of validation for all settings, and for those that both have."""
-    found, faults = comparisons([Path(folder) for folder in folders], split="test")
+    found, faults = read_comparisons([Path(folder) for folder in folders], split="test")
     for fault in faults:
         print(fault.message)
     settings = [setting for comparison in found for setting in comparison.settings]
-    by_film = {one.name: (one.mean("val/accuracy"), one.mean("test/accuracy")) for one in settings}
+    by_film = {one.name: (one.stored("val/accuracy"), one.stored("test/accuracy")) for one in settings}
     shared = {label(one.settings): one.name for one in settings if _is_shared_recipe(one.settings)}
     both = sorted(BY_ROW.keys() & shared)
     print(f"{'':36}{'settings':>8}  {'tau (95%)':24}{'validation - test (95%)'}")

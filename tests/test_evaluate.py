@@ -15,8 +15,7 @@ from tiny import tiny
 import sentattn
 from sentattn import evaluate, fit
 from sentattn.compare.__main__ import main as compare
-from sentattn.compare.leaderboard import leaderboard
-from sentattn.compare.runs import comparisons
+from sentattn.compare.comparison import read_comparisons
 from sentattn.data.datamodule import TextData
 from sentattn.prediction.model import LoadedRun
 
@@ -87,12 +86,12 @@ def test_predictions_on_other_data_are_written_and_compared(
     own, other = (pq.read_table(runs[0] / f"predictions{name}.parquet") for name in ("", "-films"))
     assert other.schema == own.schema
     assert (other.num_rows, set(other["split"].to_pylist())) == (20, {"films"})
-    [comparison], faults = comparisons([tmp_path / "outputs", tiny_run.path], split="films")
+    [comparison], faults = read_comparisons([tmp_path / "outputs", tiny_run.path], split="films")
     assert [fault.kind for fault in faults] == ["missing"]  # this run was not evaluated on these rows
-    [entry] = leaderboard(comparison)
+    [setting] = comparison.leaderboard
     expected = {name.removeprefix("test/"): value for name, value in json.loads(output.read_text()).items()}
     del expected["loss"]
-    assert {name: entry.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
+    assert {name: setting.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
     capsys.readouterr()
     assert compare([str(tmp_path / "outputs"), "split=films", f"report={tmp_path / 'report.html'}"]) == 0
     assert "split films: 20 rows" in capsys.readouterr().out

@@ -46,13 +46,19 @@ Examples:
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, SettingError, suggestion
-from sentattn.run import SPLITS
+from sentattn.run import CONFIG, SPLITS, TRIALS, Run, write_atomically
+
+if TYPE_CHECKING:
+    from sentattn.compare.comparison import Comparison
+    from sentattn.compare.insight import Insight
 
 PAGES = (".html", ".htm")
 REFERENCES = ("tfidf", "nbsvm", "fasttext")
@@ -72,14 +78,19 @@ KEYS = {
     "to": 'Literal["wandb"]',
 }
 DEFAULTS: dict[str, Any] = {
+    "split": None,
     "where": "",
     "margin": 0.5,
     "pairs": "declared",
+    "plan": None,
     "write_plan": False,
     "format": "table",
     "reference": "",
     "insight": False,
     "output_dir": "outputs",
+    "output": None,
+    "report": None,
+    "to": None,
 }
 
 
@@ -89,159 +100,166 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
+    options = _read_options(arguments)
+    paths = [Path(text) for text in options["runs"]]
+    studies = [path for path in paths if (path / TRIALS).is_file()]
+    if options["write_plan"]:
+        _write_plan(paths, options)
+        return
+    comparisons = [] if options["to"] and studies == paths else _compare(paths, options)
+    if comparisons:
+        _print(comparisons, options)
+    if options["to"]:
+        from sentattn.compare.dashboard import publish
+        from sentattn.loggers.dashboard import FILE
+
+        for line in publish(paths[0] / FILE, comparisons, studies):
+            print(line, flush=True)
+
+
+def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
+    """Returns the options with defaults; with a plan, the split and the margin are the plan's.
+
+    Raises:
+        SettingError: If an option is illegal, or does not fit another.
+    """
     typed = command_line.raw_arguments(arguments, KEYS, "runs")
     options = DEFAULTS | typed
-    where = [text for text in str(options["where"]).split(",") if text]
+    options["where"], options["reference"] = (
+        [text for text in options[key].split(",") if text] for key in ("where", "reference")
+    )
     if not options["runs"]:
         raise SettingError(
             Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
         )
-    references = [name for name in str(options["reference"]).split(",") if name]
-    if unknown := [name for name in references if name not in REFERENCES]:
+    if unknown := [name for name in options["reference"] if name not in REFERENCES]:
         legal = ", ".join(REFERENCES)
         message = f"reference={unknown[0]} is unknown.{suggestion(unknown[0], REFERENCES)} It takes {legal}."
         raise SettingError(Fault("reference", "unknown", message))
-    if wrong := [text for text in where if "=" not in text]:
+    if wrong := [text for text in options["where"] if "=" not in text]:
         raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
-
-    if "report" in options and Path(options["report"]).suffix.lower() not in PAGES:
+    if options["report"] and Path(options["report"]).suffix.lower() not in PAGES:
         name = Path(options["report"]).with_suffix(PAGES[0])
         message = (
             f"report={options['report']}: a report is an HTML page, so its name ends in .html; type report={name}."
         )
         raise SettingError(Fault("report", "unsupported", message))
     if options["write_plan"]:
-        _write_plan(options)
-        return
-    if "plan" in options:
-        from sentattn.compare.plan import apply, read_plan
+        if not options["plan"]:
+            raise SettingError(Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml."))
+        return options
+    if options["plan"]:
+        from sentattn.compare.plan import read_plan
 
-        plan = read_plan(Path(options["plan"]))
-        if given := [key for key in ("split", "margin") if key in typed and typed[key] != plan.content[key]]:
-            message = f"{given[0]}={typed[given[0]]}: the plan has {given[0]}={plan.content[given[0]]}. Leave it out."
-            raise SettingError(Fault(given[0], "conflict", message))
-        options |= {key: plan.content[key] for key in ("split", "margin")}
-    if "to" in options:
-        if options.get("split", "test") not in SPLITS:
+        plan = options["plan"] = read_plan(Path(options["plan"]))
+        for key in ("split", "margin"):
+            options[key] = plan.content[key]
+            if typed.get(key, options[key]) != options[key]:
+                message = f"{key}={typed[key]}: the plan has {key}={options[key]}. Leave it out."
+                raise SettingError(Fault(key, "conflict", message))
+    if options["to"]:
+        if options["split"] not in (None, *SPLITS):
             message = f"to={options['to']} shows split=test or split=val, which W&B has, not {options['split']}."
             raise SettingError(Fault("to", "conflict", message))
         from sentattn.loggers.dashboard import require_package
 
         require_package()
-
-    from sentattn.compare.insight_table import lines as insight_lines
-    from sentattn.compare.leaderboard import leaderboard
-    from sentattn.compare.runs import comparisons
-    from sentattn.compare.summary import comparison_lines, verdict_lines
-
-    paths = [Path(text) for text in options["runs"]]
-    if "to" in options and _studies(paths) == paths:
-        _publish(paths, [], options)
-        return
-    found, faults = comparisons(paths, split=options.get("split") or _default_split(paths), where=where)
-    if references:
-        from sentattn.compare.references import add_references
-
-        found = [add_references(references, comparison, Path(options["output_dir"])) for comparison in found]
-    for fault in faults:
-        print(f"warning: {fault}", file=sys.stderr)
-    if "plan" in options:
-        found = [apply(plan, found)]
-    if len(found) > 1:
-        print("These runs have different rows; each table below is about runs with the same rows.\n")
-    style, margin, family = options["format"], options["margin"], options["pairs"]
-    parts = [(comparison, leaderboard(comparison)) for comparison in found]
-    boards, texts, insights = [], [], []
-    for comparison, entries in parts:
-        insights.append(_insights(comparison, options["insight"]))
-        diagnostics = insight_lines(insights[-1], style, rows=len(comparison.rows.labels_N))
-        board, sentences = comparison_lines(comparison, entries, style=style, margin=margin, family=family)
-        boards.append("\n".join([*board, *diagnostics]))
-        texts.append("\n\n".join(filter(None, [boards[-1], "\n".join(sentences)])))
-    print("\n\n".join(texts))
-    if "output" in options:
-        _write(Path(options["output"]), boards)
-        if style == "csv":
-            file = Path(options["output"])
-            tests = [verdict_lines(one, margin=margin, family=family) for one in found]
-            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), ["\n".join(one) for one in tests])
-    if report := options.get("report") or _report_of_run(options["runs"]):
-        from sentattn.compare.report.page import write_report
-
-        for warning in write_report(Path(report), parts, insights, margin=margin, family=family):
-            print(f"warning: {warning}", file=sys.stderr)
-        print(f"\nreport: {report}")
-    if "to" in options:
-        print()
-        _publish(paths, parts, options)
+    return options
 
 
-def _write_plan(options: Any) -> None:
+def _write_plan(paths: Sequence[Path], options: dict[str, Any]) -> None:
     """Writes a plan, and prints it."""
     from sentattn.compare.plan import write_plan
 
-    if "plan" not in options:
-        raise SettingError(Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml."))
-    path, paths = Path(options["plan"]), [Path(text) for text in options["runs"]]
-    plan, faults = write_plan(path, paths, split=options.get("split", "test"), margin=options["margin"])
-    for fault in faults:
-        print(f"warning: {fault}", file=sys.stderr)
+    path = Path(options["plan"])
+    plan, faults = write_plan(path, paths, split=options["split"] or "test", margin=options["margin"])
+    _warn(faults)
     print("\n".join([*plan.lines, "", f"plan: {path} (SHA-256 {plan.digest}); edit it before you look at results."]))
+
+
+def _compare(paths: Sequence[Path], options: dict[str, Any]) -> list[Comparison]:
+    """Returns the comparisons of the runs in some folders, with everything that the options ask for."""
+    from sentattn.compare.comparison import read_comparisons
+
+    split = options["split"] or _default_split(paths)
+    comparisons, faults = read_comparisons(paths, split=split, where=options["where"])
+    if options["reference"]:
+        from sentattn.compare.references import add_references
+
+        folder = Path(options["output_dir"])
+        comparisons = [add_references(options["reference"], comparison, folder) for comparison in comparisons]
+    _warn(faults)
+    if options["plan"]:
+        from sentattn.compare.plan import apply
+
+        comparisons = [apply(options["plan"], comparisons)]
+    explore, rows = options["pairs"] == "all", options["insight"]
+    return [
+        replace(comparison, margin=options["margin"], explore=explore, insights=_insights(comparison, rows))
+        for comparison in comparisons
+    ]
 
 
 def _default_split(paths: Sequence[Path]) -> str:
     """Returns `val` for run directories of which none was tested, else `test`."""
-    from sentattn.run import CONFIG, Run
-
-    try:
-        is_untested = not any("test/accuracy" in Run(path).metrics for path in paths)
-    except (RunError, KeyError, TypeError):  # a folder, or a run that is reported as damaged
-        return "test"
-    return "val" if is_untested and all((path / CONFIG).is_file() for path in paths) else "test"
+    with suppress(RunError, KeyError, TypeError):  # of a folder, or of a run that is reported as damaged later
+        is_tested = any("test/accuracy" in Run(path).metrics for path in paths)
+        return "test" if is_tested or not all((path / CONFIG).is_file() for path in paths) else "val"
+    return "test"
 
 
-def _report_of_run(runs: Sequence[str]) -> Path | None:
-    """Returns where the report of a single run directory is written; None where something else was given."""
-    from sentattn.run import CONFIG
-
-    return Path(runs[0], "report.html") if len(runs) == 1 and Path(runs[0], CONFIG).is_file() else None
-
-
-def _insights(comparison: Any, wanted: Any) -> Any:
-    """Returns the attentions' diagnostics, none where they are not wanted."""
-    if not wanted:
+def _insights(comparison: Comparison, rows: bool | int | str) -> list[Insight]:
+    """Returns the attentions' diagnostics on a sample of the rows: `True` for its default size, a number, or `all`."""
+    if not rows:
         return []
     from sentattn.compare import insight
 
-    rows = {"True": insight.ROWS, "all": None}.get(str(wanted), wanted)
-    found, faults = insight.insights(comparison, rows)
+    size = insight.ROWS if rows is True else None if isinstance(rows, str) else rows
+    insights, faults = insight.insights(comparison, size)
+    _warn(faults)
+    return insights
+
+
+def _print(comparisons: Sequence[Comparison], options: dict[str, Any]) -> None:
+    """Prints the comparisons, and writes the files that the options name."""
+    from sentattn.compare.insight_table import lines
+    from sentattn.compare.summary import board_lines, message_lines, verdict_lines
+
+    if len(comparisons) > 1:
+        print("These runs have different rows; each table below is about runs with the same rows.\n")
+    style = options["format"]
+    boards = [
+        "\n".join([*board_lines(one, style), *lines(one.insights, style, rows=len(one.rows.labels_N))])
+        for one in comparisons
+    ]
+    messages = ["\n".join(message_lines(comparison)) for comparison in comparisons]
+    print("\n\n".join(text for texts in zip(boards, messages, strict=True) for text in texts if text))
+    if options["output"]:
+        file = Path(options["output"])
+        _write(file, boards)
+        if style == "csv":
+            tests = ["\n".join(verdict_lines(comparison)) for comparison in comparisons]
+            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests)
+    run = Path(options["runs"][0])
+    is_run = len(options["runs"]) == 1 and (run / CONFIG).is_file()
+    if report := options["report"] or (run / "report.html" if is_run else None):
+        from sentattn.compare.report.page import write_report
+
+        for warning in write_report(Path(report), comparisons):
+            print(f"warning: {warning}", file=sys.stderr)
+        print(f"\nreport: {report}")
+    if options["to"]:
+        print()
+
+
+def _warn(faults: Iterable[Fault]) -> None:
     for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
-    return found
 
 
-def _studies(paths: Sequence[Path]) -> list[Path]:
-    """Returns the folders of studies among those that were typed."""
-    from sentattn.run import TRIALS
-
-    return [path for path in paths if (path / TRIALS).is_file()]
-
-
-def _publish(paths: Sequence[Path], parts: Any, options: Any) -> None:
-    """Publishes the dashboard of comparisons and studies, and prints what was done."""
-    from sentattn.compare.dashboard import publish
-    from sentattn.loggers.dashboard import FILE
-
-    margin, family = options["margin"], options["pairs"]
-    for line in publish(paths[0] / FILE, parts, _studies(paths), margin=margin, family=family):
-        print(line, flush=True)
-
-
-def _write(path: Path, boards: Sequence[str]) -> None:
-    from sentattn.run import write_atomically
-
+def _write(path: Path, texts: Sequence[str]) -> None:
     try:
-        write_atomically(path, "\n\n".join(boards) + "\n")
+        write_atomically(path, "\n\n".join(texts) + "\n")
     except OSError as error:
         message = f"output={path} cannot be written: {error.strerror}."
         raise RunError(Fault("output", "unwritable", message)) from error

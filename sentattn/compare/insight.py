@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from sentattn.compare.comparison import Comparison
 from sentattn.compare.metrics import blocks
-from sentattn.compare.runs import Comparison, Evaluated, Setting
+from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import UNKNOWN, Estimate, Floats, Term, jackknife, seed_term
 from sentattn.compare.texts import read_texts
 from sentattn.console import Progress
@@ -41,11 +42,11 @@ ROWS = 200
 
 @dataclass(frozen=True)
 class Insight:
-    """The diagnostics of an attention of a setting, one for each seed.
+    """The diagnostics of an attention of a setting.
 
     Attributes:
         setting: The setting.
-        seeds: The diagnostics.
+        seeds: The diagnostics of each seed's run.
         block_N: Number of each text's block for the jackknife; the texts of a group are in one block.
         over: What the attention weighs.
     """
@@ -57,33 +58,33 @@ class Insight:
 
     @property
     def name(self) -> str:
-        """The name of the setting, and that of the attention where it is not that over the states of tokens."""
+        """The name of the setting, marked where the attention weighs n-grams."""
         return f"{self.setting.name} (n-grams)" if self.over == "ngrams" else self.setting.name
 
     @property
     def is_ranking(self) -> bool:
         """Whether the weights of any text rank its tokens."""
-        return any(is_ranking(weights_L) for one in self.seeds for weights_L in one.weights)
+        return any(is_ranking(weights_L) for diagnostics in self.seeds for weights_L in diagnostics.weights)
 
     def estimate(
-        self, names: Sequence[str], figure: Callable[..., Any] = lambda mean: mean, *, among: Sequence[str] = ()
+        self, names: Sequence[str], compute: Callable[..., Any] = lambda mean: mean, *, among: Sequence[str] = ()
     ) -> Estimate:
-        """Returns the mean over seeds of what is computed from means over the same texts, with its standard error.
+        """Returns the mean over seeds of a value that is computed from means over the same texts, with its error.
 
         A difference of two means is thus that of paired values. The errors from texts and from seeds are those of
-        `metrics.estimates` for what is no mean over rows. A value of NaN does not apply; an error of NaN is unknown,
-        since the setting has too few seeds.
+        `metrics.estimates` for statistics that are no mean over rows. A value of NaN does not apply; an error of NaN is
+        unknown, since the setting has too few seeds.
 
         Args:
-            names: The figures whose means are taken.
-            figure: Computes a value from their means, which it gets as arguments.
-            among: Further figures that have to apply to a text for it to count.
+            names: The metrics whose means are taken.
+            compute: Computes the value from these means, which are its arguments.
+            among: Further metrics that have to apply to a text for it to count.
         """
         values = []
-        for one in self.seeds:
-            is_left_out_N = ~one.applicable([*names, *among])
-            values_N = [np.where(is_left_out_N, np.nan, one.figures[name]) for name in names]
-            values.append(figure(*(_means(of_name_N, self.block_N) for of_name_N in values_N)))
+        for diagnostics in self.seeds:
+            is_left_out_N = ~diagnostics.applicable([*names, *among])
+            values_N = [np.where(is_left_out_N, np.nan, diagnostics.figures[name]) for name in names]
+            values.append(compute(*(_means(of_name_N, self.block_N) for of_name_N in values_N)))
         values_SK = np.stack(values)
         seeds = [seed_term(values_SK[:, 0])] if len(self.seeds) > 1 else []
         return _estimate(values_SK, seeds, is_known=self.setting.has_seeds)
@@ -95,7 +96,7 @@ class Insight:
         it is unknown.
 
         Args:
-            among: Figures that have to apply to a text, with both seeds, for it to count.
+            among: Metrics that have to apply to a text, with both seeds, for it to count.
         """
         numbers = range(len(self.seeds))
         pairs = list(combinations(numbers, 2))
@@ -108,27 +109,27 @@ class Insight:
         return _estimate(values_PK, [jackknife(float(values_PK[:, 0].mean()), np.array(without_S))], is_known=True)
 
     def texts(self, among: Sequence[str]) -> int:
-        """Returns the number of texts to which figures apply, of the seed with the fewest."""
-        return min(int(one.applicable(among).sum()) for one in self.seeds)
+        """Returns the number of texts to which metrics apply, of the seed with the fewest."""
+        return min(int(diagnostics.applicable(among).sum()) for diagnostics in self.seeds)
 
     def _agreement(self, first: int, second: int, among: Sequence[str]) -> Floats:
         """The agreement of two seeds on each text, (texts,)."""
-        both = [self.seeds[first], self.seeds[second]]
-        counts_N = (
-            np.logical_and.reduce([one.applicable(among) for one in both]) if among else np.ones(len(self.block_N))
-        )
-        weights = zip(counts_N, both[0].weights, both[1].weights, strict=True)
+        seeds = [self.seeds[first], self.seeds[second]]
+        counts_N = np.ones(len(self.block_N), dtype=bool)
+        if among:
+            counts_N = seeds[0].applicable(among) & seeds[1].applicable(among)
+        weights = zip(counts_N, seeds[0].weights, seeds[1].weights, strict=True)
         return np.array(
-            [rank_correlation(*two) if counts and all(map(is_ranking, two)) else np.nan for counts, *two in weights]
+            [rank_correlation(*pair) if counts and all(map(is_ranking, pair)) else np.nan for counts, *pair in weights]
         )
 
 
 def _means(values_N: Floats, block_N: Ints) -> Floats:
-    """The means over all texts to which a figure applies, and over those outside each block; NaN over none."""
+    """The means over all texts to which a metric applies, and over those outside each block; NaN over none."""
     applies_N = ~np.isnan(values_N)
     sums_K = np.bincount(block_N, weights=np.where(applies_N, values_N, 0))
     counts_K = np.bincount(block_N, weights=applies_N)
-    sums, counts = (np.concatenate([[one_K.sum()], one_K.sum() - one_K]) for one_K in (sums_K, counts_K))
+    sums, counts = (np.concatenate([[of_K.sum()], of_K.sum() - of_K]) for of_K in (sums_K, counts_K))
     means: Floats = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
     return means
 
@@ -150,7 +151,7 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
         rows: Size of the sample; None for all rows.
 
     Returns:
-        The diagnostics, and a fault for each setting that is left out.
+        The diagnostics, and an error for each setting that is left out.
 
     Raises:
         RunError: If Captum or scikit-learn is missing.
@@ -160,27 +161,25 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
         raise RunError(Fault("insight", "package", message))
     torch.set_flush_denormal(True)  # gradients over a long text end as denormal numbers, which are slow
     keep_freed_memory()
-    found: list[Insight] = []
+    result: list[Insight] = []
     faults: list[Fault] = []
     indices = sample(len(comparison.rows.labels_N), rows)
     group_N = comparison.rows.group_N
     block_N = blocks(len(indices), None if group_N is None else np.unique(group_N[indices], return_inverse=True)[1])
-    read = cache(lambda: read_texts(comparison))  # not at all where everything is stored
+    data = cache(lambda: read_texts(comparison))  # only if some diagnostics are not stored
     with Progress() as progress:
         for setting in comparison.settings:
             if "attention" not in setting.settings["model"]:
                 continue
             try:
-                seeds = [_diagnosed(one, read, indices, comparison.split, progress) for one in setting.runs]
+                seeds = [_diagnose(run, data, indices, comparison.split, progress) for run in setting.runs]
             except UserError as error:
                 faults += error.faults
-            else:
-                of_setting = [
-                    Insight(setting, [attentions[over] for attentions in seeds], block_N, over) for over in seeds[0]
-                ]
-                # Next to an attention over n-grams one that ranks no token is no news.
-                found += [one for one in of_setting if one.is_ranking] or of_setting[-1:]
-    return found, list(dict.fromkeys(faults))
+                continue
+            attentions = [Insight(setting, [of_run[over] for of_run in seeds], block_N, over) for over in seeds[0]]
+            # Even weights are shown only where no attention of the setting ranks tokens.
+            result += [insight for insight in attentions if insight.is_ranking] or attentions[-1:]
+    return result, list(dict.fromkeys(faults))
 
 
 def attentions_of(settings: Mapping[str, Any]) -> list[Over]:
@@ -189,23 +188,24 @@ def attentions_of(settings: Mapping[str, Any]) -> list[Over]:
     return ["tokens", "ngrams"] if wide.get("attend") is True else ["tokens"]
 
 
-def _diagnosed(
-    one: Evaluated, read: Callable[[], TextData], indices: Ints, split: str, progress: Progress
+def _diagnose(
+    run: EvaluatedRun, data: Callable[[], TextData], indices: Ints, split: str, progress: Progress
 ) -> dict[Over, Diagnostics]:
     """Returns the diagnostics of a run's attentions, which are kept in its directory."""
-    attentions = attentions_of(one.settings)
-    files = {over: one.run.path / FILES[over].format(split=split, rows=len(indices)) for over in attentions}
-    stored = {over: found for over, file in files.items() if (found := Diagnostics.load(file)) is not None}
-    if len(stored) == len(files) and all(len(found.weights) == len(indices) for found in stored.values()):
+    attentions = attentions_of(run.settings)
+    files = {over: run.path / FILES[over].format(split=split, rows=len(indices)) for over in attentions}
+    stored = {over: diagnostics for over, file in files.items() if (diagnostics := Diagnostics.load(file)) is not None}
+    if len(stored) == len(files) and all(len(kept.weights) == len(indices) for kept in stored.values()):
         return stored
-    rows, classifier = read().split(split), LoadedRun(one.run.path, trust=one.run.trust).classifier
+    rows, classifier = data().split(split), LoadedRun(run.path, trust=run.run.trust).classifier
     encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
     texts = Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
-    stage = f"insight of {one.run.path.parent.name}/{one.run.path.name}"
-    model = classifier.model
-    measured = diagnose(model, texts, attentions, lambda part, done, of: progress(f"{stage}: {part}", done, of))
+    stage = f"insight of {run.path.parent.name}/{run.path.name}"
+    measured = diagnose(
+        classifier.model, texts, attentions, lambda step, done, total: progress(f"{stage}: {step}", done, total)
+    )
     result = dict(zip(attentions, measured, strict=True))
     for over, diagnostics in result.items():
-        with suppress(OSError):  # a run that may only be read is computed again the next time
+        with suppress(OSError):  # in a directory that may not be written they are computed again the next time
             diagnostics.save(files[over])
     return result

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sentattn.compare.insight import FILES, Insight
-from sentattn.compare.leaderboard import Format, paper_lines
+from sentattn.compare.leaderboard import Format, csv_lines, table_in_format
 from sentattn.compare.statistics import Estimate
 from sentattn.console import WIDTH, table_lines
 from sentattn.insight.diagnostics import Diagnostics
@@ -237,10 +237,8 @@ def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]
     if not insights:
         return []
     if style == "csv":
-        return [
-            "",
-            *paper_lines([["settings", "seeds", "rows", "figure", "value", "low", "high"], *_values(insights)], style),
-        ]
+        header = ["settings", "seeds", "rows", "figure", "value", "low", "high"]
+        return ["", *csv_lines([header, *_values(insights)])]
     count = len(insights[0].seeds[0].weights)
     drawn = f"a sample of {count:,} of" if count < rows else "all"
     title = f"Does the attention mean anything? Means over {drawn} {rows:,} rows and over seeds, {INTERVALS}."
@@ -252,7 +250,7 @@ def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]
             broken = [[name, *(cell.replace(" ±", "\n±") for cell in others)] for name, *others in cells]
             shown += ["", *table_lines(broken, align=align, wrap=0), *_texts([table.about], style)]
         else:
-            shown += ["", *paper_lines(cells, style), *_texts([table.about], style)]
+            shown += ["", *table_in_format(cells, style), *_texts([table.about], style)]
     return ["", *shown]
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sentattn.compare.metrics import estimates
-from sentattn.compare.runs import Comparison, Setting
-from sentattn.compare.statistics import Estimate
-from sentattn.config.schema import BETTER
+from sentattn.compare.runs import Setting
 from sentattn.console import format_count, table_lines
 from sentattn.metrics import MAJORITY
 
@@ -24,7 +20,7 @@ IN_TERMINAL = ("accuracy", "log_loss")
 COSTS = ("parameters", "train seconds", "tokens per second", "ms one text", "ms a batch", "trials")
 """Columns after the metrics: `trials` is the number of trials of the study that found a setting."""
 TOP, AROUND = 5, 1
-"""Rows from the top, and rows on either side of a setting, that are shown where one setting is looked for."""
+"""Rows from the top, and rows on either side of a marked setting, that are shown."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
 LATEX_SPECIAL = str.maketrans(
@@ -32,185 +28,122 @@ LATEX_SPECIAL = str.maketrans(
 )
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A row of the leaderboard.
-
-    Attributes:
-        setting: The setting.
-        metrics: Mean over its seeds with standard error, by metric.
-    """
-
-    setting: Setting
-    metrics: dict[str, Estimate]
-
-    @property
-    def parameters(self) -> int:
-        """Number of parameters."""
-        return int(self.setting.runs[0].result["parameters"]["total"])
-
-    def costs(self) -> Iterator[tuple[float, int]]:
-        """Yields the costs of `COSTS`, NaN where they are not known, with the digits that are shown."""
-        yield self.parameters, 0
-        yield self.cost("seconds", "train"), 0
-        yield self.cost("tokens_per_second"), 0
-        yield self.cost("latency_ms", "one"), 2
-        yield self.cost("latency_ms", "batch"), 2
-        yield max((one.trials for one in self.setting.runs if one.trials), default=np.nan), 0
-
-    def interval(self, metric: str) -> tuple[float, float] | None:
-        """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
-        estimate = self.metrics[metric]
-        return estimate.interval() if self.setting.has_seeds and estimate.error > 0 else None
-
-    def cost(self, *keys: str) -> float:
-        """Returns the mean over seeds of a cost in `result.json`; NaN where a run lacks it."""
-        values = []
-        for one in self.setting.runs:
-            value = one.result
-            for key in keys:
-                value = value.get(key) or {}
-            values.append(value or np.nan)
-        return float(np.mean(np.array(values, dtype=np.float64)))
-
-
-def leaderboard(comparison: Comparison, metric: str = "accuracy") -> list[Entry]:
-    """Returns the settings with their metrics, the best by one of them first."""
-    rows = comparison.rows
-    entries = [
-        Entry(
-            one,
-            estimates(
-                one.probabilities,
-                rows.labels_N,
-                rows.group_N,
-                ordered=comparison.ordered,
-                deterministic=one.deterministic,
-            ),
-        )
-        for one in comparison.settings
-    ]
-    return sorted(entries, key=lambda entry: entry.metrics[metric].value, reverse=BETTER[metric] == "max")
-
-
-def lines(entries: Sequence[Entry], style: Format, *, majority: float) -> list[str]:
+def leaderboard_lines(settings: Sequence[Setting], style: Format, *, majority: float) -> list[str]:
     """Returns a leaderboard as lines of text, with a last row for the share of the largest class."""
     match style:
         case "table":
-            return terminal_lines(entries, majority=majority)
+            return terminal_lines(settings, majority=majority)
         case "csv":
-            return _csv(entries, majority)
+            return csv_lines(_values(settings, majority))
         case "markdown" | "latex":
-            return paper_lines(cells(entries, majority=majority), style)
+            return table_in_format(cells(settings, majority=majority), style)
 
 
-def notes(entries: Sequence[Entry]) -> list[str]:
-    """Returns what to know of the runs behind a leaderboard, with the setting that it is about."""
-    return [
-        f"{entry.setting.name}: {note}."
-        for entry in entries
-        for note in (*entry.setting.notes, *_one_class(entry.setting))
-    ]
+def notes(settings: Sequence[Setting]) -> list[str]:
+    """Returns remarks about the runs behind a leaderboard, each with the name of its setting."""
+    return [f"{setting.name}: {note}." for setting in settings for note in (*setting.notes, *_one_class(setting))]
 
 
-def _one_class(setting: Setting) -> Iterator[str]:
-    """Yields that a setting predicts one class only, with the seeds."""
+def _one_class(setting: Setting) -> list[str]:
+    """Returns that a setting predicts one class only, with the seeds."""
     predicted_SN = setting.probabilities.argmax(axis=-1)
-    constant = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
-    seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant, strict=True) if is_constant]
-    if seeds:
-        yield f"predicts one class for all rows (seed {', '.join(seeds)})"
+    constant_S = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
+    seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant_S, strict=True) if is_constant]
+    return [f"predicts one class for all rows (seed {', '.join(seeds)})"] if seeds else []
 
 
-def paper_lines(cells: Sequence[Sequence[str]], style: Format) -> list[str]:
-    """Returns rows of cells, the first of them the header, as Markdown, CSV or LaTeX."""
-    header, *rows = cells
+def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
+    """Returns rows of cells as CSV."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue().splitlines()
+
+
+def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "latex"]) -> list[str]:
+    """Returns rows of cells, the first of them the header, as Markdown or LaTeX."""
     if style == "markdown":
+        header, *rows = cells
         rule = ["---", *["---:"] * (len(header) - 1)]
         return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
-    if style == "csv":
-        file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows(cells)
-        return file.getvalue().splitlines()
-    header, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
+    top, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
     start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
-    return [start, r"\toprule", header, r"\midrule", *body, r"\bottomrule", end]
+    return [start, r"\toprule", top, r"\midrule", *body, r"\bottomrule", end]
 
 
 def terminal_lines(
-    entries: Sequence[Entry], metric: str = "accuracy", own: Setting | None = None, *, majority: float | None = None
+    settings: Sequence[Setting],
+    metric: str = "accuracy",
+    marked: Setting | None = None,
+    *,
+    majority: float | None = None,
 ) -> list[str]:
     """Returns a leaderboard for a terminal of 80 columns.
 
     Args:
-        entries: The rows, the best first.
+        settings: The rows, the best first.
         metric: The metric that ranks them.
-        own: A setting to mark; rows that are neither at the top nor next to it are left out.
+        marked: A setting to mark; rows that are neither at the top nor next to it are left out.
         majority: The share of the largest class, where it is known.
     """
     metrics = list(dict.fromkeys([metric, *IN_TERMINAL]))[: len(IN_TERMINAL)]
-    place = next((i for i, entry in enumerate(entries) if entry.setting is own), None)
-    visible = [i for i in range(len(entries)) if place is None or i < TOP or abs(i - place) <= AROUND]
+    place = next((i for i, setting in enumerate(settings) if setting is marked), None)
+    visible = [i for i in range(len(settings)) if place is None or i < TOP or abs(i - place) <= AROUND]
     rows: list[tuple[str, ...]] = [("", "settings", "seeds", *metrics, "params", "train")]
     for before, i in zip([-1, *visible], visible, strict=False):
         if i > before + 1:
             rows.append(("", "...", *[""] * (len(rows[0]) - 2)))
-        entry, mark = entries[i], "> " if i == place else ""
-        values = [_value(entry, name, "±" if name == metric else "") for name in metrics]
-        costs = format_count(entry.parameters), f"{entry.cost('seconds', 'train'):.0f} s"
-        rows.append((f"{mark}{i + 1}", entry.setting.name, str(len(entry.setting.runs)), *values, *costs))
+        setting, mark = settings[i], "> " if i == place else ""
+        values = [format_metric(setting, name, with_interval=name == metric) for name in metrics]
+        costs = format_count(setting.parameters), f"{setting.cost('seconds', 'train'):.0f} s"
+        rows.append((f"{mark}{i + 1}", setting.name, str(len(setting.runs)), *values, *costs))
     if majority is not None:
         rows.append(("", MAJORITY, "", *(f"{majority:.4f}" if name == "accuracy" else "" for name in metrics), "", ""))
-    more = len(entries) - 1 - visible[-1]
+    more = len(settings) - 1 - visible[-1]
     return [*table_lines(rows, align="><>>>>>", wrap=1), *([f"{more} more"] if more else [])]
 
 
-def metric_lines(entries: Sequence[Entry], splits: Sequence[str]) -> list[str]:
-    """Returns all metrics of one setting, which has an entry for each split."""
-    runs = entries[0].setting.runs
-    title = f"{len(runs)} seeds ({', '.join(str(one.seed) for one in runs)}): means with 95% intervals."
-    rows = [("", *splits)]
-    rows += [(name, *(_value(entry, name, "±") for entry in entries)) for name in entries[0].metrics]
-    return [title, *table_lines(rows, align="<" + ">" * len(splits))]
-
-
-def cells(entries: Sequence[Entry], *, majority: float | None = None) -> list[list[str]]:
+def cells(settings: Sequence[Setting], *, majority: float) -> list[list[str]]:
     """Returns the heading and a row for each setting, as text, and one for the share of the largest class."""
-    names = list(entries[0].metrics)
+    names = list(settings[0].metrics)
     rows = [["settings", "seeds", *names, *COSTS]]
-    for entry in entries:
-        values = [_value(entry, name, "±") for name in names]
-        costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in entry.costs()]
-        rows.append([entry.setting.name, str(len(entry.setting.runs)), *values, *costs])
-    if majority is not None:
-        values = [f"{majority:.4f}" if name == "accuracy" else "-" for name in names]
-        rows.append([MAJORITY, "-", *values, *["-"] * len(COSTS)])
-    return rows
+    for setting in settings:
+        values = [format_metric(setting, name) for name in names]
+        costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in _costs(setting)]
+        rows.append([setting.name, str(len(setting.runs)), *values, *costs])
+    values = [f"{majority:.4f}" if name == "accuracy" else "-" for name in names]
+    return [*rows, [MAJORITY, "-", *values, *["-"] * len(COSTS)]]
 
 
-def _csv(entries: Sequence[Entry], majority: float) -> list[str]:
-    """All numbers as they are, with the ends of 95% intervals; empty where there are none."""
-    names = list(entries[0].metrics)
-    header = ["settings", "seeds", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*header, *(name.replace(" ", "_") for name in COSTS)])
-    for entry in entries:
-        values: list[float | str] = []
-        for name, estimate in entry.metrics.items():
-            values += [estimate.value, *(entry.interval(name) or ("", ""))]
-        costs = ["" if np.isnan(cost) else cost for cost, _ in entry.costs()]
-        writer.writerow([entry.setting.name, len(entry.setting.runs), *values, *costs])
-    of_majority: list[float | str] = [majority if name == "accuracy" else "" for name in header[2:]]
-    writer.writerow([MAJORITY, "", *of_majority, *[""] * len(COSTS)])
-    return file.getvalue().splitlines()
+def _values(settings: Sequence[Setting], majority: float) -> list[list[object]]:
+    """Returns unrounded values with the ends of 95% intervals, empty where there are none; the header first."""
+    names = [f"{name}{end}" for name in settings[0].metrics for end in ("", "_low", "_high")]
+    rows: list[list[object]] = [["settings", "seeds", *names, *(name.replace(" ", "_") for name in COSTS)]]
+    for setting in settings:
+        rows.append([setting.name, len(setting.runs)])
+        for name, estimate in setting.metrics.items():
+            rows[-1] += [estimate.value, *(setting.interval(name) or ("", ""))]
+        rows[-1] += ["" if np.isnan(cost) else cost for cost, _ in _costs(setting)]
+    of_majority = [majority if name == "accuracy" else "" for name in names]
+    return [*rows, [MAJORITY, "", *of_majority, *[""] * len(COSTS)]]
 
 
-def _value(entry: Entry, name: str, sign: str) -> str:
-    """The mean, with its 95% interval where there is one and it is to be shown: half of it, or its ends if unequal."""
-    value, interval = entry.metrics[name].value, entry.interval(name)
-    if not sign or interval is None:
+def _costs(setting: Setting) -> list[tuple[float, int]]:
+    """Returns the costs of `COSTS`, NaN where they are not known, with the number of digits that are shown."""
+    return [
+        (setting.parameters, 0),
+        (setting.cost("seconds", "train"), 0),
+        (setting.cost("tokens_per_second"), 0),
+        (setting.cost("latency_ms", "one"), 2),
+        (setting.cost("latency_ms", "batch"), 2),
+        (max((run.trials for run in setting.runs if run.trials), default=np.nan), 0),
+    ]
+
+
+def format_metric(setting: Setting, name: str, *, with_interval: bool = True) -> str:
+    """Returns the mean of a metric, with its 95% interval: half of its width, or its ends where these are uneven."""
+    value, interval = setting.metrics[name].value, setting.interval(name)
+    if not with_interval or interval is None:
         return f"{value:.4f}"
     (low, high), half = interval, (interval[1] - interval[0]) / 2
     is_even = abs(value - low - half) < half / UNEVEN
-    return f"{value:.4f} {sign}{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"
+    return f"{value:.4f} ±{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"

@@ -6,21 +6,21 @@ import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sentattn.compare.names import rest
-from sentattn.compare.runs import Comparison, Setting
+from sentattn.compare.runs import Setting
 from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import slots
+from sentattn.console import plural
+from sentattn.metrics import Ints
 
-Settings = Mapping[str, Any]
+Settings: TypeAlias = Mapping[str, Any]
+SettingPair: TypeAlias = tuple[Setting, Setting]
 
 HARDEST = "nbsvm"
 """The reference that the best setting is tested against."""
-MOST_EXPLORED = 6
-"""Settings of a comparison up to which the best is tested against each other one without being asked."""
 
 
 class Contrast(NamedTuple):
@@ -157,7 +157,7 @@ class Pair:
         return (-high, -low) if mirrored else (low, high)
 
 
-def declared(settings: Sequence[Settings], trained_on: Sequence[object]) -> list[tuple[int, int]]:
+def declared_indices(settings: Sequence[Settings], trained_on: Sequence[object]) -> list[tuple[int, int]]:
     """Returns the numbers of the pairs that are declared before looking: equal in all but one part (`CONTRASTS`).
 
     Args:
@@ -177,128 +177,84 @@ def declared(settings: Sequence[Settings], trained_on: Sequence[object]) -> list
     ]
 
 
-def declared_pairs(comparison: Comparison) -> tuple[list[tuple[Setting, Setting]], list[str]]:
-    """Returns the pairs that are declared before looking, and notes about pairs that are not.
+def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[list[SettingPair], list[str]]:
+    """Returns the pairs of the setting that is best on validation rows and NB-SVM, where that is among the settings.
 
-    They are those of `declared`, or of the plan where there is one. Without a plan the setting that is best on
-    validation rows joins them, against NB-SVM where that was fitted on the same training rows: of the settings with
-    enough seeds, and on test rows only.
+    The setting has enough seeds and the same training rows as the reference. On validation rows there is no such pair.
+
+    Returns:
+        The pairs, and a remark for each that is missing.
     """
-    if comparison.plan is not None:
-        return list(comparison.plan.pairs), []
-    found = comparison.settings
-    rows = [frozenset(str(run.result.get("data_fingerprint")) for run in one.runs) for one in found]
-    pairs = [(found[first], found[second]) for first, second in declared([one.settings for one in found], rows)]
+    pairs: list[SettingPair] = []
     notes = []
-    for number, reference in enumerate(found):
+    for reference in settings:
         if reference.settings["model"].get("name") != HARDEST:
             continue
-        if comparison.split == "val":
+        if split == "val":
             notes.append(
                 f"No test of the best setting against {reference.name}: it would be chosen by the rows it is tested "
                 "on. Type split=test."
             )
             continue
         candidates = [
-            one
-            for one, trained_on in zip(found, rows, strict=True)
-            if "attention" in one.settings["model"]
-            and one.has_seeds
-            and trained_on == rows[number]
-            and math.isfinite(one.mean("val/accuracy"))
+            setting
+            for setting in settings
+            if "attention" in setting.settings["model"]
+            and setting.has_seeds
+            and trained_on(setting) == trained_on(reference)
+            and math.isfinite(setting.stored("val/accuracy"))
         ]
         if candidates:
-            pairs.insert(0, (max(candidates, key=lambda one: one.mean("val/accuracy")), reference))
+            pairs.insert(0, (max(candidates, key=lambda setting: setting.stored("val/accuracy")), reference))
         else:
             notes.append(f"No setting has {SEEDS} seeds and the training rows of {reference.name}: nothing to test.")
     return pairs, notes
 
 
-def pairs(comparison: Comparison, *, margin: float, explore: bool = False) -> list[Pair]:
+def trained_on(setting: Setting) -> frozenset[str]:
+    """Returns the fingerprints of the rows that a setting's runs were trained on."""
+    return frozenset(str(run.result.get("data_fingerprint")) for run in setting.runs)
+
+
+def evaluate_pairs(
+    pairs: Sequence[SettingPair], group_N: Ints | None, margin: float, *, is_declared: bool
+) -> list[Pair]:
     """Tests pairs of settings for a difference and for equivalence of their accuracy.
 
     Pairs with too few seeds are left out. The declared ones are one family per kind of test, adjusted after Holm
-    (1979). All others are exploratory, and theirs are not adjusted; where there are few settings, the best of those
-    with enough seeds is tested against each other one.
+    (1979); exploratory ones are not adjusted.
 
     Args:
-        comparison: The settings.
+        pairs: The pairs.
+        group_N: Number of each row's group; None where rows are independent.
         margin: Points of accuracy within which two settings count as equivalent.
-        explore: Whether to test all other pairs too.
+        is_declared: Whether the pairs were declared before looking.
     """
-    family = _testable(declared_pairs(comparison)[0])
-    others = _testable(_others(comparison, explore=explore))
-    return _tested(family, comparison, margin, is_declared=True) + _tested(
-        others, comparison, margin, is_declared=False
-    )
-
-
-def _others(comparison: Comparison, *, explore: bool) -> list[tuple[Setting, Setting]]:
-    """Returns the exploratory pairs."""
-    known = {_hashes(pair) for pair in declared_pairs(comparison)[0]}
-    found = list(combinations(comparison.settings, 2))
-    if not explore:
-        best = max(comparison.settings, key=lambda one: (one.has_seeds, float(one.correct.mean())))
-        few = len(comparison.settings) <= MOST_EXPLORED
-        found = [(best, one) for one in comparison.settings if one is not best and few]
-    return [pair for pair in found if _hashes(pair) not in known]
-
-
-def _hashes(pair: tuple[Setting, Setting]) -> frozenset[str]:
-    """Returns the hashes of two settings, which a plan may have with fewer of their seeds."""
-    return frozenset(one.runs[0].setting for one in pair)
-
-
-def _testable(found: Sequence[tuple[Setting, Setting]]) -> list[tuple[Setting, Setting]]:
-    return [(first, second) for first, second in found if first.has_seeds and second.has_seeds]
-
-
-def messages(comparison: Comparison, *, margin: float, explore: bool = False) -> list[tuple[str, list[str]]]:
-    """Returns what the tests of `pairs` say: each heading with the messages below it."""
-    tested = pairs(comparison, margin=margin, explore=explore)
-    family = [pair for pair in tested if pair.declared]
-    exploratory = [pair for pair in tested if not pair.declared]
-    declared_ones, notes = declared_pairs(comparison)
-    count = f"{len(family)} declared pair{'s' * (len(family) != 1)}, p-values and intervals adjusted after Holm"
-    heading = f"{comparison.plan.title}: {count}:" if comparison.plan else f"{count}:"
-    blocks: list[tuple[str, list[str]]] = []
-    for title, some in ((heading, family), ("Exploratory, chosen after looking, not adjusted:", exploratory)):
-        if some:
-            blocks.append((title, [pair.message(margin) for pair in some]))
-    if len(counts := {len(one.runs) for pair in family for one in (pair.first, pair.second) if _varies(one)}) > 1:
-        notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
-    if comparison.plan is not None:
-        notes += comparison.plan.added(comparison, exploratory=len(exploratory))
-    blocks += [(note, []) for note in notes]
-    everything = declared_ones + _others(comparison, explore=explore)
-    if without := [pair for pair in everything if not (pair[0].has_seeds and pair[1].has_seeds)]:
-        blocks.append(("Differences without interval and verdict:", [_values(*pair) for pair in without]))
-    if few := [one for one in comparison.settings if not one.has_seeds]:
-        title = f"Fewer than {SEEDS} seeds give no interval and no verdict. To train the others:"
-        blocks.append((title, [f"{one.name}: {more_seeds(one)}" for one in few]))
-    if [len(one.runs) for one in comparison.settings] == [1, 1]:
-        first, second = comparison.settings
-        blocks.append((of_two_models(first, second, comparison), []))
-    in_pair = {id(one) for pair in declared_ones for one in pair}
-    alone = [one.name for one in comparison.settings if id(one) not in in_pair]
-    if alone and not explore and len(comparison.settings) > MOST_EXPLORED:
-        text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs."
-        blocks.append((f"In no declared pair: {'; '.join(alone)}. {text}", []))
-    return blocks
-
-
-def _varies(setting: Setting) -> bool:
-    return not setting.deterministic
-
-
-def _values(first: Setting, second: Setting) -> str:
-    """Returns the accuracies of two settings and their difference."""
-    values = [100 * float(one.correct.mean()) for one in (first, second)]
-    seeds = [
-        f"{one.name} {value:.2f}% ({len(one.runs)} seed{'s' * (len(one.runs) != 1)})"
-        for one, value in zip((first, second), values, strict=True)
+    testable = [pair for pair in pairs if pair[0].has_seeds and pair[1].has_seeds]
+    estimates = [
+        difference(first.correct, second.correct, group_N, deterministic=(first.deterministic, second.deterministic))
+        for first, second in testable
     ]
-    return f"{', '.join(seeds)}: {values[0] - values[1]:+.2f} points."
+    p_difference = [estimate.p_difference() for estimate in estimates]
+    p_equivalence = [estimate.p_equivalence(margin / 100) for estimate in estimates]
+    levels = [(LEVEL, LEVEL)] * len(estimates)
+    if is_declared:
+        (p_difference, first_levels), (p_equivalence, second_levels) = holm(p_difference), holm(p_equivalence)
+        levels = list(zip(first_levels, second_levels, strict=True))
+    return [
+        Pair(*pair, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q))
+        for pair, estimate, p, q, level in zip(testable, estimates, p_difference, p_equivalence, levels, strict=True)
+    ]
+
+
+def accuracies(pair: SettingPair) -> str:
+    """Returns the accuracies of two settings and their difference."""
+    first, second = values = [100 * float(setting.correct.mean()) for setting in pair]
+    texts = [
+        f"{setting.name} {value:.2f}% ({plural(len(setting.runs), 'seed')})"
+        for setting, value in zip(pair, values, strict=True)
+    ]
+    return f"{', '.join(texts)}: {first - second:+.2f} points."
 
 
 def more_seeds(setting: Setting) -> str:
@@ -308,31 +264,11 @@ def more_seeds(setting: Setting) -> str:
     return f"python -m sentattn.train from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={missing}"
 
 
-def _tested(
-    family: Sequence[tuple[Setting, Setting]], comparison: Comparison, margin: float, *, is_declared: bool
-) -> list[Pair]:
-    estimates = [_difference(first, second, comparison) for first, second in family]
-    p_difference = [one.p_difference() for one in estimates]
-    p_equivalence = [one.p_equivalence(margin / 100) for one in estimates]
-    levels = [(LEVEL, LEVEL)] * len(estimates)
-    if is_declared:
-        (p_difference, first_levels), (p_equivalence, second_levels) = holm(p_difference), holm(p_equivalence)
-        levels = list(zip(first_levels, second_levels, strict=True))
-    return [
-        Pair(*pair, is_declared, one, p, q, level, verdict(one.centre, p, q))
-        for pair, one, p, q, level in zip(family, estimates, p_difference, p_equivalence, levels, strict=True)
-    ]
-
-
-def _difference(first: Setting, second: Setting, comparison: Comparison) -> Estimate:
-    deterministic = (first.deterministic, second.deterministic)
-    return difference(first.correct, second.correct, comparison.rows.group_N, deterministic=deterministic)
-
-
-def of_two_models(first: Setting, second: Setting, comparison: Comparison) -> str:
-    """Returns what McNemar's test says of two single runs: about these two models, not about their mechanisms."""
+def compare_models(settings: Sequence[Setting], group_N: Ints | None) -> str:
+    """Returns the result of McNemar's test of two single runs: about these two models, not about their mechanisms."""
+    first, second = settings
     [first_N], [second_N] = first.correct > 0, second.correct > 0
-    p = mcnemar(first_N, second_N, comparison.rows.group_N)
+    p = mcnemar(first_N, second_N, group_N)
     points = 100 * float(first_N.mean() - second_N.mean())
     result = "differ" if p < LEVEL else "do not differ detectably"
     return f"These two trained models, {first.name} and {second.name}, {result}: {points:+.1f} points, {_p(p)}."

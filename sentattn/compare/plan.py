@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
+from sentattn.compare.comparison import Comparison, PlannedPairs
 from sentattn.compare.folders import run_folders
 from sentattn.compare.names import VECTORS, rest
-from sentattn.compare.pairs import declared
-from sentattn.compare.runs import Comparison, PlannedPairs, Setting
+from sentattn.compare.pairs import declared_indices
+from sentattn.compare.runs import Setting
 from sentattn.config import types
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
@@ -138,7 +139,7 @@ def _texts(side: Overrides) -> dict[str, str]:
     return {str(key): types.as_typed(value) for key, value in side.items()}
 
 
-def apply(plan: Plan, found: Sequence[Comparison]) -> Comparison:
+def apply(plan: Plan, comparisons: Sequence[Comparison]) -> Comparison:
     """Returns the comparison that a plan is about, with the plan.
 
     A run belongs to a side of a pair where its resolved settings are those that a training with the plan's arguments
@@ -149,11 +150,11 @@ def apply(plan: Plan, found: Sequence[Comparison]) -> Comparison:
         RunError: With the commands that train the runs which are missing.
     """
     sides = [_composed(plan, number, side) for number in range(len(plan.content["pairs"])) for side in SIDES]
-    matches = [[_match(wanted, one) for _, wanted in sides] for one in found]
-    place = max(range(len(found)), key=lambda number: -matches[number].count(None))
+    matches = [[_match(wanted, comparison) for _, wanted in sides] for comparison in comparisons]
+    index = max(range(len(comparisons)), key=lambda number: -matches[number].count(None))
     planned: list[Setting] = []
     commands: dict[str, None] = {}
-    for (arguments, _), setting in zip(sides, matches[place], strict=True):
+    for (arguments, _), setting in zip(sides, matches[index], strict=True):
         runs = [run for run in setting.runs if run.seed in plan.content["seeds"]] if setting else []
         missing = sorted(set(plan.content["seeds"]) - {run.seed for run in runs})
         if setting and (setting.deterministic or not missing):
@@ -162,11 +163,10 @@ def apply(plan: Plan, found: Sequence[Comparison]) -> Comparison:
             commands |= dict.fromkeys(_train(arguments, missing))
     if commands:
         text = "".join(f"\n  {command}" for command in commands)
-        message = f"plan={plan.path} names runs that are not there, so nothing is tested. To train them:{text}"
+        message = f"plan={plan.path} names runs that do not exist, so nothing is tested. To train them:{text}"
         raise RunError(Fault("plan", "missing", message))
-    return replace(
-        found[place], plan=PlannedPairs(plan.title, plan.lines, list(zip(planned[::2], planned[1::2], strict=True)))
-    )
+    pairs = list(zip(planned[::2], planned[1::2], strict=True))
+    return replace(comparisons[index], plan=PlannedPairs(plan.title, plan.lines, pairs))
 
 
 def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, Any]]:
@@ -182,13 +182,14 @@ def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, 
 def _match(wanted: Mapping[str, Any], comparison: Comparison) -> Setting | None:
     """Returns the setting of a comparison that has the wanted values; of several the one with the preset's name."""
     ignored = {LABEL, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
+    flat = {setting.key: rest(setting.settings, ()) for setting in comparison.settings}
     alike = [
-        one for one in comparison.settings if _without(rest(one.settings, ()), ignored) == _without(wanted, ignored)
+        setting for setting in comparison.settings if _without(flat[setting.key], ignored) == _without(wanted, ignored)
     ]
-    if len(named := [one for one in alike if rest(one.settings, ()).get(LABEL) == wanted.get(LABEL)]) == 1:
+    if len(named := [setting for setting in alike if flat[setting.key].get(LABEL) == wanted.get(LABEL)]) == 1:
         return named[0]
     if len(alike) > 1:
-        names = "; ".join(f"{one.name} ({one.runs[0].run.path})" for one in alike)
+        names = "; ".join(f"{setting.name} ({setting.runs[0].path})" for setting in alike)
         message = f"Several settings fit one side of the plan: {names}. Leave all but one out, with where= or folders."
         raise RunError(Fault("plan", "conflict", message))
     return alike[0] if alike else None
@@ -223,64 +224,59 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
     """
     if path.exists():
         raise RunError(Fault("plan", "conflict", f"plan={path} exists; a plan is written once. Name another file."))
-    runs, faults = _finished(folders)
-    best: tuple[list[tuple[int, int]], list[list[Run]]] = ([], [])
-    for some in runs.values():
-        settings = [_settings(group[0]) for group in some]
-        pairs = declared(settings, [None] * len(some))
-        best = max(best, (pairs, some), key=lambda one: len(one[0]))
-    pairs, settings_runs = best
-    typed: dict[int, dict[str, Any]] = {}
+    by_rows, faults = _finished(folders)
+    candidates = [
+        (settings, declared_indices([current(runs[0].settings) for runs in settings], [None] * len(settings)))
+        for settings in by_rows
+    ]
+    settings, pairs = max(candidates, key=lambda candidate: len(candidate[1]), default=([], []))
+    overrides: dict[int, dict[str, Any]] = {}
     for number in sorted({number for pair in pairs for number in pair}):
         try:
-            typed[number] = as_overrides(_settings(settings_runs[number][0]))
+            overrides[number] = as_overrides(current(settings[number][0].settings))
         except UserError as error:
             faults += error.faults
-    pairs = [pair for pair in pairs if set(pair) <= typed.keys()]
+    pairs = [pair for pair in pairs if set(pair) <= overrides.keys()]
     if not pairs:
         message = "These runs hold no pair of settings that differ in one part only: there is nothing to plan."
         raise RunError(*faults, Fault("plan", "missing", message))
-    used = {number for pair in pairs for number in pair}
-    common = set.intersection(*(set(_texts(typed[number]).items()) for number in used))
-    seeds = sorted({int(run.result["seed"]) for number in used for run in settings_runs[number]})
+    used = {number: _texts(overrides[number]) for pair in pairs for number in pair}
+    common = set.intersection(*(set(texts.items()) for texts in used.values()))
+    seeds = sorted({int(run.result["seed"]) for number in used for run in settings[number]})
     while len(seeds) < SEEDS:
         seeds.append(seeds[-1] + 1)
     sides = {
-        number: {key: value for key, value in typed[number].items() if (key, types.as_typed(value)) not in common}
-        for number in used
+        number: {key: value for key, value in overrides[number].items() if (key, texts[key]) not in common}
+        for number, texts in used.items()
     }
     content = {
         "split": split,
         "metric": "accuracy",
         "margin": margin,
         "seeds": seeds,
-        "base": [f"{key}={text}" for key, text in _texts(typed[pairs[0][0]]).items() if (key, text) in common],
-        "pairs": [{"a": sides[one], "b": sides[other]} for one, other in pairs],
+        "base": [f"{key}={text}" for key, text in used[pairs[0][0]].items() if (key, text) in common],
+        "pairs": [{"a": sides[first], "b": sides[second]} for first, second in pairs],
     }
     write_atomically(path, to_yaml(content))
     return read_plan(path), faults
 
 
-def _finished(folders: Sequence[Path]) -> tuple[dict[Any, list[list[Run]]], list[Fault]]:
-    """Returns finished runs, seeds of a setting together, by data and rows; and faults of those that cannot be read."""
+def _finished(folders: Sequence[Path]) -> tuple[list[list[list[Run]]], list[Fault]]:
+    """Returns the finished runs, by data and rows, then by setting; and errors of those that cannot be read."""
     faults: list[Fault] = []
-    found: dict[Any, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    by_rows: dict[Any, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for path in dict.fromkeys(path for folder in folders for path in run_folders(folder, faults, {})):
         try:
             run = Run(path)
             result = run.result
             if result.get("status") == "finished" and (not run.is_trial or path in folders):
                 _ = run.settings["model"]["name"]
-                found[result["data"], result.get("data_fingerprint")][str(result["setting"])].append(run)
+                by_rows[result["data"], result.get("data_fingerprint")][str(result["setting"])].append(run)
         except UserError as error:
             faults += error.faults
         except (KeyError, TypeError) as error:
             faults.append(Fault("runs", "damaged", f"{path} lacks a result ({error!r}); it is left out."))
-    return {key: list(settings.values()) for key, settings in found.items()}, faults
-
-
-def _settings(run: Run) -> Mapping[str, Any]:
-    return current(run.settings)
+    return [list(by_setting.values()) for by_setting in by_rows.values()], faults
 
 
 def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:

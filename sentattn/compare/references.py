@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import time
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sentattn.compare.comparison import Comparison
 from sentattn.compare.reference_models import MIN_COUNT, REFERENCES
-from sentattn.compare.runs import Comparison, Setting, comparisons
+from sentattn.compare.runs import EvaluatedRun, read_runs
 from sentattn.compare.texts import read_texts
 from sentattn.config.compose import setting_hash
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import classifier_metrics, correct
 from sentattn.run import RESULT, Run, create
 
@@ -28,8 +31,8 @@ PACKAGES = {"fasttext": ("fasttext", "fasttext-numpy2")}
 SKLEARN = ("sklearn", '"sentattn[report]"')
 
 
-def add_references(names: list[str], comparison: Comparison, folder: Path) -> Comparison:
-    """Fits references that have no run yet on the rows of a comparison, and adds them to it.
+def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
+    """Adds references to a comparison, and fits those that have no run yet on its training rows.
 
     Each is fitted on the training rows, with the strength or learning rate that is best on the validation rows. Its
     predictions are stored as a run, or several where the weights are drawn from a seed.
@@ -47,29 +50,35 @@ def add_references(names: list[str], comparison: Comparison, folder: Path) -> Co
         if find_spec(package) is None:
             message = f"reference={name} needs {package}: pip install {installed}."
             raise RunError(Fault("reference", "package", message))
-    found, rows = _with_stored(names, comparison, folder), _fingerprint(comparison.settings[0])
-    fitted = {one.settings["model"]["name"] for one in found.settings if _fingerprint(one) == rows}
-    if missing := [name for name in names if name not in fitted]:
-        data = read_texts(comparison)
-        for name in missing:
-            for path in _fit(name, data, comparison, folder):
+    first = comparison.settings[0].runs[0]
+    data: TextData | None = None
+    runs = {run.path.resolve(): run for run in comparison.runs}
+    for name in names:
+        files = (folder / comparison.data / name).glob(f"*/{RESULT}")
+        paths = [path for path in (file.parent for file in files) if _fingerprint(Run(path)) == _fingerprint(first.run)]
+        stored = _read(paths, comparison)
+        known = [run.run for run in (*comparison.runs, *stored) if run.settings["model"]["name"] == name]
+        if not any(_fingerprint(run) == _fingerprint(first.run) for run in known):
+            data = data or read_texts(comparison)
+            paths = _fit(name, data, comparison, folder)
+            for path in paths:
                 print(f"{name}: {path}")
-    return _with_stored(names, comparison, folder)
+            stored = _read(paths, comparison)
+        runs |= {run.path.resolve(): run for run in stored}
+    return replace(comparison, runs=list(runs.values()))
 
 
-def _with_stored(names: list[str], comparison: Comparison, folder: Path) -> Comparison:
-    """Adds references that were fitted earlier on the same training rows."""
-    trained = [run.run.path for one in comparison.settings for run in one.runs]
-    rows = _fingerprint(comparison.settings[0])
-    stored = [file.parent for name in names for file in (folder / comparison.data / name).glob(f"*/{RESULT}")]
-    stored = [path for path in stored if Run(path).result.get("data_fingerprint") == rows]
-    found, _ = comparisons([*trained, *stored], split=comparison.split)
-    return next(one for one in found if one.rows.key == comparison.rows.key)
+def _read(paths: Sequence[Path], comparison: Comparison) -> list[EvaluatedRun]:
+    """Returns the references that were evaluated on the rows of a comparison; those that are damaged are left out."""
+    with suppress(UserError):
+        runs, _ = read_runs(paths, split=comparison.split)
+        return [run for run in runs if run.rows.key == comparison.rows.key]
+    return []
 
 
-def _fingerprint(setting: Setting) -> str | None:
-    """Hash of the training, validation and test rows of a setting."""
-    return setting.runs[0].result.get("data_fingerprint")
+def _fingerprint(run: Run) -> str | None:
+    """Hash of the training, validation and test rows of a run."""
+    return run.result.get("data_fingerprint")
 
 
 def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> list[Path]:
@@ -136,7 +145,7 @@ def _write(
         "metrics": metrics,
         "parameters": {"total": parameters},
         "seconds": {"train": seconds, "total": seconds},
-        "data_fingerprint": _fingerprint(comparison.settings[0]),
+        "data_fingerprint": _fingerprint(comparison.settings[0].runs[0].run),
     }
     Run(run.path).write_result(json.loads(json.dumps(result)))
     return run.path

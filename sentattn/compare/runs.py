@@ -1,11 +1,11 @@
-"""The runs of a comparison: run directories to settings with their seeds, on the same rows."""
+"""Finished runs with their predictions, and settings: the runs that differ in their seed only."""
 
 from __future__ import annotations
 
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import numpy as np
 import yaml
 
 from sentattn.compare.folders import run_folders
+from sentattn.compare.metrics import estimates
 from sentattn.compare.names import names
+from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import at
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import current
@@ -26,7 +28,7 @@ from sentattn.run import CONFIG, MODEL, RESULT, SPLITS, Run
 REVISION = 7
 """Digits of a revision that are shown."""
 ROUNDING = 1e-5
-"""How far probabilities in single precision may be from a sum of 1, and metrics of theirs from those of the run."""
+"""Tolerance of sums of probabilities in single precision, and of stored metrics against recomputed ones."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,25 @@ class Rows:
 
     @cached_property
     def key(self) -> tuple[int, bytes]:
-        """What two runs have in common that were evaluated on the same rows."""
+        """Equal for runs that were evaluated on the same rows."""
         return hash(self.row_ids), self.labels_N.tobytes()
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """A finished run with its predictions of one split."""
+class EvaluatedRun:
+    """A finished run with its predictions of one split.
+
+    Attributes:
+        run: The run directory.
+        settings: The resolved settings.
+        result: The content of `result.json`.
+        setting: Hash of the settings without the seed.
+        seed: The seed.
+        rows: The rows of the split.
+        probabilities_NC: Probability of each class.
+        ordered: Whether classes are steps of a scale, as far as the run's model says.
+        trials: Number of trials of the study that found the setting; None for a setting of no study.
+    """
 
     run: Run
     settings: Mapping[str, Any]
@@ -62,25 +76,37 @@ class Evaluated:
     seed: int
     rows: Rows
     probabilities_NC: Floats
+    ordered: bool = False
     trials: int | None = None
-    """Number of trials of the study that found its setting; None for a setting of no study."""
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.run.path
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ in their seed only, and what they are called.
+    """Runs that differ in their seed only.
 
     Attributes:
-        name: The variant, and what sets it apart from the other settings.
+        name: The variant, and the values that distinguish it from the other settings.
         runs: A run for each seed.
         deterministic: Whether all trainings of this setting are equal, so that another seed would change nothing.
-        notes: What to know of its runs, such as that they are of several revisions of the code.
+        ordered: Whether classes are steps of a scale.
+        notes: Remarks about its runs, such as that they are of several revisions of the code.
     """
 
     name: str
-    runs: Sequence[Evaluated]
+    runs: Sequence[EvaluatedRun]
     deterministic: bool
+    ordered: bool = False
     notes: Sequence[str] = ()
+
+    @property
+    def key(self) -> str:
+        """Hash of the settings without the seed."""
+        return self.runs[0].setting
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -88,129 +114,129 @@ class Setting:
         return self.runs[0].settings
 
     @property
+    def rows(self) -> Rows:
+        """The rows that its runs were evaluated on."""
+        return self.runs[0].rows
+
+    @property
     def has_seeds(self) -> bool:
         """Whether there are enough seeds to know how much another one would change."""
         return self.deterministic or len(self.runs) >= SEEDS
 
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return int(self.runs[0].result["parameters"]["total"])
+
     @cached_property
     def probabilities(self) -> Floats:
         """Probability of each class, for each seed and row, (S, N, C)."""
-        return np.stack([one.probabilities_NC for one in self.runs])
+        return np.stack([run.probabilities_NC for run in self.runs])
 
     @cached_property
     def correct(self) -> Floats:
         """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
-        return np.stack([correct(one.probabilities_NC, one.rows.labels_N) for one in self.runs])
+        return np.stack([correct(run.probabilities_NC, run.rows.labels_N) for run in self.runs])
 
-    def mean(self, metric: str) -> float:
+    @cached_property
+    def metrics(self) -> Mapping[str, Estimate]:
+        """Each metric of the predictions: mean over seeds, with its standard error."""
+        return estimates(
+            self.probabilities,
+            self.rows.labels_N,
+            self.rows.group_N,
+            ordered=self.ordered,
+            deterministic=self.deterministic,
+        )
+
+    def interval(self, metric: str = "accuracy") -> tuple[float, float] | None:
+        """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
+        estimate = self.metrics[metric]
+        return estimate.interval() if self.has_seeds and estimate.error > 0 else None
+
+    def stored(self, metric: str) -> float:
         """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
-        return float(np.mean([one.result["metrics"].get(metric, np.nan) for one in self.runs]))
+        return float(np.mean([run.result["metrics"].get(metric, np.nan) for run in self.runs]))
+
+    def cost(self, *keys: str) -> float:
+        """Returns the mean over seeds of a cost in `result.json`; NaN where a run lacks it."""
+        values = []
+        for run in self.runs:
+            value = run.result
+            for key in keys:
+                value = value.get(key) or {}
+            values.append(value or np.nan)
+        return float(np.mean(np.array(values, dtype=np.float64)))
 
 
-@dataclass(frozen=True)
-class PlannedPairs:
-    """The pairs of a plan, of settings of a comparison with the seeds of the plan.
-
-    Attributes:
-        title: The file of the plan and its hash.
-        lines: The plan, as YAML.
-        pairs: Its pairs.
-    """
-
-    title: str
-    lines: Sequence[str]
-    pairs: Sequence[tuple[Setting, Setting]]
-
-    def added(self, comparison: Comparison, *, exploratory: int) -> list[str]:
-        """Returns what a comparison has that the plan does not: seeds, settings and pairs.
-
-        Args:
-            comparison: All settings, with all their runs.
-            exploratory: Number of the pairs that are tested beside those of the plan.
-        """
-        planned = {one.runs[0].setting: one for pair in self.pairs for one in pair}
-        found = []
-        for one in comparison.settings:
-            if (known := planned.get(one.runs[0].setting)) is None:
-                seeds = ", ".join(str(run.seed) for run in one.runs)
-                found.append(f"the setting {one.name} (seeds {seeds})")
-            elif seeds := ", ".join(str(run.seed) for run in one.runs if run not in known.runs):
-                found.append(f"seeds {seeds} of {one.name}")
-        if exploratory:
-            found.append(f"{exploratory} exploratory pair{'s' * (exploratory != 1)}")
-        return [f"Not in the plan, and in none of its tests: {'; '.join(found)}."] if found else []
+def group_by_setting(runs: Iterable[EvaluatedRun], *, ordered: bool) -> list[Setting]:
+    """Returns the settings of runs on the same rows; of several runs with a seed the latest counts."""
+    trained: dict[str, dict[int, list[EvaluatedRun]]] = defaultdict(lambda: defaultdict(list))
+    for run in sorted(runs, key=lambda run: run.path.name):  # the names of directories begin with the time
+        trained[run.setting][run.seed].append(run)
+    latest = [[seeds[seed][-1] for seed in sorted(seeds)] for seeds in trained.values()]
+    return [
+        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)), ordered, _notes(seeds, again))
+        for name, seeds, again in zip(
+            names([seeds[0].settings for seeds in latest]), latest, trained.values(), strict=True
+        )
+    ]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Settings that were evaluated on the same rows.
-
-    Attributes:
-        data: Name of the data set.
-        split: `test`, `val` or the name of an evaluation.
-        rows: The rows.
-        ordered: Whether classes are steps of a scale.
-        settings: The settings.
-        plan: The plan whose pairs are tested; None for those that are declared by how settings differ.
-    """
-
-    data: str
-    split: str
-    rows: Rows
-    ordered: bool
-    settings: Sequence[Setting]
-    plan: PlannedPairs | None = None
+def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[EvaluatedRun]]) -> list[str]:
+    """Returns remarks about the runs that count, from all runs of each seed."""
+    again = [str(seed) for seed, of_seed in sorted(trained.items()) if len(of_seed) > 1]
+    notes = [f"the latest run counts of seeds that were trained again ({', '.join(again)})"] if again else []
+    revisions = {str(run.result.get("git"))[:REVISION] for run in runs}
+    if len(revisions) > 1:
+        notes.append(f"runs of several revisions of the code ({', '.join(sorted(revisions))})")
+    return notes
 
 
-def comparisons(
-    paths: Iterable[Path], *, split: str, where: Sequence[str] = ()
-) -> tuple[list[Comparison], list[Fault]]:
-    """Reads runs and groups them by the rows that they were evaluated on, the largest group first.
+def read_runs(
+    paths: Sequence[Path], *, split: str, where: Sequence[str] = ()
+) -> tuple[list[EvaluatedRun], list[Fault]]:
+    """Reads the finished runs in some folders, with their predictions of a split.
 
     Args:
-        paths: Run directories, or folders that hold some at any depth. Of a study those are read that confirm its
-            best setting; trials are left out unless they are named themselves.
+        paths: Run directories, or folders that hold some at any depth. Of a study, the runs that confirm its best
+            setting are read; trials are left out unless their own directories are given.
         split: `test`, `val` or the name of an evaluation.
         where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
 
     Returns:
-        The comparisons, and a fault for each run that is left out.
+        The runs, and an error for each run that is left out.
 
     Raises:
         RunError: If no run is left.
     """
-    evaluated: list[Evaluated] = []
+    evaluated: list[EvaluatedRun] = []
     faults: list[Fault] = []
     trials: dict[Path, int] = {}
-    named = list(paths)
-    found_runs = [run for folder in named for run in run_folders(folder, faults, trials)]
-    for path in {path.resolve(): path for path in found_runs}.values():
+    folders = [run for path in paths for run in run_folders(path, faults, trials)]
+    for resolved, path in {path.resolve(): path for path in folders}.items():
         try:
-            if (one := _read(Run(path), split, where, trials=path in named)) is not None:
-                evaluated.append(replace(one, trials=trials.get(path.resolve())))
+            run = Run(path)
+            is_wanted = run.result.get("study") is None or path in paths
+            if is_wanted and all(_fits(run.settings, *text.split("=", 1)) for text in where):
+                evaluated.append(_read(run, split, trials.get(resolved)))
         except UserError as error:
             faults += error.faults
     if not evaluated:
         message = f"No finished run with predictions of split={split} is left."
-        if any(Run(path).is_trial for path in found_runs):
+        if any(Run(path).is_trial for path in folders):
             message += " Trials of sweeps count only where their own directories are given."
         raise RunError(*faults, Fault("runs", "not_found", message))
-    by_rows: dict[Any, list[Evaluated]] = defaultdict(list)
-    for one in evaluated:
-        by_rows[one.result["data"], one.rows.key].append(one)
-    found = [_comparison(runs, split) for runs in by_rows.values()]
-    return sorted(found, key=lambda comparison: len(comparison.settings), reverse=True), faults
+    return evaluated, faults
 
 
-def _read(run: Run, split: str, where: Sequence[str], *, trials: bool) -> Evaluated | None:
-    """Reads one run; None where a filter leaves it out, or `trials` does.
+def _read(run: Run, split: str, trials: int | None) -> EvaluatedRun:
+    """Reads one run.
 
     Raises:
         RunError: If it is unfinished or damaged.
     """
     result = run.result
-    if (run.is_trial and not trials) or not all(_fits(run.settings, *text.split("=", 1)) for text in where):
-        return None
     if result.get("status") != "finished":
         raise RunError(Fault("runs", "interrupted", f"{run.path} is {result.get('status')}; it is left out."))
     try:
@@ -221,23 +247,14 @@ def _read(run: Run, split: str, where: Sequence[str], *, trials: bool) -> Evalua
         message = f"{run.path / RESULT} lacks a result ({error!r}); it is left out."
         raise RunError(Fault("runs", "damaged", message)) from error
     rows, probabilities_NC = _predictions(run, split)
-    _require_same(run, split, stored, classifier_metrics(probabilities_NC, rows.labels_N, ordered=_is_ordered(run)))
-    return Evaluated(run, current(run.settings), result, setting, seed, rows, probabilities_NC)
-
-
-def _require_same(run: Run, split: str, stored: Mapping[str, float], computed: Mapping[str, float]) -> None:
-    """Refuses a run whose stored metrics are not those of its predictions."""
-    known = {name for name in computed if f"{split}/{name}" in stored}
-    if "format" not in run.result:  # earlier versions had bins of equal width, and a kappa of one class was NaN
-        known -= {"calibration_error", "quadratic_kappa"}
-    for name in sorted(known):
-        value, expected = computed[name], stored[f"{split}/{name}"]
+    ordered = _is_ordered(run)
+    computed = classifier_metrics(probabilities_NC, rows.labels_N, ordered=ordered)
+    for name, value in sorted(computed.items()):
+        expected = stored.get(f"{split}/{name}", value)
         if not np.isclose(value, expected, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
-            message = (
-                f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT} says {expected:.6g}. "
-                "It is left out."
-            )
-            raise RunError(Fault("runs", "damaged", message))
+            message = f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT} says {expected:.6g}. "
+            raise RunError(Fault("runs", "damaged", f"{message}It is left out."))
+    return EvaluatedRun(run, current(run.settings), result, setting, seed, rows, probabilities_NC, ordered, trials)
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
@@ -267,7 +284,7 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     if probabilities_NC is None or not _consistent(probabilities_NC, labels_N, table["predicted"].to_numpy()):
         message = f"{file}: probabilities, predicted and label do not fit each other; it is left out."
         raise RunError(Fault("runs", "damaged", message))
-    # A row without a group is one by itself; no name begins with a space.
+    # A row without a group is a group by itself; no name begins with a space.
     groups = [name or f" {row}" for row, name in enumerate(table["group"].to_pylist())]
     names, group_N = np.unique(groups, return_inverse=True)
     rows = Rows(
@@ -292,30 +309,6 @@ def _fits(settings: Mapping[str, Any], key: str, text: str) -> bool:
     node = at(settings, parent) if parent else settings
     value = node.get(last) if isinstance(node, Mapping) else None
     return str(value.get("name")) == text if isinstance(value, Mapping) else value == parse(text)
-
-
-def _comparison(runs: Sequence[Evaluated], split: str) -> Comparison:
-    by_setting: dict[str, dict[int, list[Evaluated]]] = defaultdict(lambda: defaultdict(list))
-    for one in sorted(runs, key=lambda one: one.run.path.name):
-        by_setting[one.setting][one.seed].append(one)
-    groups = [[seeds[seed][-1] for seed in sorted(seeds)] for seeds in by_setting.values()]  # the latest run counts
-    found_names = names([seeds[0].settings for seeds in groups])
-    settings = [
-        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)), _notes(seeds, trained))
-        for name, seeds, trained in zip(found_names, groups, by_setting.values(), strict=True)
-    ]
-    first = runs[0]
-    return Comparison(first.result["data"], split, first.rows, _is_ordered(first.run), settings)
-
-
-def _notes(runs: Sequence[Evaluated], trained: Mapping[int, Sequence[Evaluated]]) -> list[str]:
-    """Returns what to know of the runs that count, given all that were trained with each seed."""
-    again = [str(seed) for seed, of_seed in sorted(trained.items()) if len(of_seed) > 1]
-    notes = [f"the latest run counts of seeds that were trained again ({', '.join(again)})"] if again else []
-    revisions = {str(one.result.get("git"))[:REVISION] for one in runs}
-    if len(revisions) > 1:
-        notes.append(f"runs of several revisions of the code ({', '.join(sorted(revisions))})")
-    return notes
 
 
 def _is_ordered(run: Run) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sentattn.compare.runs import Comparison
+from sentattn.compare.comparison import Comparison
 from sentattn.config.groups import Choices
 from sentattn.config.targets import admit
 from sentattn.console import Progress
@@ -44,7 +44,7 @@ def read_texts(comparison: Comparison) -> TextData:
         raise RunError(Fault("split", "unsupported", message))
     first = comparison.settings[0].runs[0]
     if not (fingerprint := first.result.get("data_fingerprint")):
-        message = f"{first.run.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
+        message = f"{first.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
         raise RunError(Fault("runs", "damaged", message))
     texts_alone = {**first.settings["data"], "vectors": None}  # vectors may take minutes to train
     settings = {"data": texts_alone, "seed": first.seed}
@@ -53,6 +53,6 @@ def read_texts(comparison: Comparison) -> TextData:
         data.prepare(progress)
         progress.close()
     if data.fingerprint != fingerprint:
-        message = f"data={comparison.data} has other texts now than when {first.run.path} was trained."
+        message = f"data={comparison.data} has other texts now than when {first.path} was trained."
         raise RunError(Fault("data.path", "conflict", message))
     return data

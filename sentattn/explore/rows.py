@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.report.examples import surest
 from sentattn.compare.report.slices import NEGATION
-from sentattn.compare.runs import comparisons
 from sentattn.compare.statistics import Floats
 from sentattn.compare.texts import evaluated_texts
 from sentattn.data.corpus import Split
@@ -138,7 +138,7 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
     """
     numbers = {model.run.path: number for number, model in enumerate(models)}
     try:
-        found, faults = comparisons(list(numbers), split=split)
+        found, faults = read_comparisons(list(numbers), split=split)
         comparison = found[0]
         data, texts = evaluated_texts(comparison)
     except UserError as error:

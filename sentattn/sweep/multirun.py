@@ -94,17 +94,16 @@ def _run(grid: Grid) -> None:
 
 def _compare(grid: Grid) -> None:
     """Prints the comparison of the runs there are."""
-    from sentattn.compare.leaderboard import leaderboard
-    from sentattn.compare.runs import comparisons
-    from sentattn.compare.summary import comparison_lines
+    from sentattn.compare.comparison import read_comparisons
+    from sentattn.compare.summary import board_lines, message_lines
 
     split = "test" if grid.cells[0].settings["test"] else "val"
-    found, faults = comparisons(grid.runs.values(), split=split)
+    found, faults = read_comparisons(list(grid.runs.values()), split=split)
     for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
     for comparison in found:
-        board, sentences = comparison_lines(comparison, leaderboard(comparison))
-        print("", *board, *(["", *sentences] if sentences else []), sep="\n")
+        messages = message_lines(comparison)
+        print("", *board_lines(comparison), *(["", *messages] if messages else []), sep="\n")
 
 
 def _standing(grid: Grid) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from sentattn.compare.runs import Evaluated, Rows, Setting
+from sentattn.compare.comparison import Comparison, read_comparisons
+from sentattn.compare.runs import EvaluatedRun, Rows, Setting
 from sentattn.config.compose import compose, setting_hash
 from sentattn.run import Run
 
@@ -88,14 +90,21 @@ def make_setting(
     *,
     settings: dict[str, Any] | None = None,
     path: Path = Path("none"),
+    groups: Any = None,
     deterministic: bool = False,
 ) -> Setting:
     """Makes a setting from the probabilities of its seeds, without files."""
     labels = np.asarray(labels_N)
     ids = tuple(f"{number:016x}" for number in range(len(labels)))
-    rows = Rows(ids, labels, None, np.full(len(labels), 20))
+    rows = Rows(ids, labels, groups, np.full(len(labels), 20))
     runs = [
-        Evaluated(Run(path), settings or {}, {}, "", seed, rows, np.asarray(p_NC, float))
+        EvaluatedRun(Run(path), settings or {}, {}, "", seed, rows, np.asarray(p_NC, float))
         for seed, p_NC in enumerate(probabilities_SNC)
     ]
     return Setting(name, runs, deterministic)
+
+
+def compare(folder: Path, split: str = "test", **options: Any) -> Comparison:
+    """Returns the comparison of the runs in a folder, which have the same rows."""
+    [comparison], _ = read_comparisons([folder], split=split)
+    return replace(comparison, **options)

@@ -13,11 +13,10 @@ import pytest
 from run_folders import make_run
 
 from sentattn.compare.__main__ import main
-from sentattn.compare.leaderboard import leaderboard
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.report.examples import Example, Side
 from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.compare.report.style import Chart, Table
-from sentattn.compare.runs import comparisons
 from sentattn.prediction.prediction import Piece
 from sentattn.rendering.charts import empty_figure
 from sentattn.run import Run
@@ -41,11 +40,13 @@ def page_of(tmp_path: Path, text: str) -> str:
             (path / "model" / "labels.json").write_text(json.dumps([text, "good"]))
             rows = [{"epoch": n, "val/accuracy": 0.5 + n / 10, "val/log_loss": 1 / n} for n in (1, 2)]
             (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    [found], _ = comparisons([tmp_path], split="test")
-    named = [replace(one, name=f"{text}{n}") for n, one in enumerate(found.settings)]
-    found = replace(found, settings=named, data=text)
-    section = Section(text, tables=[Table([text], [[text]], text, text)], note=text)
-    shown = part(found, leaderboard(found), insight=[section])
+    [found], _ = read_comparisons([tmp_path], split="test")
+    found.settings[:] = [replace(setting, name=f"{text}{n}") for n, setting in enumerate(found.settings)]
+    for run in found.runs:
+        run.result["data"] = text  # type: ignore[index]
+    section = Section(text, tables=[Table([text], [[text]], text)], note=text)
+    shown = part(found)
+    shown.sections.insert(2, section)
     shown.examples = [Example(text, [Side(text, text, 0.9, [(Piece(text, 0), 0.5, False)])])]
     return page([shown])
 

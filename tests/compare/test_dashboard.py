@@ -13,9 +13,8 @@ from run_folders import make_run
 from wandb_server import UNREACHABLE, Server, serving
 
 from sentattn.compare.__main__ import main
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.dashboard import specification
-from sentattn.compare.leaderboard import leaderboard
-from sentattn.compare.runs import comparisons
 from sentattn.loggers import upload
 from sentattn.loggers.dashboard import FILE
 from sentattn.loggers.panels import picture_panels, place_of, study_specification
@@ -70,17 +69,17 @@ def published(folder: Path) -> dict[str, str]:
 
 
 def test_the_specification_is_the_stored_one(outputs: Path) -> None:
-    [comparison], _ = comparisons([outputs], split="test")
+    [comparison], _ = read_comparisons([outputs], split="test")
     ids = {run.run.path: run.run.path.name for setting in comparison.settings for run in setting.runs}
-    found = specification(comparison, leaderboard(comparison), ids, PLACE, margin=0.5, family="declared")
+    found = specification(comparison, ids, PLACE)
     assert json.loads(json.dumps(found)) == json.loads(STORED.read_text())
 
 
 def test_it_has_the_notes_of_the_leaderboard(tmp_path: Path) -> None:
     for seed, revision in enumerate("ab"):
         make_run(tmp_path, "model=mean", seed=seed, git=revision * 40)
-    [comparison], _ = comparisons([tmp_path], split="test")
-    found = specification(comparison, leaderboard(comparison), {}, PLACE, margin=0.5, family="declared")
+    [comparison], _ = read_comparisons([tmp_path], split="test")
+    found = specification(comparison, {}, PLACE)
     [note] = comparison.settings[0].notes
     assert {"kind": "P", "text": f"mean: {note}."} in found["report"]["blocks"]
 

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from run_folders import make_run
 
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.folders import confirming_runs
-from sentattn.compare.leaderboard import cells, leaderboard
-from sentattn.compare.runs import comparisons
+from sentattn.compare.leaderboard import cells
 from sentattn.errors import RunError
 
 
@@ -28,15 +28,15 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_the_folder_of_a_study_stands_for_the_runs_that_confirm_it(study: Path) -> None:
-    [found], faults = comparisons([study], split="test")
+    [found], faults = read_comparisons([study], split="test")
     assert [[run.seed for run in one.runs] for one in found.settings] == [[5, 6]]
     assert not faults
 
 
 def test_each_run_counts_once_and_knows_its_trials(study: Path) -> None:
     make_run(study.parents[1], "model=mean")
-    [found], _ = comparisons([study.parents[1], study], split="test")
-    header, *rows = cells(leaderboard(found))
+    [found], _ = read_comparisons([study.parents[1], study], split="test")
+    header, *rows, _ = cells(found.leaderboard, majority=found.majority)
     assert {row[0]: (row[1], row[header.index("trials")]) for row in rows} == {
         "structured": ("2", "26"),
         "mean": ("1", "-"),
@@ -54,10 +54,10 @@ def test_a_run_without_its_settings_is_named_and_not_the_folder_of_its_model(tmp
     (without / "model").mkdir(exist_ok=True)
     (without / "model" / "config.yaml").write_text("{}")
     (without / "config.yaml").unlink()
-    [found], faults = comparisons([tmp_path], split="test")
+    [found], faults = read_comparisons([tmp_path], split="test")
     assert [run.run.path for one in found.settings for run in one.runs] == [whole]
     with pytest.raises(RunError) as caught:
-        comparisons([without], split="test")
+        read_comparisons([without], split="test")
     for one in (faults, caught.value.faults[:1]):
         assert [(fault.key, fault.kind) for fault in one] == [("runs", "missing")]
         assert f"{without} " in one[0].message

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from run_folders import make_run, write_predictions
 
-from sentattn.compare.leaderboard import leaderboard, notes
+from sentattn.compare.comparison import Comparison, read_comparisons
+from sentattn.compare.leaderboard import notes
 from sentattn.compare.report.page import part
-from sentattn.compare.runs import Comparison, comparisons
-from sentattn.compare.summary import comparison_lines
+from sentattn.compare.summary import board_lines
 from sentattn.metrics import MAJORITY
 
 LABELS = np.array([1] * 149 + [0] * 51)
@@ -30,14 +30,14 @@ def comparison(tmp_path: Path) -> Comparison:
         metrics = f'"metrics": {{"test/accuracy": {accuracy}, "val/accuracy": 0.5}}'
         start, end = result.index('"metrics"'), result.index("}", result.index('"metrics"')) + 1
         (path / "result.json").write_text(result[:start] + metrics + result[end:])
-    [found], faults = comparisons([tmp_path], split="test")
+    [found], faults = read_comparisons([tmp_path], split="test")
     assert not faults
     return found
 
 
 @pytest.mark.parametrize("style", ["table", "markdown", "csv", "latex"])
 def test_the_last_row_is_the_share_of_the_largest_class(comparison: Comparison, style: str) -> None:
-    board, _ = comparison_lines(comparison, leaderboard(comparison), style=style)  # type: ignore[arg-type]
+    board = board_lines(comparison, style)  # type: ignore[arg-type]
     [row] = [line for line in board if MAJORITY in line]
     assert "0.745" in row
     if style == "csv":
@@ -48,11 +48,11 @@ def test_the_last_row_is_the_share_of_the_largest_class(comparison: Comparison, 
 
 
 def test_the_page_has_the_row_too(comparison: Comparison) -> None:
-    [section, *_] = part(comparison, leaderboard(comparison)).sections
+    [section, *_] = part(comparison).sections
     assert section.tables[0].rows[-1][:4] == ["", MAJORITY, "-", "0.7450"]
 
 
 def test_a_setting_that_predicts_one_class_is_named_with_its_seeds(comparison: Comparison) -> None:
-    [note] = notes(leaderboard(comparison))
+    [note] = notes(comparison.leaderboard)
     assert note.startswith("mean: ")
     assert "(seed 0)" in note

@@ -8,20 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
-from run_folders import make_run
+from run_folders import compare, make_run
 
-from sentattn.compare.pairs import Pair, declared_pairs, messages, of_two_models, pairs
-from sentattn.compare.runs import Comparison, comparisons
-
-
-def compare(folder: Path) -> Comparison:
-    [found], _ = comparisons([folder], split="test")
-    return found
+from sentattn.compare.pairs import Pair, compare_models
 
 
 def declared(folder: Path) -> set[tuple[str, str]]:
     """The names of the declared pairs."""
-    return {(first.name, second.name) for first, second in declared_pairs(compare(folder))[0]}
+    return {(first.name, second.name) for first, second in compare(folder).declared}
 
 
 def test_each_attention_is_declared_against_uniform_weights_over_the_same_encoder(tmp_path: Path) -> None:
@@ -59,7 +53,7 @@ def train(folder: Path, first: float, second: float, *, seeds: int = 3, rows: in
     for seed in range(seeds):
         make_run(folder, "model=structured", seed=seed, accuracy=first, rows=rows)
         make_run(folder, "model=lstm_mean", seed=seed, accuracy=second, rows=rows)
-    return pairs(compare(folder), margin=0.5)
+    return compare(folder).tests
 
 
 def test_a_clear_difference_is_found(tmp_path: Path) -> None:
@@ -86,7 +80,7 @@ def test_no_difference_is_undecided_or_equivalent(tmp_path: Path) -> None:
 def test_fewer_than_three_seeds_give_values_and_a_command_and_no_verdict(tmp_path: Path, seeds: int) -> None:
     assert train(tmp_path, 0.9, 0.6, seeds=seeds) == []
     found = compare(tmp_path)
-    text = "\n".join(line for title, items in messages(found, margin=0.5) for line in (title, *items))
+    text = "\n".join(line for title, items in found.messages for line in (title, *items))
     assert "%:" not in text  # no interval
     first, second = (100 * one.correct.mean() for one in found.settings)
     assert f"{first - second:+.2f} points" in text or f"{second - first:+.2f} points" in text
@@ -97,7 +91,7 @@ def test_fewer_than_three_seeds_give_values_and_a_command_and_no_verdict(tmp_pat
 def test_one_seed_of_a_deterministic_setting_does(tmp_path: Path) -> None:
     make_run(tmp_path, "model=structured", accuracy=0.9, deterministic=True)
     make_run(tmp_path, "model=lstm_mean", accuracy=0.6, deterministic=True)
-    [pair] = pairs(compare(tmp_path), margin=0.5)
+    [pair] = compare(tmp_path).tests
     assert pair.verdict == "better"
 
 
@@ -105,9 +99,9 @@ def test_two_single_models_are_compared_as_models(tmp_path: Path) -> None:
     make_run(tmp_path, "model=structured", accuracy=0.9)
     make_run(tmp_path, "model=lstm_mean", accuracy=0.6)
     found = compare(tmp_path)
-    *_, (sentence, none) = messages(found, margin=0.5)
+    *_, (sentence, none) = found.messages
     assert none == []
-    assert sentence == of_two_models(*found.settings, found)
+    assert sentence == compare_models(found.settings, None)
     assert sentence.startswith("These two trained models")
 
 
@@ -124,7 +118,7 @@ def attends(folder: Path) -> set[tuple[object, object]]:
     """What sets the settings of the declared pairs apart: `model.wide.attend`, None without a wide part."""
     return {
         tuple(one.settings["model"].get("wide", {}).get("attend") for one in pair)  # type: ignore[misc]
-        for pair in declared_pairs(compare(folder))[0]
+        for pair in compare(folder).declared
     }
 
 
@@ -146,7 +140,7 @@ def test_a_hybrid_is_tested_against_the_same_without_a_wide_part_and_not_against
 def test_a_hybrid_is_tested_against_its_wide_part_as_trained_in_it(tmp_path: Path) -> None:
     for share in (0.5, 1):
         make_run(tmp_path, "model=structured", "model/wide=ngrams", f"model.wide.share={share}")
-    [(both, alone)] = declared_pairs(compare(tmp_path))[0]
+    [(both, alone)] = compare(tmp_path).declared
     assert [one.settings["model"]["wide"]["share"] for one in (both, alone)] == [0.5, 1]
 
 
@@ -180,7 +174,7 @@ def test_the_best_setting_against_nbsvm_has_three_seeds_the_same_rows_and_a_valu
     validated(tmp_path, 0.95, "model=lstm_max", data_fingerprint="b")
     validated(tmp_path, 0.8, "model=lstm", data_fingerprint="a")
     validated(tmp_path, 0.7, "model=cnn", data_fingerprint="a")
-    pair, *others = declared_pairs(compare(tmp_path))[0]
+    pair, *others = compare(tmp_path).declared
     assert not others
     assert [one.settings["model"]["name"] for one in pair] == ["lstm", "nbsvm"]
 
@@ -188,9 +182,9 @@ def test_the_best_setting_against_nbsvm_has_three_seeds_the_same_rows_and_a_valu
 def test_on_validation_rows_the_best_is_not_tested_against_nbsvm(tmp_path: Path) -> None:
     reference(tmp_path, split="val")
     validated(tmp_path, 0.8, "model=mean", split="val")
-    [found], _ = comparisons([tmp_path], split="val")
-    assert declared_pairs(found)[0] == []
-    assert any("split=test" in title for title, _ in messages(found, margin=0.5))
+    found = compare(tmp_path, "val")
+    assert found.declared == []
+    assert any("split=test" in title for title, _ in found.messages)
 
 
 @pytest.mark.parametrize(("accuracy", "better"), [(0.95, 0), (0.6, 1)])
@@ -199,7 +193,7 @@ def test_seeds_are_named_in_the_order_of_the_settings(tmp_path: Path, accuracy: 
         make_run(tmp_path, "model=structured", seed=seed, accuracy=accuracy, rows=1000)
     for seed in range(4):
         make_run(tmp_path, "model=lstm_mean", seed=seed, accuracy=0.8, rows=1000)
-    [pair] = pairs(compare(tmp_path), margin=0.5)
+    [pair] = compare(tmp_path).tests
     text = pair.message(0.5)
     assert text.startswith(f"{('structured', 'lstm_mean')[better]} beats ")
     assert ("3 and 4 seeds", "4 and 3 seeds")[better] in text
@@ -210,7 +204,7 @@ def test_other_pairs_are_exploratory(tmp_path: Path, *, explore: bool) -> None:
     for model, accuracy in (("structured", 0.9), ("lstm_mean", 0.8), ("mean", 0.7)):
         for seed in range(3):
             make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy)
-    found = pairs(compare(tmp_path), margin=0.5, explore=explore)
+    found = compare(tmp_path, explore=explore).tests
     assert [pair.declared for pair in found] == [True] + [False] * (2 if explore else 1)
     assert {"structured", "mean"} in [{pair.first.name, pair.second.name} for pair in found[1:]]
 
@@ -219,31 +213,31 @@ def test_of_more_than_six_settings_no_pair_is_explored_unless_asked_for(tmp_path
     for number in range(7):
         make_run(tmp_path, f"model.attention.hops={number + 1}", deterministic=True)
     found = compare(tmp_path)
-    assert pairs(found, margin=0.5) == []
-    assert any("pairs=all" in title for title, _ in messages(found, margin=0.5))
+    assert found.tests == []
+    assert any("pairs=all" in title for title, _ in found.messages)
 
 
 def test_pairs_that_cannot_be_tested_are_not_counted(tmp_path: Path) -> None:
     train(tmp_path, 0.9, 0.7)
-    before = pairs(compare(tmp_path), margin=0.5)[0]
+    before = compare(tmp_path).tests[0]
     make_run(tmp_path, "model=additive", rows=4000)
-    [after] = [one for one in pairs(compare(tmp_path), margin=0.5) if one.declared]
+    [after] = [one for one in compare(tmp_path).tests if one.declared]
     assert (after.p_difference, after.levels) == (before.p_difference, (0.05, 0.05))
-    assert messages(compare(tmp_path), margin=0.5)[0][0].startswith("1 declared pair,")
+    assert compare(tmp_path).messages[0][0].startswith("1 declared pair,")
 
 
 def test_unequal_seeds_within_the_declared_pairs_are_pointed_out(tmp_path: Path) -> None:
     train(tmp_path, 0.9, 0.7)
-    assert not any("Numbers of seeds differ" in title for title, _ in messages(compare(tmp_path), margin=0.5))
+    assert not any("Numbers of seeds differ" in title for title, _ in compare(tmp_path).messages)
     make_run(tmp_path, "model=structured", seed=7, accuracy=0.9, rows=4000)
-    assert any("Numbers of seeds differ" in title for title, _ in messages(compare(tmp_path), margin=0.5))
+    assert any("Numbers of seeds differ" in title for title, _ in compare(tmp_path).messages)
 
 
 def test_printed_intervals_are_those_of_the_verdicts(tmp_path: Path) -> None:
     for model, accuracy in (("structured", 0.9), ("additive", 0.8), ("feedforward", 0.79), ("lstm_mean", 0.79)):
         for seed in range(3):
             make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy, rows=4000)
-    found = [pair for pair in pairs(compare(tmp_path), margin=5) if pair.declared]
+    found = [pair for pair in compare(tmp_path, margin=5).tests if pair.declared]
     assert len(found) == 3
     assert {pair.levels[0] for pair in found} > {0.05 / 3}
     for pair in found:
@@ -256,7 +250,7 @@ def test_declared_pairs_are_one_family(tmp_path: Path) -> None:
     for model in ("structured", "additive", "lstm_mean"):
         for seed in range(3):
             make_run(tmp_path, f"model={model}", seed=seed, accuracy=0.82 if model != "lstm_mean" else 0.8)
-    for pair in pairs(compare(tmp_path), margin=0.5):
+    for pair in compare(tmp_path).tests:
         assert pair.estimate is not None
         assert pair.p_difference >= pair.estimate.p_difference()
 
@@ -265,6 +259,6 @@ def test_a_lucky_setting_with_too_few_seeds_does_not_keep_others_from_being_comp
     for model, accuracy, seeds in (("cnn", 0.9, 3), ("mean", 0.7, 3), ("lstm", 0.99, 1)):
         for seed in range(seeds):
             make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy)
-    [pair] = pairs(compare(tmp_path), margin=0.5)
+    [pair] = compare(tmp_path).tests
     assert {pair.first.name, pair.second.name} == {"cnn", "mean"}
-    assert any("lstm" in item for _, items in messages(compare(tmp_path), margin=0.5) for item in items)
+    assert any("lstm" in item for _, items in compare(tmp_path).messages for item in items)

@@ -11,9 +11,8 @@ import yaml
 from run_folders import make_run
 
 from sentattn.compare.__main__ import main
-from sentattn.compare.pairs import declared_pairs, messages, pairs
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.plan import apply, read_plan, write_plan
-from sentattn.compare.runs import comparisons
 from sentattn.errors import RunError, SettingError
 
 CONTENT: dict[str, Any] = {
@@ -80,7 +79,7 @@ def test_a_file_that_is_no_plan_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_a_setting_that_cannot_be_is_named_with_its_place(tmp_path: Path) -> None:
-    found, _ = comparisons([train(tmp_path)], split="test")
+    found, _ = read_comparisons([train(tmp_path)], split="test")
     plan = read_plan(written(tmp_path, pairs=[{"a": {"model.freeze": True}, "b": {}}]))
     with pytest.raises(SettingError) as caught:
         apply(plan, found)
@@ -94,9 +93,9 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
     make_run(outputs, "model=structured", seed=7, rows=400)
     for seed in range(3):
         make_run(outputs, "model=mean", seed=seed, rows=400)
-    found, _ = comparisons([outputs], split="test")
+    found, _ = read_comparisons([outputs], split="test")
     comparison = apply(read_plan(written(tmp_path)), found)
-    tested = pairs(comparison, margin=0.5)
+    tested = comparison.tests
     family = [pair for pair in tested if pair.declared]
     names = [frozenset((pair.first.name, pair.second.name)) for pair in tested]
     assert len(set(names)) == len(names) > len(family)  # no pair of the plan is exploratory too
@@ -105,7 +104,7 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
         ("structured", "structured, frozen attention"),
     ]
     assert all([run.seed for run in side.runs] == [0, 1, 2] for one in family for side in (one.first, one.second))
-    blocks = messages(comparison, margin=0.5)
+    blocks = comparison.messages
     assert read_plan(tmp_path / "plan.yaml").digest in blocks[0][0]
     [added] = [title for title, _ in blocks if title.startswith("Not in the plan")]
     assert "seeds 7 of structured" in added
@@ -113,13 +112,13 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
 
 
 def test_nothing_is_said_of_additions_where_there_are_none(tmp_path: Path) -> None:
-    found, _ = comparisons([train(tmp_path)], split="test")
+    found, _ = read_comparisons([train(tmp_path)], split="test")
     only = apply(read_plan(written(tmp_path)), found)
-    assert not any("seeds 0" in title for title, _ in messages(only, margin=0.5))
+    assert not any("seeds 0" in title for title, _ in only.messages)
 
 
 def test_missing_runs_are_one_message_with_the_commands_that_train_them(tmp_path: Path) -> None:
-    found, _ = comparisons([train(tmp_path, seeds=2)], split="test")
+    found, _ = read_comparisons([train(tmp_path, seeds=2)], split="test")
     with pytest.raises(RunError) as caught:
         apply(read_plan(written(tmp_path, seeds=[0, 2, 3])), found)
     [fault] = caught.value.faults
@@ -167,9 +166,9 @@ def test_a_plan_is_proposed_without_reading_a_prediction(tmp_path: Path, monkeyp
     assert plan.content["seeds"] == [0, 1, 2]
     for side in SIDES:
         make_run(outputs, *side, seed=2, rows=400)
-    found, _ = comparisons([outputs], split="test")
+    found, _ = read_comparisons([outputs], split="test")
     proposed = {(one.name, other.name) for one, other in apply(plan, found).plan.pairs}  # type: ignore[union-attr]
-    assert proposed == {(one.name, other.name) for one, other in declared_pairs(found[0])[0]}
+    assert proposed == {(one.name, other.name) for one, other in found[0].declared}
     assert main([str(outputs), f"plan={file}", "write_plan=true"]) == 2  # it is written once
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.reference_models import REFERENCES, log_count_ratio
 from sentattn.compare.references import add_references
-from sentattn.compare.runs import comparisons
 from sentattn.errors import RunError
 from sentattn.run import Run
 
@@ -109,7 +109,7 @@ def test_fasttext_reads_its_rows_in_random_order(fasttext: FastText) -> None:
 
 
 def test_fasttext_is_trained_with_several_seeds(fasttext: FastText, tiny_run: Run, tmp_path: Path) -> None:
-    [comparison], _ = comparisons([tiny_run.path], split="test")
+    [comparison], _ = read_comparisons([tiny_run.path], split="test")
     [found] = [one for one in add_references(["fasttext"], comparison, tmp_path).settings if "fasttext" in one.name]
     assert [one.seed for one in found.runs] == [0, 1, 2]
     assert fasttext.seeds == [0] * len(REFERENCES["fasttext"].values) + [1, 2]
@@ -118,14 +118,14 @@ def test_fasttext_is_trained_with_several_seeds(fasttext: FastText, tiny_run: Ru
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sentattn.compare.references.find_spec", lambda name: None)
-    [comparison], _ = comparisons([tiny_run.path], split="test")
+    [comparison], _ = read_comparisons([tiny_run.path], split="test")
     with pytest.raises(RunError) as caught:
         add_references(["fasttext"], comparison, tmp_path)
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
 
 
 def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> None:
-    [comparison], _ = comparisons([tiny_run.path], split="test")
+    [comparison], _ = read_comparisons([tiny_run.path], split="test")
     found = add_references(list(LINEAR), comparison, tmp_path)
     assert {one.name.partition(";")[0]: one.deterministic for one in found.settings} == {
         "structured": False,
@@ -139,7 +139,7 @@ def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> 
 
 
 def test_a_reference_of_other_training_rows_is_not_taken_for_one_of_these(tiny_run: Run, tmp_path: Path) -> None:
-    [comparison], _ = comparisons([tiny_run.path], split="test")
+    [comparison], _ = read_comparisons([tiny_run.path], split="test")
     add_references(["tfidf"], comparison, tmp_path)
     [stored] = tmp_path.glob("demo/tfidf/*")
     Run(stored).write_result({**Run(stored).result, "data_fingerprint": "0" * 16})
@@ -148,7 +148,7 @@ def test_a_reference_of_other_training_rows_is_not_taken_for_one_of_these(tiny_r
 
 
 def test_other_texts_are_refused(tiny_run: Run, tmp_path: Path) -> None:
-    [comparison], _ = comparisons([tiny_run.path], split="test")
+    [comparison], _ = read_comparisons([tiny_run.path], split="test")
     comparison.settings[0].runs[0].result["data_fingerprint"] = "0" * 16  # type: ignore[index]
     with pytest.raises(RunError) as caught:
         add_references(["tfidf"], comparison, tmp_path)

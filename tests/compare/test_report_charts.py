@@ -9,28 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_folders import make_run, make_setting
+from run_folders import compare, make_run, make_setting
 
-from sentattn.compare.leaderboard import Entry, leaderboard
-from sentattn.compare.metrics import estimates
 from sentattn.compare.report.prediction_charts import confusion_charts
 from sentattn.compare.report.setting_charts import cost_charts, curve_charts, hop_chart
 from sentattn.compare.report.style import accuracy_range, apart
-from sentattn.compare.runs import comparisons
-
-
-def entries_of(folder: Path) -> list[Entry]:
-    [comparison], _ = comparisons([folder], split="test")
-    return leaderboard(comparison)
 
 
 def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
     for embedding in ("words", "ngrams"):
         for hops in (1, 3):
             make_run(tmp_path, f"model/embedding={embedding}", f"model.attention.hops={hops}", accuracy=0.6 + hops / 10)
-    entries = entries_of(tmp_path)
-    [chart] = hop_chart(entries)
-    accuracies = {entry.setting.name: entry.metrics["accuracy"].value for entry in entries}
+    ranked = compare(tmp_path).leaderboard
+    [chart] = hop_chart(ranked)
+    accuracies = {setting.name: setting.metrics["accuracy"].value for setting in ranked}
     assert chart.table is not None
     drawn = [dict(zip(trace.text, trace.y, strict=True)) for trace in chart.figure.data]
     assert [len(one) for one in drawn] == [2, 2]
@@ -45,16 +37,16 @@ def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) ->
         for model, accuracy in (("mean", 0.8), ("cnn", 0.81)):
             make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy)
     make_run(tmp_path, "model=lstm", accuracy=0.8)  # one seed: no interval
-    entries = entries_of(tmp_path)
-    charts = cost_charts(entries)
+    ranked = compare(tmp_path).leaderboard
+    charts = cost_charts(ranked)
     assert charts
     for _, figure, table in charts:
         assert table is not None
         marks = {mark.hovertemplate.partition("<br>")[0]: mark for mark in figure.data if mark.hovertemplate}
-        for entry in entries:
-            mark, value = marks[entry.setting.name], entry.metrics["accuracy"].value
+        for setting in ranked:
+            mark, value = marks[setting.name], setting.metrics["accuracy"].value
             ends = (value - mark.error_y.arrayminus[0], value + mark.error_y.array[0])
-            expected = entry.metrics["accuracy"].interval() if entry.setting.has_seeds else (value, value)
+            expected = setting.metrics["accuracy"].interval() if setting.has_seeds else (value, value)
             assert ends == pytest.approx(expected)
             low, high = figure.layout.yaxis.range
             assert low < ends[0]
@@ -88,7 +80,7 @@ def test_ends_of_curves_have_one_label_a_setting(tmp_path: Path) -> None:
             path = make_run(tmp_path, f"model={model}", seed=seed)
             rows = [{"epoch": n, "val/accuracy": 0.8 + n / 100, "val/log_loss": 1 / n} for n in (1, 2)]
             (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    accuracy, log_loss = curve_charts(entries_of(tmp_path))
+    accuracy, log_loss = curve_charts(compare(tmp_path).leaderboard)
     for chart, height in ((accuracy, 0.01), (log_loss, 0.5)):
         labels = {label.text: label.y for label in chart.figure.layout.annotations}
         assert set(labels) == {"1", "2"}
@@ -98,11 +90,8 @@ def test_ends_of_curves_have_one_label_a_setting(tmp_path: Path) -> None:
 def test_names_of_classes_are_escaped_once_for_every_setting() -> None:
     labels = np.array([0, 1, 0, 1])
     probabilities = np.eye(2)[labels][None]
-    entries = [
-        Entry(make_setting(probabilities, labels, name), estimates(probabilities, labels, None, ordered=False))
-        for name in ("first", "second", "third")
-    ]
-    for _, figure, table in confusion_charts(entries, labels, ["R&B", "jazz"]):
+    settings = [make_setting(probabilities, labels, name) for name in ("first", "second", "third")]
+    for _, figure, table in confusion_charts(settings, ["R&B", "jazz"]):
         assert figure.layout.xaxis.ticktext == ("R&amp;B", "jazz")  # plotly reads it as HTML
         assert table is not None
         assert table.heading[1] == "as R&B"  # the page escapes its tables

@@ -12,10 +12,9 @@ import pytest
 import yaml
 from run_folders import make_run, write_predictions
 
-from sentattn.compare.leaderboard import leaderboard
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.report.page import page, part
-from sentattn.compare.runs import comparisons
-from sentattn.compare.summary import comparison_lines
+from sentattn.compare.summary import board_lines
 from sentattn.errors import RunError
 
 
@@ -23,7 +22,7 @@ def test_seeds_of_a_setting_are_one_row(tmp_path: Path) -> None:
     for seed in (2, 0, 1):
         make_run(tmp_path, "model=mean", seed=seed)
     make_run(tmp_path, "model=structured")
-    [found], faults = comparisons([tmp_path], split="test")
+    [found], faults = read_comparisons([tmp_path], split="test")
     assert not faults
     assert {one.name: [run.result["seed"] for run in one.runs] for one in found.settings} == {
         "mean": [0, 1, 2],
@@ -37,13 +36,13 @@ def test_of_a_seed_that_was_trained_twice_the_later_run_counts(tmp_path: Path) -
     later = first.with_name("2027-later")
     first.rename(later)
     make_run(tmp_path, "model=mean")
-    [found], _ = comparisons([tmp_path], split="test")
+    [found], _ = read_comparisons([tmp_path], split="test")
     assert [run.run.path for run in found.settings[0].runs] == [later]
     [note] = found.settings[0].notes
     assert "(0)" in note
-    board, _ = comparison_lines(found, leaderboard(found))
+    board = board_lines(found)
     assert f"mean: {note}." in " ".join(line.strip() for line in board)
-    assert f"mean: {note}." in page([part(found, leaderboard(found))])
+    assert f"mean: {note}." in page([part(found)])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_runs_of_several_revisions_have_a_note(
     for seed, revision in enumerate(revisions):
         make_run(tmp_path, "model=mean", seed=seed, git=revision)
     make_run(tmp_path, "model=structured", git="c" * 40)
-    [found], _ = comparisons([tmp_path], split="test")
+    [found], _ = read_comparisons([tmp_path], split="test")
     notes = {one.name: one.notes for one in found.settings}
     assert not notes["structured"]
     assert len(notes["mean"]) == bool(expected)
@@ -71,7 +70,7 @@ def test_settings_of_one_variant_are_told_apart_by_what_differs(tmp_path: Path) 
     make_run(tmp_path, "model=structured", "model.attention.hops=2")
     make_run(tmp_path, "model=structured", "model.attention.hops=8")
     make_run(tmp_path, "model=mean")
-    [found], _ = comparisons([tmp_path], split="test")
+    [found], _ = read_comparisons([tmp_path], split="test")
     names = {one.name for one in found.settings}
     assert names == {"mean", "structured; attention.hops=2", "structured; attention.hops=8"}
 
@@ -80,7 +79,7 @@ def test_runs_on_other_rows_are_another_comparison(tmp_path: Path) -> None:
     make_run(tmp_path, "model=mean")
     make_run(tmp_path, "model=structured")
     make_run(tmp_path, "model=cnn", rows_seed=1)
-    found, _ = comparisons([tmp_path], split="test")
+    found, _ = read_comparisons([tmp_path], split="test")
     assert [len(one.settings) for one in found] == [2, 1]
 
 
@@ -96,13 +95,13 @@ def test_runs_on_other_rows_are_another_comparison(tmp_path: Path) -> None:
 def test_filters(tmp_path: Path, where: str, expected: set[str]) -> None:
     make_run(tmp_path, "model=mean")
     make_run(tmp_path, "model=structured")
-    [found], _ = comparisons([tmp_path], split="test", where=[where])
+    [found], _ = read_comparisons([tmp_path], split="test", where=[where])
     assert {one.name for one in found.settings} == expected
 
 
 def test_films_are_groups(tmp_path: Path) -> None:
     make_run(tmp_path, "model=mean", films=7)
-    [found], _ = comparisons([tmp_path], split="test")
+    [found], _ = read_comparisons([tmp_path], split="test")
     assert found.rows.group_N is not None
     assert set(found.rows.group_N) == set(range(7))
 
@@ -113,7 +112,7 @@ def test_rows_without_a_group_are_groups_by_themselves(tmp_path: Path) -> None:
     table["group"] = ["" if row % 2 else name for row, name in enumerate(table["group"])]
     schema = pq.read_schema(path / "predictions.parquet")
     pq.write_table(pa.table(table, schema=schema), path / "predictions.parquet")
-    [comparison], _ = comparisons([tmp_path], split="test")
+    [comparison], _ = read_comparisons([tmp_path], split="test")
     groups = comparison.rows.group_N
     assert groups is not None
     assert len(set(groups.tolist())) == 20 + len({*table["group"]} - {""})
@@ -126,9 +125,9 @@ def test_older_runs_and_validation_by_group_are_two_settings(tmp_path: Path) -> 
     del settings["data"]["val_by"]
     (older / "config.yaml").write_text(yaml.safe_dump(settings))
     make_run(tmp_path, "data=imdb", data_fingerprint="2")
-    [comparison], _ = comparisons([tmp_path], split="test")
+    [comparison], _ = read_comparisons([tmp_path], split="test")
     assert {one.name for one in comparison.settings} == {"structured", "structured; data.val_by=group"}
-    board, _ = comparison_lines(comparison, leaderboard(comparison))
+    board = board_lines(comparison)
     assert "trained on the same rows" in " ".join(board)
 
 
@@ -142,7 +141,7 @@ def test_a_run_that_cannot_be_compared_is_named_and_the_rest_compared(tmp_path: 
     (lost / "predictions.parquet").unlink()
     torn = make_run(tmp_path, "model=feedforward")
     (torn / "predictions.parquet").write_bytes(b"PAR1")
-    [found], faults = comparisons([tmp_path, tmp_path / "nowhere"], split="test")
+    [found], faults = read_comparisons([tmp_path, tmp_path / "nowhere"], split="test")
     assert [one.name for one in found.settings] == ["mean"]
     kinds = {
         path: fault.kind
@@ -168,14 +167,14 @@ def test_predictions_that_were_edited_are_found(tmp_path: Path) -> None:
     write_predictions(runs[1], "test", labels, labels + 1, good)
     write_predictions(runs[2], "test", labels + 1, labels, good)  # consistent, but not what the result says
     with pytest.raises(RunError) as caught:
-        comparisons([tmp_path], split="test")
+        read_comparisons([tmp_path], split="test")
     assert [fault.kind for fault in caught.value.faults] == ["damaged", "damaged", "damaged", "not_found"]
 
 
 def test_trials_of_sweeps_are_left_out(tmp_path: Path) -> None:
     make_run(tmp_path, "model=mean", study="search")
     make_run(tmp_path, "model=cnn")
-    [found], faults = comparisons([tmp_path], split="test")
+    [found], faults = read_comparisons([tmp_path], split="test")
     assert [one.name for one in found.settings] == ["cnn"]
     assert not faults
 
@@ -186,5 +185,5 @@ def test_a_result_that_lacks_something_is_damaged(tmp_path: Path) -> None:
     for key in ("metrics", "setting", "seed", "data", "parameters"):
         (path / "result.json").write_text(json.dumps({name: value for name, value in result.items() if name != key}))
         with pytest.raises(RunError) as caught:
-            comparisons([path], split="test")
+            read_comparisons([path], split="test")
         assert caught.value.faults[0].kind == "damaged"

@@ -10,9 +10,8 @@ import pytest
 from tiny import tiny
 
 from sentattn import evaluate, fit
-from sentattn.compare.leaderboard import leaderboard
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.references import add_references
-from sentattn.compare.runs import comparisons
 from sentattn.errors import RunError
 from sentattn.run import Run
 
@@ -21,9 +20,9 @@ EXACT = 1e-9
 
 def compared(path: Path, split: str) -> dict[str, float]:
     """The metrics of a run as `compare` has them."""
-    [comparison], _ = comparisons([path], split=split)
-    [entry] = leaderboard(comparison)
-    return {f"{split}/{name}": one.value for name, one in entry.metrics.items()}
+    [comparison], _ = read_comparisons([path], split=split)
+    [setting] = comparison.leaderboard
+    return {f"{split}/{name}": one.value for name, one in setting.metrics.items()}
 
 
 @pytest.mark.parametrize("split", ["val", "test"])
@@ -49,7 +48,7 @@ def test_the_best_epoch_of_a_training_has_the_metrics_of_its_result(tiny_run: Ru
 
 def test_a_reference(tmp_path: Path) -> None:
     fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
-    [comparison], _ = comparisons([tmp_path], split="test")
+    [comparison], _ = read_comparisons([tmp_path], split="test")
     settings = add_references(["nbsvm"], comparison, tmp_path).settings
     [reference] = [one for one in settings if one.runs[0].result["model"] == "nbsvm"]
     path = reference.runs[0].run.path
@@ -68,6 +67,6 @@ def test_a_stored_metric_that_is_not_that_of_the_predictions(tiny_run: Run, tmp_
     result["metrics"][f"test/{name}"] += 0.01
     (path / "result.json").write_text(json.dumps(result))
     with pytest.raises(RunError) as caught:
-        comparisons([path], split="test")
+        read_comparisons([path], split="test")
     assert caught.value.faults[0].kind == "damaged"
     assert f"test/{name}" in caught.value.faults[0].message

@@ -25,10 +25,10 @@ def found(slices: list[Slice]) -> dict[str, list[int]]:
     return {one.name: one.chosen_K.tolist() for one in slices}
 
 
-def setting(correct_SN: np.ndarray, *, deterministic: bool = False) -> Setting:
+def setting(correct_SN: np.ndarray, *, groups: np.ndarray | None = None, deterministic: bool = False) -> Setting:
     """A setting that is right where it is told, on rows of class 0."""
     probabilities = np.where(correct_SN[..., None] == 1, [0.9, 0.1], [0.2, 0.8])
-    return make_setting(probabilities, np.zeros(correct_SN.shape[1], int), deterministic=deterministic)
+    return make_setting(probabilities, np.zeros(correct_SN.shape[1], int), groups=groups, deterministic=deterministic)
 
 
 def test_slices_of_length_are_about_equally_large() -> None:
@@ -86,21 +86,21 @@ def test_an_interval_counts_rows_and_seeds_of_the_slice_alone() -> None:
     rows, seeds, centre = added.var(ddof=1) / 54, part.mean(1).var(ddof=1) / 3, added.mean()
     of_rows, of_seeds = stats.t.ppf(0.975, 53) * rows**0.5, stats.t.ppf(0.975, 2) * seeds**0.5
     half = np.hypot(of_rows, of_seeds)
-    value = accuracy(setting(correct), chosen, None)
+    value = accuracy(setting(correct), chosen)
     assert value == pytest.approx((part.mean(), centre - half, centre + half), rel=1e-9)
-    assert accuracy(setting(correct, deterministic=True), chosen, None).high == pytest.approx(centre + of_rows)
+    assert accuracy(setting(correct, deterministic=True), chosen).high == pytest.approx(centre + of_rows)
 
 
 def test_groups_without_a_row_in_the_slice_do_not_count() -> None:
     correct = np.array([[1, 1, 0, 0, 1, 0, 1, 1, 1, 1]])
     groups = np.array([0, 0, 3, 3, 7, 7, 9, 9, 9, 9])
-    value = accuracy(setting(correct), np.arange(6), groups)
+    value = accuracy(setting(correct, groups=groups), np.arange(6))
     # Sums of deviations from 1/2 are 1, -1, 0, and the squares of those of four rows more 1/4 each.
     half = stats.t.ppf(0.975, 6) * (7 / 6 * 3 / 100) ** 0.5
     assert (value.low, value.high) == pytest.approx((max(0, 0.5 - half), min(1, 0.5 + half)))
 
 
 def test_where_all_rows_are_right_the_interval_is_about_wilsons() -> None:
-    value = accuracy(setting(np.ones((2, 30))), np.arange(30), None)
+    value = accuracy(setting(np.ones((2, 30))), np.arange(30))
     z = stats.norm.ppf(0.975)
     assert value == pytest.approx((1, 30 / (30 + z**2), 1), abs=0.05)

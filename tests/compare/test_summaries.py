@@ -43,7 +43,7 @@ def test_reliability_has_bins_of_equal_mass() -> None:
     other = np.stack([confidence, 1 - confidence], axis=1)
     other[labels == 1] = other[labels == 1][:, ::-1]  # right everywhere
     order = np.random.default_rng(0).permutation(30)
-    found = reliability(make_setting([probabilities[order], other[order]], labels[order]), labels[order])
+    found = reliability(make_setting([probabilities[order], other[order]], labels[order]))
     np.testing.assert_allclose(found[0], confidence.reshape(15, 2).mean(axis=1))
     np.testing.assert_allclose(found[1], np.full(15, (0.5 + 1) / 2))
 
@@ -51,7 +51,7 @@ def test_reliability_has_bins_of_equal_mass() -> None:
 def test_confusion_and_values_by_class_are_scikit_learns() -> None:
     random = np.random.default_rng(0)
     probabilities, labels = random.dirichlet(np.ones(3), (2, 90)), random.integers(3, size=90)
-    counts = confusion(make_setting(probabilities, labels), labels)
+    counts = confusion(make_setting(probabilities, labels))
     predicted = probabilities.argmax(axis=2)
     np.testing.assert_allclose(counts, np.mean([confusion_matrix(labels, one) for one in predicted], axis=0))
     expected = precision_recall_fscore_support(np.tile(labels, 2), predicted.ravel())[:3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sentattn.compare.runs import comparisons
+from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.texts import evaluated_texts
 from sentattn.data import datamodule
 from sentattn.run import Run
@@ -23,7 +23,7 @@ def test_word_vectors_are_not_trained_for_texts_alone(
     settings["data"]["vectors"] = "train"
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
     monkeypatch.setattr(datamodule, "train_vectors", None)  # a call would fail
-    [comparison], _ = comparisons([run], split="val")
+    [comparison], _ = read_comparisons([run], split="val")
     _, texts = evaluated_texts(comparison)
     assert tuple(texts.row_id) == comparison.rows.row_ids
     assert texts.texts(0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tiny import tiny
 
-from sentattn.compare.runs import comparisons
+from sentattn.compare.comparison import read_comparisons
 from sentattn.run import Run
 from sentattn.train import main
 
@@ -67,7 +67,7 @@ def test_a_grid_that_is_killed_and_interrupted_reaches_the_results_of_one_that_i
     out, _ = last.communicate(timeout=600)
     assert last.returncode == 0, out
     assert len([*broken.glob("demo/*/*")]) == 4, "no directory is left of a run that was begun"
-    [comparison] = comparisons([broken], split="test")[0]
+    [comparison] = read_comparisons([broken], split="test")[0]
     assert sorted((one.name, len(one.runs)) for one in comparison.settings) == [("lstm_mean", 2), ("mean", 2)]
     assert "lstm_mean" in out.partition("demo, split test")[2]
     assert start(*words, f"output_dir={whole}").wait(600) == 0

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sentattn.compare.leaderboard import Entry
+from sentattn.compare.runs import Setting
 from sentattn.compare.statistics import Floats
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
@@ -30,7 +30,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Side:
-    """What one model makes of a text.
+    """The prediction of a model for a text.
 
     Attributes:
         name: The setting.
@@ -47,21 +47,21 @@ class Side:
 
 @dataclass(frozen=True)
 class Example:
-    """A text with its label, and what some models make of it."""
+    """A text with its label, and the predictions of some models."""
 
     label: str
     sides: Sequence[Side]
 
 
-def disagreements(entries: Sequence[Entry], most: int = MOST) -> list[Choice]:
+def disagreements(settings: Sequence[Setting], most: int = MOST) -> list[Choice]:
     """Returns the rows on which two settings are surest of different classes, with these two.
 
     The first run of each setting counts. How sure two are together is the probability of the less sure one.
     """
-    trained = _trained(entries)
+    trained = _trained(settings)
     if len(trained) < 2:
         return []
-    surest_CN, best_CN = surest(np.stack([entries[rank].setting.runs[0].probabilities_NC for rank in trained]))
+    surest_CN, best_CN = surest(np.stack([settings[rank].runs[0].probabilities_NC for rank in trained]))
     order_CN = np.argsort(-surest_CN, axis=0, kind="stable")
     together_N = np.take_along_axis(surest_CN, order_CN[1:2], axis=0)[0]
     rows = [int(row) for row in np.argsort(-together_N, kind="stable")[:most] if together_N[row] > 0]
@@ -69,26 +69,29 @@ def disagreements(entries: Sequence[Entry], most: int = MOST) -> list[Choice]:
 
 
 def surest(probabilities_ANC: Floats) -> tuple[Floats, Ints]:
-    """Returns how sure the surest of A models is that predicts a class (0: none does), and which it is, (C, N) each."""
+    """Returns for each class the highest probability with which a model predicts it, and that model, (C, N) each.
+
+    The probability is 0 where no model predicts the class.
+    """
     predicted_AN, confidence_AN = probabilities_ANC.argmax(axis=2), probabilities_ANC.max(axis=2)
     classes = range(probabilities_ANC.shape[2])
     of_class_CAN = np.stack([np.where(predicted_AN == c, confidence_AN, 0) for c in classes])
     return of_class_CAN.max(axis=1), of_class_CAN.argmax(axis=1)
 
 
-def worst_errors(entries: Sequence[Entry], labels_N: Ints, most: int = MOST) -> list[Choice]:
+def worst_errors(settings: Sequence[Setting], labels_N: Ints, most: int = MOST) -> list[Choice]:
     """Returns the rows of whose wrong class the best setting is surest; none where it has no model."""
-    if 0 not in _trained(entries):
+    if 0 not in _trained(settings):
         return []
-    probabilities_NC = entries[0].setting.runs[0].probabilities_NC
+    probabilities_NC = settings[0].runs[0].probabilities_NC
     wrong_N = np.where(probabilities_NC.argmax(axis=1) != labels_N, probabilities_NC.max(axis=1), 0)
     return [Choice(int(row), (0,)) for row in np.argsort(-wrong_N, kind="stable")[:most] if wrong_N[row] > 0]
 
 
 def examples(
-    choices: Sequence[Choice], entries: Sequence[Entry], texts: Split, labels_N: Ints, names: Sequence[str]
+    choices: Sequence[Choice], settings: Sequence[Setting], texts: Split, labels_N: Ints, names: Sequence[str]
 ) -> tuple[list[Example], list[str]]:
-    """Predicts the chosen rows with the models that they are about, each loaded once.
+    """Predicts the chosen rows with their models, each loaded once.
 
     Returns:
         The examples, and a message for each model that cannot be loaded.
@@ -98,25 +101,24 @@ def examples(
     for rank in sorted({rank for choice in choices for rank in choice.ranks}):
         rows = [choice.row for choice in choices if rank in choice.ranks]
         try:
-            stored = entries[rank].setting.runs[0].run
-            run = LoadedRun(stored.path, trust=stored.trust)
-            found = run.predict([texts.texts(row) for row in rows])
+            run = settings[rank].runs[0].run
+            predicted = LoadedRun(run.path, trust=run.trust).predict([texts.texts(row) for row in rows])
         except UserError as error:
             messages.append(str(error))
             continue
-        predictions.update(zip(((rank, row) for row in rows), found, strict=True))
+        predictions.update(zip(((rank, row) for row in rows), predicted, strict=True))
     shown = []
     for row, ranks in choices:
-        sides = [_side(entries[rank], predictions[rank, row]) for rank in ranks if (rank, row) in predictions]
+        sides = [_side(settings[rank], predictions[rank, row]) for rank in ranks if (rank, row) in predictions]
         if sides:
             shown.append(Example(names[labels_N[row]], sides))
     return shown, messages
 
 
-def _side(entry: Entry, prediction: Prediction) -> Side:
-    return Side(entry.setting.name, prediction.name, prediction.share, shaded_pieces(prediction))
+def _side(setting: Setting, prediction: Prediction) -> Side:
+    return Side(setting.name, prediction.name, prediction.share, shaded_pieces(prediction))
 
 
-def _trained(entries: Sequence[Entry]) -> list[int]:
-    """The settings whose first run has a model, by their place."""
-    return [rank for rank, entry in enumerate(entries) if (entry.setting.runs[0].run.path / MODEL).is_dir()]
+def _trained(settings: Sequence[Setting]) -> list[int]:
+    """The indices of the settings whose first run has a model."""
+    return [rank for rank, setting in enumerate(settings) if (setting.runs[0].path / MODEL).is_dir()]

@@ -8,30 +8,32 @@ import numpy as np
 
 from sentattn.compare.insight import Insight
 from sentattn.compare.insight_table import CURVES, RANKINGS, rounded
-from sentattn.compare.leaderboard import Entry
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, line
+from sentattn.compare.runs import Setting
 from sentattn.insight.faithfulness import KINDS, SHARES, percent
 from sentattn.rendering.charts import empty_figure, safe
 
 
-def curve_charts(insights: Sequence[Insight], entries: Sequence[Entry]) -> list[Chart]:
+def curve_charts(insights: Sequence[Insight], settings: Sequence[Setting]) -> list[Chart]:
     """Comprehensiveness and sufficiency by the share of the tokens, deleted ones, less those of random tokens.
 
     A line for each attention that ranks tokens; the table has the other rankings too.
     """
-    ranks = {id(entry.setting): rank for rank, entry in enumerate(entries)}
+    ranks = {setting.key: rank for rank, setting in enumerate(settings)}
     charts = []
     for kind in KINDS:
         figure = empty_figure(320, top=12, xaxis_title="share of the tokens", yaxis_title=kind, showlegend=False)
         rows = []
-        for one in insights:
+        for insight in insights:
             for ranking in RANKINGS:
                 names = [f"{kind}_deleted_{ranking}_{percent(share)}" for share in SHARES]
-                estimates = [curve.estimate(one) for name in names for curve in CURVES if curve.name == name]
+                estimates = [curve.estimate(insight) for name in names for curve in CURVES if curve.name == name]
                 if np.isnan([estimate.value for estimate in estimates]).all():
                     continue
-                rows.append([one.name, ranking.replace("_", " "), *(rounded(estimate, 3) for estimate in estimates)])
-                if ranking == "attention" and (rank := ranks[id(one.setting)]) < MAX_DRAWN:
+                rows.append(
+                    [insight.name, ranking.replace("_", " "), *(rounded(estimate, 3) for estimate in estimates)]
+                )
+                if ranking == "attention" and (rank := ranks[insight.setting.key]) < MAX_DRAWN:
                     figure.add_scatter(
                         x=list(SHARES),
                         y=[estimate.value for estimate in estimates],
@@ -44,7 +46,7 @@ def curve_charts(insights: Sequence[Insight], entries: Sequence[Entry]) -> list[
                         text=[""] * (len(SHARES) - 1) + [str(rank + 1)],
                         textposition="middle right",
                         line=line(rank),
-                        hovertemplate=f"{safe(one.name)}<br>%{{x:.0%}}: %{{y:.3f}}<extra></extra>",
+                        hovertemplate=f"{safe(insight.name)}<br>%{{x:.0%}}: %{{y:.3f}}<extra></extra>",
                     )
         if rows:
             figure.update_xaxes(tickformat=".0%", tickvals=list(SHARES[1:]))

@@ -9,22 +9,19 @@ from pathlib import Path
 import numpy as np
 
 from sentattn.compare import insight_table, leaderboard
-from sentattn.compare.insight import Insight
-from sentattn.compare.leaderboard import Entry
-from sentattn.compare.pairs import messages
+from sentattn.compare.comparison import Comparison
 from sentattn.compare.report import prediction_charts, setting_charts
 from sentattn.compare.report.examples import Example, disagreements, examples, worst_errors
 from sentattn.compare.report.insight_charts import curve_charts
 from sentattn.compare.report.slices import CONTRAST, NEGATION, by_class, by_length, by_stars, by_words
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, key
 from sentattn.compare.report.summaries import class_names
-from sentattn.compare.runs import Comparison
-from sentattn.compare.summary import Family
+from sentattn.compare.runs import Setting
 from sentattn.compare.texts import evaluated_texts
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.metrics import majority_share
 from sentattn.rendering.charts import draw, plotly_script
 from sentattn.rendering.html import render
+from sentattn.run import write_atomically
 
 REPORT = "report.html"
 WORDS = {"negation": NEGATION, "contrast": CONTRAST}
@@ -32,14 +29,15 @@ WORDS = {"negation": NEGATION, "contrast": CONTRAST}
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page.
+    """A section of a page.
 
     Attributes:
-        heading: What it shows.
+        heading: Its subject.
         charts: Its charts.
         tables: Tables that are shown with them.
         note: How to read it.
         has_key: Whether its charts have the colours of settings.
+        is_text: Whether it is shown without charts and tables.
     """
 
     heading: str
@@ -47,11 +45,12 @@ class Section:
     tables: Sequence[Table] = ()
     note: str = ""
     has_key: bool = True
+    is_text: bool = False
 
 
 @dataclass
 class Part:
-    """What a page says about the settings with the same rows."""
+    """The part of a page about the settings with the same rows."""
 
     title: str
     subtitle: str
@@ -63,43 +62,19 @@ class Part:
     warnings: list[str] = field(default_factory=list)
 
 
-def write_report(
-    path: Path,
-    parts: Sequence[tuple[Comparison, Sequence[Entry]]],
-    insights: Sequence[Sequence[Insight]],
-    *,
-    margin: float,
-    family: Family,
-) -> list[str]:
-    """Writes the page of comparisons with their leaderboards and diagnostics; returns what could not be shown.
+def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
+    """Writes the page of comparisons; returns a warning for each part that could not be shown.
 
     Raises:
         RunError: If it cannot be written.
     """
-    from sentattn.run import write_atomically
-
-    shown = [
-        part(comparison, entries, margin=margin, family=family, insight=insight_sections(found, entries))
-        for (comparison, entries), found in zip(parts, insights, strict=True)
-    ]
+    parts = [part(comparison) for comparison in comparisons]
     try:
-        write_atomically(path, page(shown))
+        write_atomically(path, page(parts))
     except OSError as error:
         message = f"report={path} cannot be written: {error.strerror or error}."
         raise RunError(Fault("report", "unwritable", message)) from error
-    return [warning for one in shown for warning in one.warnings]
-
-
-def insight_sections(insights: Sequence[Insight], entries: Sequence[Entry]) -> list[Section]:
-    """Returns what a page says of attentions: the conclusion above their tables, and curves."""
-    sections = []
-    for (title, *names), rows, note in insight_table.tables(insights):
-        heading, table = title[0].upper() + title[1:], Table(["settings", *names], rows, title, note)
-        sections.append(Section(heading, tables=[table], note=INSIGHT_NOTE))
-    if sections:
-        sections.insert(0, Section("Does the attention mean anything?", note=insight_table.conclusion(insights)))
-        sections.append(Section("By share of the tokens", curve_charts(insights, entries), note=CURVE_NOTE))
-    return sections
+    return [warning for part in parts for warning in part.warnings]
 
 
 def page(parts: Sequence[Part]) -> str:
@@ -107,96 +82,98 @@ def page(parts: Sequence[Part]) -> str:
     return render("sentattn.compare.report", REPORT, parts=parts, draw=draw, plotly=plotly_script())
 
 
-def part(
-    comparison: Comparison,
-    entries: Sequence[Entry],
-    *,
-    margin: float = 0.5,
-    family: Family = "declared",
-    insight: Sequence[Section] = (),
-) -> Part:
-    """Collects what a page says about settings with the same rows.
-
-    Args:
-        comparison: The settings.
-        entries: Their leaderboard.
-        margin: Points of accuracy within which two settings count as equivalent.
-        family: `declared` pairs, or `all`.
-        insight: Further sections, shown below the leaderboard.
-    """
-    rows, names = comparison.rows, class_names(comparison)
-    [first, *others] = entries
-    is_run = not others and len(first.setting.runs) == 1
-    groups = "" if rows.group_N is None else f" in {rows.group_N.max() + 1:,} groups"
-    where = f"{comparison.data}, split {comparison.split}: {len(rows.labels_N):,} rows{groups}"
+def part(comparison: Comparison) -> Part:
+    """Returns the part of a page about a comparison."""
+    names, ranked = class_names(comparison), comparison.leaderboard
+    first, is_single = ranked[0], len(ranked) == 1
+    is_run = is_single and len(first.runs) == 1
+    where = f"{comparison.data}, split {comparison.split}: {comparison.counts}"
+    choices = worst_errors(ranked, comparison.rows.labels_N) if is_single else disagreements(ranked)
     result = Part(
-        title=first.setting.name if is_run else f"{len(entries)} settings on {comparison.data}",
-        subtitle=f"{where}. {first.setting.runs[0].run.path}" if is_run else f"{where}. Means over seeds.",
-        blocks=[] if is_run else messages(comparison, margin=margin, explore=family == "all"),
-        key=key(entries) if others else [],
-        sections=[_metrics(first) if is_run else _leaderboard(entries, majority_share(comparison.rows.labels_N))],
+        title=first.name if is_run else f"{len(ranked)} settings on {comparison.data}",
+        subtitle=f"{where}. {first.runs[0].path}" if is_run else f"{where}. Means over seeds.",
+        blocks=[] if is_run else list(comparison.messages),
+        key=[] if is_single else key(ranked),
+        sections=[],
+        examples_heading="Worst errors" if is_single else "Disagreements",
     )
-    add = result.sections.append
-    add(Section("Accuracy against cost", setting_charts.cost_charts(entries), note=COST_NOTE))
-    result.sections += insight
-    slices = [("tokens", by_length(rows.lengths_N), True)]
-    slices.append(("class", by_class(rows.labels_N, names), comparison.ordered))
-    choices = disagreements(entries) if others else worst_errors(entries, rows.labels_N)
-    result.examples_heading = "Disagreements" if others else "Worst errors"
+    slices = [("tokens", by_length(comparison.rows.lengths_N), True)]
+    slices.append(("class", by_class(comparison.rows.labels_N, names), comparison.ordered))
     try:
         data, texts = evaluated_texts(comparison)
         stars_N = data.stars(comparison.split)
         all_texts = [texts.texts(row) for row in range(len(texts))]
         slices += [("stars", by_stars(stars_N), True)] if stars_N is not None else []
         slices += [(title, by_words(all_texts, words), True) for title, words in WORDS.items()]
-        result.examples, result.warnings = examples(choices, entries, texts, rows.labels_N, names)
+        result.examples, result.warnings = examples(choices, ranked, texts, comparison.rows.labels_N, names)
     except UserError as error:
         result.warnings = [f"The report has no slices by words and no texts: {error}"]
-    charts = [
+    slice_charts = [
         chart
-        for title, found, is_ordered in slices
-        for chart in prediction_charts.slice_chart(title, found, entries, rows.group_N, is_ordered=is_ordered)
+        for title, of_title, is_ordered in slices
+        for chart in prediction_charts.slice_chart(title, of_title, ranked, is_ordered=is_ordered)
     ]
-    add(Section("Accuracy by kind of text", charts, note=SLICE_NOTE))
-    add(Section("Reliability", prediction_charts.reliability_chart(entries, rows.labels_N), note=RELIABILITY_NOTE))
-    add(Section("Hops", setting_charts.hop_chart(entries), has_key=False))
-    add(Section("Learning curves", setting_charts.curve_charts(entries)))
-    matrices = prediction_charts.confusion_charts(entries, rows.labels_N, names)
-    values = [] if others else [prediction_charts.class_table(entries, rows.labels_N, names)]
-    heading = "Confusion matrices" if others else "Confusion matrix"
-    add(Section(heading, matrices, values, note="Shares of the rows of each true class.", has_key=False))
-    result.sections = [one for one in result.sections if one.charts or one.tables or one in insight]
+    sections = [
+        _metrics(first) if is_run else _leaderboard(comparison),
+        Section("Accuracy against cost", setting_charts.cost_charts(ranked), note=COST_NOTE),
+        *_insight(comparison),
+        Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
+        Section("Reliability", prediction_charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
+        Section("Hops", setting_charts.hop_chart(ranked), has_key=False),
+        Section("Learning curves", setting_charts.curve_charts(ranked)),
+        Section(
+            "Confusion matrix" if is_single else "Confusion matrices",
+            prediction_charts.confusion_charts(ranked, names),
+            [prediction_charts.class_table(first, names)] if is_single else [],
+            note="Shares of the rows of each true class.",
+            has_key=False,
+        ),
+    ]
+    result.sections = [section for section in sections if section.charts or section.tables or section.is_text]
     if comparison.plan is not None:
         result.blocks = [*result.blocks, (comparison.plan.title, comparison.plan.lines)]
     return result
 
 
-def _leaderboard(entries: Sequence[Entry], majority: float) -> Section:
-    heading, *rows = leaderboard.cells(entries)
-    *_, largest = leaderboard.cells(entries, majority=majority)
+def _leaderboard(comparison: Comparison) -> Section:
+    heading, *rows, largest = leaderboard.cells(comparison.leaderboard, majority=comparison.majority)
     table = Table(
         ["rank", *(name.replace("_", " ") for name in heading)],
         [*([str(rank), *row] for rank, row in enumerate(rows, start=1)), ["", *largest]],
     )
-    about = leaderboard.notes(entries)
+    remarks = leaderboard.notes(comparison.leaderboard)
     if len(rows) > MAX_DRAWN:
-        about.append(
-            f"The charts below draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables all."
-        )
-    return Section("Leaderboard", setting_charts.leaderboard_chart(entries), [table], " ".join(about), has_key=False)
+        text = f"The charts below draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables all."
+        remarks.append(text)
+    chart = setting_charts.leaderboard_chart(comparison.leaderboard)
+    return Section("Leaderboard", chart, [table], " ".join(remarks), has_key=False)
 
 
-def _metrics(entry: Entry) -> Section:
+def _metrics(setting: Setting) -> Section:
     rows = []
-    for name, one in entry.metrics.items():
-        interval = "" if np.isnan(one.error) else "{:.4f} to {:.4f}".format(*one.interval())
-        rows.append([name.replace("_", " "), f"{one.value:.4f}", interval])
-    rows.append(["parameters", f"{entry.parameters:,}", ""])
-    rows.append(["seconds of training", f"{entry.cost('seconds', 'train'):,.0f}", ""])
-    about = leaderboard.notes([entry])
-    if not entry.setting.deterministic:
-        about.append("About other rows, not about another seed: train more with seeds=3.")
-    return Section("Metrics", tables=[Table(["metric", "value", "95% interval over rows"], rows, note=" ".join(about))])
+    for name, estimate in setting.metrics.items():
+        interval = "" if np.isnan(estimate.error) else "{:.4f} to {:.4f}".format(*estimate.interval())
+        rows.append([name.replace("_", " "), f"{estimate.value:.4f}", interval])
+    rows.append(["parameters", f"{setting.parameters:,}", ""])
+    rows.append(["seconds of training", f"{setting.cost('seconds', 'train'):,.0f}", ""])
+    remarks = leaderboard.notes([setting])
+    if not setting.deterministic:
+        remarks.append("About other rows, not about another seed: train more with seeds=3.")
+    return Section("Metrics", tables=[Table(["metric", "value", "95% interval over rows"], rows, " ".join(remarks))])
+
+
+def _insight(comparison: Comparison) -> list[Section]:
+    """Returns the sections about attentions: the conclusion above their tables, and curves."""
+    tables = insight_table.tables(comparison.insights)
+    if not tables:
+        return []
+    conclusion = insight_table.conclusion(comparison.insights)
+    curves = curve_charts(comparison.insights, comparison.leaderboard)
+    sections = [Section("Does the attention mean anything?", note=conclusion, is_text=True)]
+    for (title, *names), rows, note in tables:
+        table = Table(["settings", *names], rows, note)
+        sections.append(Section(title[0].upper() + title[1:], tables=[table], note=INSIGHT_NOTE))
+    return [*sections, Section("By share of the tokens", curves, note=CURVE_NOTE)]
 
 
 INSIGHT_NOTE = f"Means over rows and seeds, {insight_table.INTERVALS}."

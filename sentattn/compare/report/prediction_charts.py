@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sentattn.compare.leaderboard import Entry
 from sentattn.compare.report.slices import Slice, accuracy
-from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, cut, drawn, line, marker, percent
+from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, bar, cut, line, marker, percent, percents
 from sentattn.compare.report.summaries import class_values, confusion, reliability
-from sentattn.metrics import Ints
+from sentattn.compare.runs import Setting
 from sentattn.rendering.charts import GREY, empty_figure, safe
 
 MAX_CLASSES = 12
@@ -18,11 +17,11 @@ MAX_CLASSES = 12
 SHADES = [[0.0, "#eef3f9"], [0.5, "#5f9cce"], [1.0, "#0b3c6f"]]
 
 
-def confusion_charts(entries: Sequence[Entry], labels_N: Ints, names: Sequence[str]) -> list[Chart]:
+def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[Chart]:
     """The confusion matrix of each setting: shares of each true class."""
     charts, classes = [], len(names)
-    for rank, entry in drawn(entries):
-        counts_CC = confusion(entry.setting, labels_N)
+    for rank, setting in enumerate(settings[:MAX_DRAWN]):
+        counts_CC = confusion(setting)
         shares_CC = counts_CC / np.maximum(1, counts_CC.sum(axis=1, keepdims=True))
         figure = empty_figure(230 + 22 * min(classes, MAX_CLASSES), top=12)
         figure.add_heatmap(
@@ -49,14 +48,14 @@ def confusion_charts(entries: Sequence[Entry], labels_N: Ints, names: Sequence[s
             for i, name in enumerate(names)
         ]
         heading = ["true", *(f"as {name}" for name in names), "precision", "recall", "F1"]
-        title = f"{rank + 1} {entry.setting.name}" if len(entries) > 1 else ""
+        title = f"{rank + 1} {setting.name}" if len(settings) > 1 else ""
         charts.append(Chart(title, figure, Table(heading, rows, note="Counts are means over seeds.")))
     return charts
 
 
-def class_table(entries: Sequence[Entry], labels_N: Ints, names: Sequence[str]) -> Table:
-    """Precision, recall and F1 of each class, of the best setting."""
-    counts_CC = confusion(entries[0].setting, labels_N)
+def class_table(setting: Setting, names: Sequence[str]) -> Table:
+    """Precision, recall and F1 of each class."""
+    counts_CC = confusion(setting)
     columns = class_values(counts_CC)
     rows = [
         [name, f"{counts_CC[i].sum():,.0f}", *(f"{values[i]:.4f}" for values in columns)]
@@ -65,63 +64,55 @@ def class_table(entries: Sequence[Entry], labels_N: Ints, names: Sequence[str]) 
     return Table(["class", "rows", "precision", "recall", "F1"], rows)
 
 
-def slice_chart(
-    title: str, slices: Sequence[Slice], entries: Sequence[Entry], group_N: Ints | None, *, is_ordered: bool
-) -> list[Chart]:
-    """The accuracy on each slice with its 95% interval; none where there are no slices."""
+def slice_chart(title: str, slices: Sequence[Slice], settings: Sequence[Setting], *, is_ordered: bool) -> list[Chart]:
+    """The accuracy on each slice with its 95% interval; no chart without slices."""
     if not slices:
         return []
     figure = empty_figure(330, top=12, yaxis_title="accuracy", showlegend=False)
     rows = []
-    for rank, entry in enumerate(entries):
-        found = [accuracy(entry.setting, one.chosen_K, group_N) for one in slices]
-        for one, value in zip(slices, found, strict=True):
-            interval = f"{percent(value.low)} to {percent(value.high)}"
-            rows.append([entry.setting.name, one.name, f"{len(one.chosen_K):,}", percent(value.value), interval])
+    for rank, setting in enumerate(settings):
+        values = [accuracy(setting, part.chosen_K) for part in slices]
+        texts = [percents((value.low, value.high)) for value in values]
+        for part, value, interval in zip(slices, values, texts, strict=True):
+            rows.append([setting.name, part.name, f"{len(part.chosen_K):,}", percent(value.value), interval])
         if rank >= MAX_DRAWN:
             continue
-        shift = 0.5 * ((rank + 0.5) / len(drawn(entries)) - 0.5)  # next to each other, so that intervals can be read
-        hover = [
-            f"{safe(entry.setting.name)}, {safe(one.name)}<br>{percent(value.value)} "
-            f"({percent(value.low)} to {percent(value.high)})<extra></extra>"
-            for one, value in zip(slices, found, strict=True)
-        ]
+        count = min(len(settings), MAX_DRAWN)
+        shift = 0.5 * ((rank + 0.5) / count - 0.5)  # next to each other, so that intervals can be read
+        means = [value.value for value in values]
         figure.add_scatter(
             x=[number + shift for number in range(len(slices))],
-            y=[value.value for value in found],
-            error_y={
-                "array": [value.high - value.value for value in found],
-                "arrayminus": [value.value - value.low for value in found],
-                "thickness": 1.5,
-                "width": 3,
-            },
+            y=means,
+            error_y=bar(means, [(value.low, value.high) for value in values]),
             mode="lines+markers" if is_ordered else "markers",
             line={**line(rank), "width": 1.5},
             marker={**marker(rank), "size": 8},
-            hovertemplate=hover,
+            hovertemplate=[
+                f"{safe(setting.name)}, {safe(part.name)}<br>{percent(mean)} ({interval})<extra></extra>"
+                for part, mean, interval in zip(slices, means, texts, strict=True)
+            ],
         )
-    labels = [safe(cut(one.name)).replace(" to ", "<br>to ") for one in slices]
-    if len(slices) < 4:  # of more there is no room on a phone
-        labels = [f"{label}<br>{len(one.chosen_K):,} rows" for label, one in zip(labels, slices, strict=True)]
+    labels = [safe(cut(part.name)).replace(" to ", "<br>to ") for part in slices]
+    if len(slices) < 4:  # with more labels there is no room on a phone
+        labels = [f"{label}<br>{len(part.chosen_K):,} rows" for label, part in zip(labels, slices, strict=True)]
     figure.update_xaxes(tickvals=list(range(len(slices))), ticktext=labels, range=[-0.5, len(slices) - 0.5])
     figure.update_xaxes(showgrid=False, zeroline=False, automargin=True, tickangle=0)
     figure.update_yaxes(tickformat=".1~%")
     return [Chart(title, figure, Table(["settings", title, "rows", "accuracy", "95% interval"], rows))]
 
 
-def reliability_chart(entries: Sequence[Entry], labels_N: Ints) -> list[Chart]:
+def reliability_chart(settings: Sequence[Setting]) -> list[Chart]:
     """Accuracy by the confidence of the predicted class, in bins of equal mass."""
     figure = empty_figure(380, top=12, xaxis_title="probability of the predicted class", showlegend=False)
     figure.update_yaxes(title="accuracy", tickformat=".1~%")
     figure.update_xaxes(tickformat=".0%")
     rows, lowest = [], 1.0
-    for rank, entry in enumerate(entries):
-        confidence_B, accuracy_B = reliability(entry.setting, labels_N)
-        values = list(zip(confidence_B, accuracy_B, strict=True))
-        rows += [[entry.setting.name, percent(x), percent(y)] for x, y in values]
+    for rank, setting in enumerate(settings):
+        confidence_B, accuracy_B = reliability(setting)
+        rows += [[setting.name, percent(x), percent(y)] for x, y in zip(confidence_B, accuracy_B, strict=True)]
         if rank < MAX_DRAWN:
             lowest = min(lowest, *confidence_B, *accuracy_B)
-            hover = f"{safe(entry.setting.name)}<br>probability %{{x:.1%}}<br>accuracy %{{y:.1%}}<extra></extra>"
+            hover = f"{safe(setting.name)}<br>probability %{{x:.1%}}<br>accuracy %{{y:.1%}}<extra></extra>"
             figure.add_scatter(x=confidence_B, y=accuracy_B, mode="lines+markers", line=line(rank))
             figure.data[-1].update(marker={"size": 5}, hovertemplate=hover)
     diagonal = {"color": GREY, "width": 1.5, "dash": "dot"}

@@ -6,22 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sentattn.compare.leaderboard import Entry
 from sentattn.compare.report.style import (
     MAX_DRAWN,
     Chart,
+    Interval,
     Table,
     accuracy_range,
     apart,
     bar,
-    drawn,
-    interval,
     line,
     marker,
     percent,
+    percents,
     short,
 )
 from sentattn.compare.report.summaries import hop_groups, hops, learning_curve, pareto
+from sentattn.compare.runs import Setting
 from sentattn.console import format_count
 from sentattn.rendering.charts import GREY, empty_figure, log_ticks, safe
 
@@ -36,41 +36,46 @@ COSTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 LABEL_GAP = 0.07
 """Of the height of a chart, between labels at the ends of curves."""
 CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/cross_entropy"))
-"""Title and metric of the learning curves, and what a single run has of its training rows beside it."""
+"""Title and metric of the learning curves, and the metric of the training rows that a single run has too."""
 
 
-def leaderboard_chart(entries: Sequence[Entry]) -> list[Chart]:
+NO_INTERVAL = "too few seeds: no interval"
+
+
+def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
     """The accuracy of each setting with its 95% interval."""
-    shown = entries[: 3 * MAX_DRAWN]
+    shown = settings[: 3 * MAX_DRAWN]
     figure = empty_figure(90 + 32 * len(shown), top=8, xaxis_title="accuracy", showlegend=False)
-    for rank, entry in enumerate(shown):
-        estimate, ends = entry.metrics["accuracy"], interval(entry)
-        text = "{} to {}".format(*map(percent, ends)) if ends else "too few seeds: no interval"
+    values, intervals = _accuracies(shown)
+    for rank, (setting, value, interval) in enumerate(zip(shown, values, intervals, strict=True)):
+        text = percents(interval, NO_INTERVAL)
         figure.add_scatter(
-            x=[estimate.value],
+            x=[value],
             y=[rank],
             mode="markers",
-            marker={**marker(rank), "size": 10, "symbol": "circle" if ends else "circle-open"},
-            error_x=bar([estimate.value], [ends]),
-            hovertemplate=f"{safe(entry.setting.name)}<br>{percent(estimate.value)} ({text})<extra></extra>",
+            marker={**marker(rank), "size": 10, "symbol": "circle" if interval else "circle-open"},
+            error_x=bar([value], [interval]),
+            hovertemplate=f"{safe(setting.name)}<br>{percent(value)} ({text})<extra></extra>",
         )
-    labels = [short(f"{rank + 1} {entry.setting.name}") for rank, entry in enumerate(shown)]
+    labels = [short(f"{rank + 1} {setting.name}") for rank, setting in enumerate(shown)]
     figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=labels, range=[len(shown) - 0.5, -0.5])
     figure.update_yaxes(automargin=True, zeroline=False)
-    shown_values = [entry.metrics["accuracy"].value for entry in shown]
-    limits = accuracy_range(shown_values, [interval(entry) for entry in shown])
-    figure.update_xaxes(tickformat=".1~%", nticks=6, range=limits)
+    figure.update_xaxes(tickformat=".1~%", nticks=6, range=accuracy_range(values, intervals))
     return [Chart("", figure, None)]
 
 
-def cost_charts(entries: Sequence[Entry]) -> list[Chart]:
+def _accuracies(settings: Sequence[Setting]) -> tuple[list[float], list[Interval | None]]:
+    """Returns the accuracy of each setting, and its 95% interval."""
+    values = [setting.metrics["accuracy"].value for setting in settings]
+    return values, [setting.interval("accuracy") for setting in settings]
+
+
+def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Accuracy against each cost, with the Pareto front."""
     charts = []
-    values = [entry.metrics["accuracy"].value for entry in entries]
-    intervals = [interval(entry) for entry in entries]
-    texts = ["{} to {}".format(*map(percent, one)) if one else "" for one in intervals]
+    values, intervals = _accuracies(settings)
     for title, keys in COSTS:
-        costs = [entry.cost(*keys) for entry in entries]
+        costs = [setting.cost(*keys) for setting in settings]
         known = [i for i, cost in enumerate(costs) if math.isfinite(cost)]
         if len(known) < 2:
             continue
@@ -80,8 +85,7 @@ def cost_charts(entries: Sequence[Entry]) -> list[Chart]:
         x, y = [costs[i] for i in front], [values[i] for i in front]
         figure.add_scatter(x=x, y=y, mode="lines", line=step, hoverinfo="skip")
         for i in known:
-            text = texts[i] or "too few seeds: no interval"
-            hover = f"{safe(entries[i].setting.name)}<br>{costs[i]:,.4g}<br>{percent(values[i])} ({text})"
+            text = f"{percent(values[i])} ({percents(intervals[i], NO_INTERVAL)})"
             figure.add_scatter(
                 x=[costs[i]],
                 y=[values[i]],
@@ -90,31 +94,24 @@ def cost_charts(entries: Sequence[Entry]) -> list[Chart]:
                 text=[str(i + 1) * (i < MAX_DRAWN)],
                 textposition=("middle right", "middle left")[i % 2],
                 marker={**marker(i), "size": 11, "symbol": "circle" if i in front else "circle-open"},
-                hovertemplate=f"{hover}<extra></extra>",
+                hovertemplate=f"{safe(settings[i].name)}<br>{costs[i]:,.4g}<br>{text}<extra></extra>",
             )
         _set_cost_axis(figure, [costs[i] for i in known])
         shown = accuracy_range([values[i] for i in known], [intervals[i] for i in known])
         figure.update_yaxes(tickformat=".1~%", range=shown)
-        rows = [
-            [
-                str(i + 1),
-                entries[i].setting.name,
-                f"{costs[i]:,.4g}",
-                percent(values[i]),
-                texts[i],
-                "yes" * (i in front),
-            ]
-            for i in known
-        ]
+        rows = []
+        for i in known:
+            cells = [f"{costs[i]:,.4g}", percent(values[i]), percents(intervals[i]), "yes" * (i in front)]
+            rows.append([str(i + 1), settings[i].name, *cells])
         heading = ["", "settings", title, "accuracy", "95% interval", "on the front"]
         charts.append(Chart(title, figure, Table(heading, rows)))
     return charts
 
 
-def curve_charts(entries: Sequence[Entry]) -> list[Chart]:
+def curve_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Metrics of the validation rows by epoch, a line for each run."""
-    runs = [(rank, run) for rank, entry in drawn(entries) for run in entry.setting.runs]
-    curves = [(rank, run.seed, learning_curve(run.run.path)) for rank, run in runs]
+    runs = [(rank, run) for rank, setting in enumerate(settings[:MAX_DRAWN]) for run in setting.runs]
+    curves = [(rank, run.seed, learning_curve(run.path)) for rank, run in runs]
     charts = []
     for title, metric, trained in CURVES:
         figure = empty_figure(320, top=12, xaxis_title="epoch", yaxis_title=title, showlegend=len(runs) == 1)
@@ -127,7 +124,7 @@ def curve_charts(entries: Sequence[Entry]) -> list[Chart]:
                 if not points:
                     continue
                 x, y = zip(*points, strict=True)
-                name = entries[rank].setting.name
+                name = settings[rank].name
                 lasts.setdefault(rank, []).append(y[-1])
                 hover = f"{safe(name)}, seed {seed}, {kind}<br>epoch %{{x}}: %{{y:.4f}}<extra></extra>"
                 figure.add_scatter(x=x, y=y, name=kind, mode="lines+markers")
@@ -152,36 +149,29 @@ def _label_ends(figure: go.Figure, lasts: Mapping[int, Sequence[float]]) -> None
         figure.add_annotation(x=1, xref="x domain", y=y, text=str(rank + 1), showarrow=False, xanchor="left", font=font)
 
 
-def hop_chart(entries: Sequence[Entry]) -> list[Chart]:
+def hop_chart(settings: Sequence[Setting]) -> list[Chart]:
     """The accuracy by the number of hops, where settings differ in it alone."""
-    ranks = {id(entry.setting): rank for rank, entry in enumerate(entries)}
-    groups = hop_groups([entry.setting for entry in entries])
+    groups = hop_groups(settings)
+    if not groups:
+        return []
     figure = empty_figure(320, top=12, xaxis_title="hops", yaxis_title="accuracy", showlegend=False)
     rows: list[list[str]] = []
-    values: list[float] = []
-    ends_of_values: list[tuple[float, float] | None] = []
     for number, group in enumerate(groups[:MAX_DRAWN]):
-        of_group = [entries[ranks[id(one)]] for one in group]
-        estimates = [entry.metrics["accuracy"] for entry in of_group]
-        intervals = [interval(entry) for entry in of_group]
+        values, intervals = _accuracies(group)
         figure.add_scatter(
-            x=[hops(one) for one in group],
-            y=[one.value for one in estimates],
-            error_y=bar([one.value for one in estimates], intervals),
+            x=list(map(hops, group)),
+            y=values,
+            error_y=bar(values, intervals),
             mode="lines+markers",
             line=line(number),
-            text=[safe(one.name) for one in group],
+            text=[safe(setting.name) for setting in group],
             hovertemplate="%{text}<br>%{y:.2%}<extra></extra>",
         )
-        for one, estimate, ends in zip(group, estimates, intervals, strict=True):
-            text = "{} to {}".format(*map(percent, ends)) if ends else ""
-            rows.append([one.name, str(hops(one)), percent(estimate.value), text])
-        values += [one.value for one in estimates]
-        ends_of_values += intervals
-    if not rows:
-        return []
-    figure.update_xaxes(tickvals=sorted({hops(one) for group in groups for one in group}))
-    figure.update_yaxes(tickformat=".1~%", range=accuracy_range(values, ends_of_values))
+        for setting, value, interval in zip(group, values, intervals, strict=True):
+            rows.append([setting.name, str(hops(setting)), percent(value), percents(interval)])
+    drawn = [setting for group in groups[:MAX_DRAWN] for setting in group]
+    figure.update_xaxes(tickvals=sorted({hops(setting) for group in groups for setting in group}))
+    figure.update_yaxes(tickformat=".1~%", range=accuracy_range(*_accuracies(drawn)))
     return [Chart("", figure, Table(["settings", "hops", "accuracy", "95% interval"], rows))]
 
 

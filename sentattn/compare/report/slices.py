@@ -1,4 +1,4 @@
-"""Accuracy on a part of the rows: by length, by class, by words."""
+"""Accuracy on slices of the rows: by length, by class, by words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Slice:
     """Some rows of a comparison.
 
     Attributes:
-        name: What they have in common.
+        name: The property that they share.
         chosen_K: Their numbers.
     """
 
@@ -79,15 +79,16 @@ def by_words(texts: Sequence[str], words: re.Pattern[str]) -> list[Slice]:
 
 def large(slices: Sequence[Slice]) -> list[Slice]:
     """Returns the slices that have enough rows; none where these are fewer than two."""
-    kept = [one for one in slices if len(one.chosen_K) >= MIN_ROWS]
+    kept = [part for part in slices if len(part.chosen_K) >= MIN_ROWS]
     return kept if len(kept) > 1 else []
 
 
-def accuracy(setting: Setting, chosen_K: Ints, group_N: Ints | None) -> Accuracy:
+def accuracy(setting: Setting, chosen_K: Ints) -> Accuracy:
     """Returns the mean over seeds of the accuracy on some rows.
 
     Its interval counts rows (or their groups) and seeds, of a setting with one seed rows alone.
     """
+    group_N = setting.rows.group_N
     groups_K = None if group_N is None else np.unique(group_N[chosen_K], return_inverse=True)[1]
     estimate = statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
     return Accuracy(estimate.value, *estimate.interval())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sentattn.compare.leaderboard import Entry
+from sentattn.compare.runs import Setting
 from sentattn.rendering.charts import BLUE, GREY, ORANGE, safe
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+Interval: TypeAlias = tuple[float, float]
 
 COLOURS = (BLUE, ORANGE, "#2a9d6f", "#b5479b", "#9a7b1f", "#d1495b", "#6b7fd7", "#5b8a94")
 MAX_DRAWN = len(COLOURS)
@@ -27,36 +29,29 @@ class Table:
     Attributes:
         heading: The names of its columns.
         rows: The cells of each row.
-        title: What it is about.
         note: A message below it.
     """
 
     heading: Sequence[str]
     rows: Sequence[Sequence[str]]
-    title: str = ""
     note: str = ""
 
 
 class Chart(NamedTuple):
-    """A chart, and the numbers that it draws, where no table next to it has them."""
+    """A chart, and the numbers that it draws unless a table next to it has them."""
 
     title: str
     figure: go.Figure
     table: Table | None
 
 
-def key(entries: Sequence[Entry]) -> list[tuple[int, str, str]]:
+def key(settings: Sequence[Setting]) -> list[tuple[int, str, str]]:
     """Returns rank, name and colour of each setting that is drawn; they are the same in every chart."""
-    return [(rank + 1, entry.setting.name, COLOURS[rank]) for rank, entry in drawn(entries)]
-
-
-def drawn(entries: Sequence[Entry]) -> list[tuple[int, Entry]]:
-    """Returns the settings that are drawn, with their place in the leaderboard."""
-    return list(enumerate(entries[:MAX_DRAWN]))
+    return [(rank + 1, setting.name, COLOURS[rank]) for rank, setting in enumerate(settings[:MAX_DRAWN])]
 
 
 def marker(rank: int) -> dict[str, Any]:
-    """Returns the marker of a setting, grey for those that have no colour of their own."""
+    """Returns the marker of a setting, grey for those beyond the last colour."""
     return {"color": COLOURS[rank] if rank < MAX_DRAWN else GREY, "line": {"width": 1.5}}
 
 
@@ -65,14 +60,9 @@ def line(rank: int, kind: str = "validation") -> dict[str, Any]:
     return {"color": COLOURS[rank] if kind == "validation" else GREY, "width": 2}
 
 
-def interval(entry: Entry, metric: str = "accuracy") -> tuple[float, float] | None:
-    """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
-    return entry.interval(metric)
-
-
-def bar(values: Sequence[float], intervals: Sequence[tuple[float, float] | None]) -> dict[str, Any]:
-    """Returns the bars of marks with intervals; those without one have none."""
-    ends = [one or (value, value) for value, one in zip(values, intervals, strict=True)]
+def bar(values: Sequence[float], intervals: Sequence[Interval | None]) -> dict[str, Any]:
+    """Returns the error bars of marks; those without an interval have none."""
+    ends = [interval or (value, value) for value, interval in zip(values, intervals, strict=True)]
     return {
         "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
         "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
@@ -81,10 +71,10 @@ def bar(values: Sequence[float], intervals: Sequence[tuple[float, float] | None]
     }
 
 
-def accuracy_range(values: Sequence[float], intervals: Sequence[tuple[float, float] | None]) -> list[float]:
+def accuracy_range(values: Sequence[float], intervals: Sequence[Interval | None]) -> list[float]:
     """Returns the range of an axis that has all marks and intervals, and shows no small difference as a large one."""
-    low = min([*values, *(one[0] for one in intervals if one)])
-    high = max([*values, *(one[1] for one in intervals if one)])
+    ends = [*values, *(end for interval in intervals if interval for end in interval)]
+    low, high = min(ends), max(ends)
     missing = max(0.0, NARROWEST - (high - low)) / 2
     pad = max(0.06 * (high - low), missing)
     return [low - pad, high + pad]
@@ -107,6 +97,11 @@ def apart(values: Sequence[float], gap: float) -> list[float]:
 def percent(value: float) -> str:
     """Returns a share in percent."""
     return f"{100 * value:.2f}%"
+
+
+def percents(interval: Interval | None, missing: str = "") -> str:
+    """Returns an interval in percent; the other text where there is none."""
+    return "{} to {}".format(*map(percent, interval)) if interval else missing
 
 
 def cut(text: str, width: int = NAME_WIDTH) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sentattn.compare.comparison import Comparison
 from sentattn.compare.names import rest
-from sentattn.compare.runs import Comparison, Setting
+from sentattn.compare.runs import Setting
 from sentattn.compare.statistics import Floats
 from sentattn.config.groups import at
-from sentattn.metrics import BINS, Ints, calibration_bins, f1
+from sentattn.metrics import BINS, calibration_bins, f1
 from sentattn.run import METRICS, MODEL
 
 HOPS = "model.attention.hops"
@@ -34,25 +36,24 @@ def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
     return front
 
 
-def reliability(setting: Setting, labels_N: Ints) -> tuple[Floats, Floats]:
+def reliability(setting: Setting) -> tuple[Floats, Floats]:
     """Returns confidence and accuracy of the bins of the calibration error, over all seeds, (B,) each.
 
     A bin holds the rows of each run's bin with this number, and is left out where no run has a row in it.
     """
     confidence_SN = setting.probabilities.max(axis=2)
     bin_SN = np.stack([calibration_bins(confidence_N) for confidence_N in confidence_SN])
-    correct_SN = (setting.probabilities.argmax(axis=2) == labels_N).astype(np.float64)
-    sums = (np.bincount(bin_SN.ravel(), one_SN.ravel(), BINS) for one_SN in (confidence_SN, correct_SN))
+    sums = (np.bincount(bin_SN.ravel(), values_SN.ravel(), BINS) for values_SN in (confidence_SN, setting.correct))
     rows = np.bincount(bin_SN.ravel(), minlength=BINS)
-    confidences, accuracies = (one[rows > 0] / rows[rows > 0] for one in sums)
+    confidences, accuracies = (values[rows > 0] / rows[rows > 0] for values in sums)
     return confidences, accuracies
 
 
-def confusion(setting: Setting, labels_N: Ints) -> Floats:
+def confusion(setting: Setting) -> Floats:
     """Returns the counts of true and predicted classes, (true, predicted), means over seeds."""
     classes = setting.probabilities.shape[2]
     predicted_SN = setting.probabilities.argmax(axis=2)
-    counts = np.bincount((labels_N * classes + predicted_SN).ravel(), minlength=classes**2)
+    counts = np.bincount((setting.rows.labels_N * classes + predicted_SN).ravel(), minlength=classes**2)
     return counts.reshape(classes, classes) / len(predicted_SN)
 
 
@@ -77,9 +78,9 @@ def learning_curve(folder: Path) -> list[dict[str, float]]:
 def hop_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
     """Returns the settings that differ in their number of hops only, by hops; groups with one number are left out."""
     groups: dict[str, list[Setting]] = defaultdict(list)
-    for one in settings:
-        if isinstance(hops(one), int):
-            groups[repr(sorted(rest(one.settings, (HOPS,)).items()))].append(one)
+    for setting in settings:
+        if isinstance(hops(setting), int):
+            groups[repr(sorted(rest(setting.settings, (HOPS,)).items()))].append(setting)
     several = [sorted(group, key=hops) for group in groups.values()]
     return [group for group in several if hops(group[0]) != hops(group[-1])]
 
@@ -91,11 +92,10 @@ def hops(setting: Setting) -> Any:
 
 def class_names(comparison: Comparison) -> list[str]:
     """Returns the names of the classes, as a model of the comparison has them; else their numbers."""
-    for one in comparison.settings:
-        try:
-            names = json.loads((one.runs[0].run.path / MODEL / LABELS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(names, list) and len(names) == one.probabilities.shape[2]:
-            return [str(name) for name in names]
-    return [str(number) for number in range(comparison.settings[0].probabilities.shape[2])]
+    classes = comparison.runs[0].probabilities_NC.shape[1]
+    for setting in comparison.settings:
+        with suppress(OSError, ValueError):
+            names = json.loads((setting.runs[0].path / MODEL / LABELS).read_text(encoding="utf-8"))
+            if isinstance(names, list) and len(names) == classes:
+                return [str(name) for name in names]
+    return [str(number) for number in range(classes)]
