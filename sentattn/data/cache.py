@@ -1,4 +1,4 @@
-"""The cache folder of corpora, vectors and downloads: each entry is written by one process and moved into place."""
+"""The cache folder of corpora, vectors and downloads: one process writes an entry and moves it into place."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from sentattn.errors import DataError, Fault
 
+T = TypeVar("T")
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the stage, the number of items done, and their total (None: unknown)."""
-PATIENCE = 0.5
+LOCK_TIMEOUT = 0.5
 """Seconds after which waiting for another process is reported."""
 
 
@@ -32,11 +33,11 @@ def cache_folder(cache_dir: str | None) -> Path:
 
 @contextmanager
 def usable(cache: Path) -> Iterator[None]:
-    """Creates the cache folder; an error of writing in the block becomes a DataError that names the folder."""
+    """Creates the cache folder, and raises a DataError that names it for an error of writing inside the block."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         yield
-    except (OSError, SafetensorError) as error:  # a full disk, as the library reports it, is no OSError
+    except (OSError, SafetensorError) as error:  # safetensors reports a full disk by its own class
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         message = f"The cache folder {cache} cannot be used ({reason}); set another with data.cache_dir=FOLDER."
         raise DataError(Fault("data.cache_dir", "unwritable", message)) from error
@@ -44,10 +45,10 @@ def usable(cache: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(entry: Path, progress: Progress) -> Iterator[None]:
-    """Holds the lock of an entry, and reports when another process holds it."""
+    """Holds the lock of an entry; `progress` receives a message while another process holds it."""
     lock = FileLock(entry.with_name(f"{entry.name}.lock"))
     try:
-        lock.acquire(timeout=PATIENCE)
+        lock.acquire(timeout=LOCK_TIMEOUT)
     except Timeout:
         progress("Waiting for another process that reads the same data", 0, None)
         lock.acquire()
@@ -57,19 +58,38 @@ def locked(entry: Path, progress: Progress) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def workspace(entry: Path) -> Iterator[Path]:
-    """Yields an empty folder next to an entry whose lock is held, and removes it and those of killed processes."""
-    prefix = f".{entry.name}."
-    for leftover in entry.parent.glob(f"{prefix}*"):
-        shutil.rmtree(leftover)
-    # Not `mkdtemp`, whose folders no other user can read.
-    folder = entry.parent / f"{prefix}{secrets.token_hex(8)}"
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def cached(entry: Path, read: Callable[[], T | None], write: Callable[[Path], None], progress: Progress) -> T:
+    """Returns the content of an entry; writes it first, under its lock, where it is missing or damaged.
+
+    Args:
+        entry: The file or folder.
+        read: Returns its content, or None where it is missing or damaged.
+        write: Writes it to a path, from which it is moved into place when it is complete.
+        progress: Receives a message while another process writes it.
+
+    Raises:
+        DataError: If the cache folder cannot be written.
+    """
+    if (content := read()) is not None:
+        return content
+    with usable(entry.parent), locked(entry, progress):
+        if (content := read()) is not None:
+            return content  # another process has written it meanwhile
+        for leftover in entry.parent.glob(f".{entry.name}.*"):  # of killed processes
+            shutil.rmtree(leftover)
+        # Not `mkdtemp`, whose folders no other user can read.
+        workspace = entry.with_name(f".{entry.name}.{secrets.token_hex(8)}")
+        workspace.mkdir()
+        try:
+            write(workspace / entry.name)
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            os.replace(workspace / entry.name, entry)
+        finally:
+            shutil.rmtree(workspace, ignore_errors=True)
+        content = read()
+    assert content is not None, "it was written completely"
+    return content
 
 
 def sha256(path: Path) -> str:

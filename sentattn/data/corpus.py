@@ -1,7 +1,7 @@
-"""Labelled texts: the interface of a data set, the tokenized corpus on disk that all processes share, and its splits.
+"""Labelled texts: the interface of a data set, the tokenized corpus on disk, and its splits.
 
-A corpus is a folder of flat memory-mapped arrays in which every word type has an id. Vocabulary, validation rows and
-text length are applied when it is opened, so a change of these settings does not tokenize again.
+A corpus is a folder of memory-mapped arrays in which every word type has an id. Vocabulary, validation rows and text
+length are applied when it is opened, so other values of these settings do not tokenize again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sentattn.data.sampling import NO_GROUP
 from sentattn.data.tokenizer import PAD_ID, Clip, clipped, kept_positions
 
 FLAT_ROWS = 1000
-"""Rows that are padded together on their way to one flat array."""
+"""Rows per chunk of `Split.flat`."""
 FORMAT = 2
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
 
@@ -36,8 +36,8 @@ class Row:
     Attributes:
         text: The text, unchanged.
         label: Index of its class in `Source.labels`.
-        group: What rows may share besides their label (a film), or "".
-        rationale: Character spans that decide the label, where that is known.
+        group: Name of the rows that belong together, such as their film, or "".
+        rationale: Character spans that decide the label, where they are known.
     """
 
     text: str
@@ -50,10 +50,10 @@ class Source(ABC):
     """Labelled texts in their original order and splits.
 
     Attributes:
-        labels: Names of the classes, by index. A source that infers them from its rows sets them, and `ordered`, with
-            the first row that is read.
+        labels: Names of the classes, by index. A source that infers them from its rows sets `labels` and `ordered`
+            before it yields the first row.
         ordered: Whether the classes are steps of a scale, such as stars.
-        splits: The original splits: `train`, and maybe `val` and `test`.
+        splits: The original splits: `train`, and optionally `val` and `test`.
     """
 
     labels: tuple[str, ...]
@@ -78,21 +78,22 @@ class DamagedCorpusError(Exception):
 
 
 class Corpus:
-    """An opened corpus; row i of it has `tokens[token_offsets[i]:token_offsets[i + 1]]`, and so on.
+    """An opened corpus. The tokens of row i are `tokens[token_offsets[i]:token_offsets[i + 1]]`.
 
     Attributes:
-        splits: For each of the source's splits the rows it has.
+        splits: Row numbers of each split of the source.
         classes: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         words: The word types, sorted; a token is an index into them.
         labels: Class of each row.
         positions: Position of each row in its split, in the source's order.
         row_ids: First 16 hexadecimal digits of the SHA-256 of each row's text.
-        tokens: Word types of all rows, one after another.
+        tokens: Word types of all rows, concatenated.
+        token_offsets: Start of each row in `tokens`, and the end of the last row.
         lengths: Number of tokens of each row.
 
     Raises:
-        DamagedCorpusError: If it is incomplete.
+        DamagedCorpusError: If a file is missing or has another size.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -107,7 +108,7 @@ class Corpus:
             self.ordered: bool = meta["ordered"]
             self.words: list[str] = _read_json(folder / WORDS)
             self._groups: list[str] = _read_json(folder / GROUPS)
-            # Plain arrays avoid the overhead of `np.memmap` at each access.
+            # A plain array is faster to index than `np.memmap`.
             self._texts: NDArray[np.uint8] = np.asarray(np.memmap(folder / TEXTS, dtype=np.uint8, mode="r"))
             self.tokens: NDArray[np.int32] = np.asarray(np.memmap(folder / TOKENS, dtype=np.int32, mode="r"))
             self._arrays: dict[str, NDArray[Any]] = {file.stem: np.load(file) for file in folder.glob("*.npy")}
@@ -132,7 +133,7 @@ class Corpus:
         return bytes(self._texts[start:end]).decode()
 
     def group(self, row: int) -> str:
-        """Returns the group of a row (its film), or ""."""
+        """Returns the group of a row, such as its film, or ""."""
         return self._groups[int(self._arrays["row_groups"][row])]
 
     @cached_property
@@ -153,21 +154,19 @@ def _read_json(file: Path) -> Any:
 
 
 class Split(Dataset[Batch]):
-    """Some rows of a corpus, in the order of `rows`, as they are read.
-
-    An index is a whole batch of rows, so that no Python loop runs over rows or tokens.
+    """The rows of a split, clipped. An item is a whole batch, so that no Python loop runs over rows or tokens.
 
     Args:
         corpus: All rows.
-        rows: Those of the split.
+        rows: Row numbers of the split, in order.
         ids: Id of each word type of the corpus.
-        max_length: Most tokens of a row that are read; None reads all.
-        clip: Which tokens of a longer row are read.
+        max_length: Most tokens per row; None keeps all.
+        clip: Which tokens of a longer row are kept.
 
     Attributes:
         labels: Class of each row.
-        lengths: Number of tokens of each row that are read.
-        row: Position of each row in the source's own split and order.
+        lengths: Number of tokens of each row after clipping.
+        row: Position of each row in its split of the source.
     """
 
     def __init__(
@@ -197,7 +196,7 @@ class Split(Dataset[Batch]):
         return Batch(tokens, mask, labels, indices, self.lengths[rows_B])
 
     def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ids of all rows one after another, and where each row starts, with the end of the last."""
+        """Returns the ids of all rows, concatenated, and the start of each row with the end of the last."""
         offsets = np.concatenate([[0], np.cumsum(self.lengths)])
         tokens = np.empty(offsets[-1], dtype=np.int64)
         for start in range(0, len(self), FLAT_ROWS):
@@ -213,7 +212,7 @@ class Split(Dataset[Batch]):
 
     @cached_property
     def group(self) -> list[str]:
-        """The group of each row (its film), or ""."""
+        """The group of each row, such as its film, or ""."""
         return [self._corpus.group(row) for row in self._rows]
 
     def texts(self, i: int) -> str:

@@ -1,4 +1,4 @@
-"""Builds a corpus on disk from the rows of a source."""
+"""Builds a tokenized corpus on disk from the rows of a source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import reprlib
-import shutil
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from sentattn.data.cache import Progress, locked, usable, workspace
+from sentattn.data.cache import Progress, cached
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
 from sentattn.data.sampling import spread
 from sentattn.data.tokenizer import BASIC_ENGLISH, CHUNK, LINE_BREAK, TOKEN, Normalize, Rules, WordTypes, spacy_version
 from sentattn.errors import DataError, Fault
 
 ID_DIGITS = 16
-BYTES = 1 << 22
-"""Of the tokens that are renumbered at once."""
+CHUNK_BYTES = 1 << 22
+"""Bytes of tokens that are renumbered at once."""
 
 
 def open_corpus(
@@ -42,7 +41,7 @@ def open_corpus(
     Args:
         source: Labelled texts.
         cache: The folder of all corpora.
-        name: The first part of the corpus's folder name.
+        name: The beginning of the name of the corpus's folder.
         rules: Tokenization rules.
         lowercase: Whether words are lowercased.
         normalize: Normalization of words.
@@ -59,51 +58,46 @@ def open_corpus(
     tokens = f"spaCy {spacy_version()}" if rules == "spacy" else {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
     content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
-    if not isinstance(opened := _open(folder), str):
-        return opened, []
-    with usable(cache), locked(folder, progress):
-        if not isinstance(opened := _open(folder), str):
-            return opened, []  # another process has built it meanwhile
-        with workspace(folder) as fresh:
-            types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
-            build(source, fresh, types=types, limit=limit, progress=progress)
-            if is_damaged := folder.exists():
-                shutil.rmtree(folder)
-            os.replace(fresh, folder)
-    damaged = f"The tokenized corpus in {folder} was damaged ({opened}) and has been rebuilt."
-    return Corpus(folder), [damaged if is_damaged else f"The tokenized corpus is cached in {folder}."]
+    notes: list[str] = []
+
+    def read() -> Corpus | None:
+        try:
+            return Corpus(folder)
+        except DamagedCorpusError:  # or it is missing
+            return None
+
+    def write(fresh: Path) -> None:
+        damaged = f"The tokenized corpus in {folder} was damaged and has been rebuilt."
+        notes.append(damaged if folder.exists() else f"The tokenized corpus is cached in {folder}.")
+        fresh.mkdir()
+        types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
+        build(source, fresh, types=types, limit=limit, progress=progress)
+
+    return cached(folder, read, write, progress), notes
 
 
 def _require_splits(source: object) -> None:
-    """Refuses a class that does not describe its data."""
+    """Refuses a source whose class does not name its splits."""
     if not isinstance(source, Source):
-        raise _wrong("source()", "must return a sentattn.data.corpus.Source", source)
+        raise _type_error("source()", "must return a sentattn.data.corpus.Source", source)
     splits = getattr(source, "splits", None)
     if not isinstance(splits, tuple | list) or not splits or not {*splits} <= {"train", "val", "test"}:
-        raise _wrong(f"{type(source).__name__}.splits", 'must name the splits, such as ("train", "test")', splits)
+        raise _type_error(f"{type(source).__name__}.splits", 'must name the splits, such as ("train", "test")', splits)
 
 
 def _require_classes(source: Source, labels: Sequence[int]) -> None:
-    """Refuses names that are not those of the classes, and labels that are none of them."""
+    """Refuses names of classes that are no strings or fewer than two, and labels outside their range."""
     names, owner = getattr(source, "labels", None), type(source).__name__
     if not isinstance(names, tuple | list) or len(names) < 2 or not all(isinstance(name, str) for name in names):
-        raise _wrong(f"{owner}.labels", "must be the names of two or more classes", names)
-    found = np.asarray(labels)
-    if len(unknown := found[(found < 0) | (found >= len(names))]):
+        raise _type_error(f"{owner}.labels", "must be the names of two or more classes", names)
+    indices = np.asarray(labels)
+    if len(unknown := indices[(indices < 0) | (indices >= len(names))]):
         legal = f"must be the index of a class, 0 to {len(names) - 1}"
-        raise _wrong(f"The label of a row of {owner}", legal, int(unknown[0]))
+        raise _type_error(f"The label of a row of {owner}", legal, int(unknown[0]))
 
 
-def _wrong(what: str, legal: str, value: object) -> DataError:
-    return DataError(Fault("data", "type", f"{what} {legal}, got {reprlib.repr(value)}."))
-
-
-def _open(folder: Path) -> Corpus | str:
-    """Returns a corpus, or why it cannot be opened."""
-    try:
-        return Corpus(folder)
-    except DamagedCorpusError as error:
-        return str(error)
+def _type_error(subject: str, legal: str, value: object) -> DataError:
+    return DataError(Fault("data", "type", f"{subject} {legal}, got {reprlib.repr(value)}."))
 
 
 def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, progress: Progress) -> None:
@@ -113,7 +107,7 @@ def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, 
         DataError: If the data is missing or damaged, or no row holds a word.
     """
     splits: dict[str, tuple[int, int]] = {}
-    columns = {name: array("q") for name in ("labels", "positions")}  # with the others about 50 bytes a row
+    columns = {name: array("q") for name in ("labels", "positions")}  # in all about 50 bytes per row
     columns |= {name: array("q", [0]) for name in ("text_offsets", "token_offsets", "rationale_offsets")}
     columns |= {name: array("i") for name in ("row_groups", "rationales")}
     labels, text_offsets, rationales = columns["labels"], columns["text_offsets"], columns["rationales"]
@@ -123,14 +117,9 @@ def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, 
             before = len(labels)
             rows = _with_progress(source.read(split), f"Reading {split}", progress)
             for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
-                if (
-                    not isinstance(row, Row)
-                    or not isinstance(row.text, str)
-                    or not isinstance(row.label, int | np.integer)
-                ):
-                    raise _wrong(
-                        f"A row of {type(source).__name__}", "must have a text and the index of its class", row
-                    )
+                if not (isinstance(row, Row) and isinstance(row.text, str) and isinstance(row.label, int | np.integer)):
+                    legal = "must have a text and the index of its class"
+                    raise _type_error(f"A row of {type(source).__name__}", legal, row)
                 text = row.text.encode()
                 file.write(text)
                 text_offsets.append(text_offsets[-1] + len(text))
@@ -156,14 +145,14 @@ def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, 
 
 
 def _sort_types(tokens: Path, numbers: Mapping[str, int]) -> list[str]:
-    """Numbers the word types anew, in the order of their words, in the file of all tokens; returns the words."""
+    """Renumbers the word types in the file of tokens in alphabetical order; returns the words in this order."""
     if not numbers:
         raise DataError(Fault("data", "missing", "No row of the data contains a token."))
     words = sorted(numbers)
     ranks = np.empty(len(words), dtype=np.int32)
     ranks[[numbers[word] for word in words]] = np.arange(len(words))
     with tokens.open("r+b") as file:
-        while len(chunk := np.frombuffer(file.read(BYTES), dtype=np.int32)):
+        while len(chunk := np.frombuffer(file.read(CHUNK_BYTES), dtype=np.int32)):
             file.seek(-chunk.nbytes, os.SEEK_CUR)
             file.write(ranks[chunk].tobytes())
     return words

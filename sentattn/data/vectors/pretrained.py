@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sentattn.config.schema import TRAIN
-from sentattn.data.cache import Progress, locked, usable, workspace
+from sentattn.data.cache import Progress, cached
 from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
 from sentattn.data.vectors import torchtext_cache
@@ -97,7 +96,7 @@ def read_vectors(
         return found
 
     identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
-    table = cached(identity, read, cache=cache, progress=progress)
+    table = cached_table(identity, read, cache=cache, progress=progress)
     aligned = align(table, words, name=vectors if vectors in NAMES else Path(vectors).name)
     return replace(aligned, skipped=skipped)
 
@@ -112,20 +111,23 @@ def align(table: Table, words: Sequence[str], *, name: str, trained: bool = Fals
     return WordVectors(name=name, vectors_VE=vectors_VE, found_V=found_V, trained=trained)
 
 
-def cached(identity: object, make: Callable[[], Vectors], *, cache: Path, progress: Progress) -> Table:
+def cached_table(identity: object, make: Callable[[], Vectors], *, cache: Path, progress: Progress) -> Table:
     """Returns what `make` returns, from the cache where it has an entry of this identity, which JSON can hold."""
-    target = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}.safetensors"
-    if (table := _load(target)) is not None:
-        return table
-    with usable(cache), locked(target, progress):
-        if (table := _load(target)) is not None:  # another process has made it meanwhile
-            return table
+    entry = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}.safetensors"
+
+    def read() -> Table | None:
+        try:
+            with safe_open(entry, "pt") as file:
+                words, vectors_FE = json.loads(file.metadata()[WORDS]), file.get_tensor(VECTORS)
+        except (OSError, SafetensorError):  # the file is missing or damaged
+            return None
+        return {word: row for row, word in enumerate(words)}, vectors_FE
+
+    def write(fresh: Path) -> None:
         vectors = make()
-        vectors_FE = torch.from_numpy(np.stack(list(vectors.values())))
-        with workspace(target) as folder:
-            save_file({VECTORS: vectors_FE}, folder / target.name, {WORDS: json.dumps(list(vectors))})
-            os.replace(folder / target.name, target)
-    return {word: row for row, word in enumerate(vectors)}, vectors_FE
+        save_file({VECTORS: torch.from_numpy(np.stack([*vectors.values()]))}, fresh, {WORDS: json.dumps([*vectors])})
+
+    return cached(entry, read, write, progress)
 
 
 def _read(file: VectorFile, wanted: set[str], progress: Progress) -> tuple[Vectors, int]:
@@ -155,12 +157,3 @@ def _require_some(found: Vectors, name: str) -> Vectors:
         )
         raise DataError(Fault("data.vectors", "missing", message))
     return found
-
-
-def _load(target: Path) -> Table | None:
-    try:
-        with safe_open(target, "pt") as file:
-            words, vectors_FE = json.loads(file.metadata()[WORDS]), file.get_tensor(VECTORS)
-    except (OSError, SafetensorError):  # the file is missing or damaged
-        return None
-    return {word: row for row, word in enumerate(words)}, vectors_FE

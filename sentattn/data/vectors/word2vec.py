@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Corpus
-from sentattn.data.vectors.pretrained import Vectors, WordVectors, align, cached
+from sentattn.data.vectors.pretrained import Vectors, WordVectors, align, cached_table
 from sentattn.errors import DataError, Fault
 
 FORMAT = "word2vec 1"
@@ -47,7 +47,7 @@ def train_vectors(
     texts = hashlib.sha256(corpus.row_ids[rows].tobytes()).hexdigest()
     identity = [FORMAT, EPOCHS, OPTIONS, corpus.folder.name, texts, list(words), size]
     sentences = Sentences(words, corpus, rows)
-    table = cached(identity, lambda: _train(sentences, size, progress), cache=cache, progress=progress)
+    table = cached_table(identity, lambda: _train(sentences, size, progress), cache=cache, progress=progress)
     return align(table, words, name=TRAIN, trained=True)
 
 
