@@ -32,7 +32,7 @@ CLASSES = ("neg", "pos")
 
 
 class ImdbSource(Source):
-    """Film reviews, each with the film as its group, from the archive in any compression or a folder of its content."""
+    """Film reviews, grouped by film, from the archive in any compression or from a folder with its content."""
 
     labels = ("negative", "positive")
     splits = ("train", "test")
@@ -51,19 +51,19 @@ class ImdbSource(Source):
         return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the negative reviews by their numbers, then the positive ones."""
+        """Yields the negative reviews, then the positive ones, each by number."""
         if split not in self._rows:
             self._rows = self._read_all()
         yield from self._rows.pop(split)
 
     def stars(self, split: str) -> list[int]:
-        """Returns the stars of the rows of a split, in their order; the names of the files have them."""
+        """Returns the stars of the rows of a split, in order, from the names of the files."""
         matches = (FILE.fullmatch(name) for name, _ in self._contents())
-        found = sorted((CLASSES.index(m[2]), int(m[3]), int(m[4])) for m in matches if m and m[1] == split and m[3])
-        return [stars for *_, stars in found]
+        reviews = ((CLASSES.index(m[2]), int(m[3]), int(m[4])) for m in matches if m and m[1] == split and m[3])
+        return [stars for *_, stars in sorted(reviews)]
 
     def _read_all(self) -> dict[str, list[Row]]:
-        """Reads both splits: an archive can only be read from its start to its end."""
+        """Reads both splits, since an archive can only be read sequentially."""
         reviews: dict[tuple[str, str], dict[tuple[int, int], str]] = {}
         films: dict[tuple[str, str], list[str]] = {}
         for name, content in self._contents():
@@ -76,12 +76,11 @@ class ImdbSource(Source):
         for split in self.splits:
             for kind in CLASSES:
                 if (split, kind) not in reviews:
-                    parts = "it must hold train and test, each with neg and pos"
-                    message = f"{self._path} holds no review in {split}/{kind}; {parts}. {WHERE}"
+                    message = f"{self._path} must hold reviews in {split}/{kind}, got none. {WHERE}"
                     raise DataError(Fault(KEY, "missing", message))
         return {
             split: [
-                # The address of review N's film is in line N of the list, counted from 0.
+                # Line N of the list, counted from 0, has the address of the film of review N.
                 Row(text, label, group="".join(films.get((split, kind), [])[number : number + 1]))
                 for label, kind in enumerate(CLASSES)
                 for (number, _), text in sorted(reviews[split, kind].items())
@@ -90,7 +89,7 @@ class ImdbSource(Source):
         }
 
     def _contents(self) -> Iterator[tuple[str, bytes]]:
-        """Yields name and content of the files that hold reviews or film addresses."""
+        """Yields name and content of the files with reviews or film addresses."""
         with reading(self._path, KEY, WHERE):
             if self._path.is_dir():
                 for name, path in _files(self._path):
@@ -109,7 +108,7 @@ class ImdbSource(Source):
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yields the files that hold reviews or film addresses, with their names as in the archive."""
+    """Yields the files with reviews or film addresses, with their names as in the archive."""
     root = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
     for inner in ("train", "train/neg", "train/pos", "test", "test/neg", "test/pos"):
         if (root / inner).is_dir():
@@ -155,7 +154,7 @@ class Imdb(TextData):
         return ImdbSource(self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress))
 
     def stars(self, split: str) -> NDArray[np.int64]:
-        """Returns the stars of each row of a split, 1 to 4 and 7 to 10; no model reads them."""
+        """Returns the stars of each row of a split, 1 to 4 and 7 to 10, which no model reads."""
         rows = self.split(split)
         all_stars = self.source(lambda stage, done, total: None).stars("test" if split == "test" else "train")
         return np.array(all_stars, dtype=np.int64)[rows.row]

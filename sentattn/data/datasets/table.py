@@ -1,4 +1,4 @@
-"""`data=table`: a table of the user's own, with a column of texts and one of labels that are words or numbers."""
+"""`data=table`: your own table, with a column of texts and a column of labels, which are words or numbers."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ TENTH = 0.1
 
 
 class TableSource(Source):
-    """Labelled texts in tables, a file a split.
+    """Labelled texts in tables, one file per split.
 
-    The classes are those of the training rows; without training rows they must be passed. A row without a text has the
-    text "", which nothing is learned from; a row without a label is refused.
+    The classes are those of the training rows; without training rows they must be passed. A missing text is read as "",
+    and such a row is dropped later; a missing label is refused.
 
     Args:
         files: The file of each split.
         text: Name of the column of texts.
         label: Name of the column of labels.
-        group: Name of the column that says which rows belong together, or None. Rows may have none there.
+        group: Name of the column that says which rows belong together, or None. Its values are optional.
         classes: The labels in their order; None takes the distinct labels of the training rows, sorted. Without
-            training rows, those of the model that is evaluated; of `5 stars` the plain 5 is then a label as well.
-        ordered: Whether they are steps of a scale; None infers it from numbers or from `classes`.
-        progress: Receives the number of rows in which classes were looked for.
+            training rows, those of the model that is evaluated; the label 5 then matches `5 stars`.
+        ordered: Whether the classes are steps of a scale; None infers it from numbers or from `classes`.
+        progress: Receives the number of rows whose labels were read.
 
     Raises:
         DataError: If a file is missing or cannot be a table.
@@ -84,7 +84,7 @@ class TableSource(Source):
         self._indices: dict[str, int] = {}
 
     def fingerprint(self) -> str:
-        """Returns a hash over the content of all files and over the settings that say how it is read."""
+        """Returns a hash over the content of all files and the settings that change how it is read."""
         content = {}
         for split, path in self._files.items():
             with reading(path, f"data.{split}"):
@@ -94,11 +94,11 @@ class TableSource(Source):
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the rows of a file; with the first one the classes are known.
+        """Yields the rows of a file; before the first one, the classes are set.
 
         Raises:
-            DataError: If the file is damaged, holds no row, or a row has no label, an unknown one or a text that is
-                none, or its group is neither a word nor a number; the message names file and line.
+            DataError: If the file is damaged or empty, a label is missing or unknown, or a text, label or group has
+                another type; the message names file and line.
         """
         if not self._indices:
             self._find_classes()
@@ -107,8 +107,8 @@ class TableSource(Source):
             if name not in self._indices:
                 owner = "the model" if "train" not in self._files else "data.classes" if self._classes else "data.train"
                 raise unknown_label(name, self.labels, owner, f"{path}, {record.where}")
-            group = "" if self._group is None else self._name(record, self._group, "data.group", path)
-            yield Row(text_of(record, self._text, path), self._indices[name], group or "")
+            group = "" if self._group is None else _name(record, "group", self._group, path, optional=True)
+            yield Row(text_of(record, self._text, path), self._indices[name], group)
 
     def _find_classes(self) -> None:
         classes = self._classes
@@ -124,14 +124,14 @@ class TableSource(Source):
                 raise DataError(Fault("data.classes", "unknown", message))
         assert classes is not None
         self.labels = classes
-        typed = self._classes is not None
-        self.ordered = is_scale(classes, typed=typed) if self._is_ordered is None else self._is_ordered
+        is_typed = self._classes is not None
+        self.ordered = is_scale(classes, typed=is_typed) if self._is_ordered is None else self._is_ordered
         self._indices = {name: index for index, name in enumerate(classes)}
         if "train" not in self._files and self.ordered:
             self._indices |= steps(classes)
 
     def _count_labels(self, path: Path) -> Counter[str]:
-        """Returns how many rows of a file have each label; of far too many labels only the first."""
+        """Returns the number of rows of each label in a file; stops at `MAX_COUNTED` labels."""
         counts: Counter[str] = Counter()
         for number, (_, name) in enumerate(self._records(path), start=1):
             if number % ROWS_BETWEEN_REPORTS == 0:
@@ -146,31 +146,25 @@ class TableSource(Source):
         record = None
         columns = [self._text, self._label, *([] if self._group is None else [self._group])]
         for record in records(path, columns, COLUMNS_HINT):
-            name = self._name(record, self._label, "data.label", path)
-            if name is None:
-                raise _no_name(record, self._label, "data.label", path, "missing")
-            yield record, name
+            yield record, _name(record, "label", self._label, path)
         if record is None:
             raise DataError(Fault("", "missing", f"{path} holds no row."))
 
-    @staticmethod
-    def _name(record: Record, column: str, key: str, path: Path) -> str | None:
-        """The word or number in a column, as text; None where there is none."""
-        try:
-            return label_name(record.values[column])
-        except TypeError as error:
-            raise _no_name(record, column, key, path, "type") from error
 
-
-def _no_name(record: Record, column: str, key: str, path: Path, kind: str) -> DataError:
-    legal = "must be a word or a number; write it in, or take the row out"
-    value = reprlib.repr(record.values[column])
-    message = f"{path}, {record.where}: the {key.removeprefix('data.')} in {column!r} {legal}, got {value}."
-    return DataError(Fault(key, kind, message))
+def _name(record: Record, setting: str, column: str, path: Path, *, optional: bool = False) -> str:
+    """Returns the label or group of a record; "" where an optional one is missing."""
+    value, kind = record.values[column], "missing"
+    try:
+        if (name := label_name(value)) is not None or optional:
+            return name or ""
+    except TypeError:
+        kind = "type"
+    message = f"the {setting} in {column!r} must be a word or a number, got {reprlib.repr(value)}; correct the row."
+    raise DataError(Fault(f"data.{setting}", kind, f"{path}, {record.where}: {message}"))
 
 
 class Table(TextData):
-    """A table of the user's own, in CSV, TSV, JSON lines or parquet.
+    """Your own table in CSV, TSV, JSON lines or parquet.
 
     Args:
         train: File of the training rows.
@@ -233,13 +227,13 @@ class Table(TextData):
         self._evaluated: tuple[str, Sequence[str], bool] | None = None
 
     def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
-        """Takes a model's classes, and reads no other file, where the split has its own."""
-        # Which rows validate depends on the other files where repeated texts are dropped.
+        """Uses the classes of a model and reads no other file, if the split has its own file."""
+        # Dropping repeated texts makes the validation rows depend on the other files.
         if split in self.files and (split == "test" or not self.drop_duplicates):
             self._evaluated = split, labels, ordered
 
     def source(self, progress: Progress) -> Source:
-        """Returns the rows of the files."""
+        """Returns the rows of the files; only the evaluated split after `test_only`."""
         files = {split: Path(file) for split, file in self.files.items()}
         if self._evaluated:
             split, labels, ordered = self._evaluated

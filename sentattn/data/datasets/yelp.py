@@ -1,4 +1,4 @@
-"""`data=yelp`: reviews and their stars, from the Open Dataset, the GluonNLP tutorial or `yelp_review_full`."""
+"""`data=yelp`: reviews with stars, from the Open Dataset, the GluonNLP tutorial or `yelp_review_full`."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from sentattn.data.readers.tables import delimited_rows, read_json_lines, read_p
 from sentattn.errors import DataError, Fault
 
 Review: TypeAlias = tuple[str, Any, Any]
-"""Where a review is, its text and its rating, both as in the file."""
+"""Line or row of a review, its text and its rating, as in the file."""
 
 KEY = "data.path"
 ARCHIVE = "yelp_review_full_csv.tgz"
 WHERE = (
     "data.path takes the Yelp Open Dataset's JSON lines (yelp_academic_dataset_review.json, or .gz), the GluonNLP "
     f"tutorial's ZIP, or yelp_review_full as {ARCHIVE}, as a folder of CSV or as a folder of parquet; leave it out to "
-    "have the last downloaded. data=table reads other tables."
+    "download yelp_review_full. data=table reads other tables."
 )
 # train.csv, or train-00000-of-00001.parquet
 TABLE = re.compile(r"(train|test)([-_.].*)?\.(csv|parquet)")
 JSON = re.compile(r"(?!\.).*\.(json|jsonl|ndjson)(\.gz)?")
-# UTF-16 has zeros in between; the reader reports that it is not UTF-8.
+# Byte-order marks, white space, and the zeros of UTF-16, which the readers refuse with a clear message.
 SKIPPED = re.compile(rb"^(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*|\0")
 SAMPLE_BYTES = 1 << 16
 SHOWN = 20
 
 STARS = range(1, 6)
 OF_STARS: Mapping[Any, int] = {form: n - 1 for n in STARS for form in (n, str(n), f"{n}.0")}
-"""The class of a number of stars; 5.0 is equal to 5."""
+"""The class of each way to write a number of stars; 5.0 equals 5."""
 OF_LABELS: Mapping[Any, int] = {label: label for label in range(len(STARS))}
 
 
 class File(NamedTuple):
-    """Reviews of a split: a file, or a member of an archive."""
+    """A file of reviews, or a member of an archive."""
 
     path: Path
     member: str = ""
@@ -60,14 +60,14 @@ class File(NamedTuple):
 
 
 class YelpSource(Source):
-    """Reviews with one to five stars, the same rows in every form.
+    """Reviews with one to five stars; the rows are the same in every format.
 
     Args:
         path: The Open Dataset's JSON lines; the tutorial's ZIP, or the JSON in it; or `yelp_review_full` (Zhang et al.
-            2015), which alone has its own test rows, as an archive or a folder of CSV, or as a folder of parquet.
+            2015) as an archive or a folder of CSV, or as a folder of parquet. Only the last has test rows.
 
     Raises:
-        DataError: If there is nothing of that kind.
+        DataError: If the path holds none of them.
     """
 
     labels = ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
@@ -78,7 +78,7 @@ class YelpSource(Source):
         self.splits = tuple(self._files)
 
     def fingerprint(self) -> str:
-        """Returns a hash over size and time of each file, its beginning and its end: 5 GB take too long to read."""
+        """Returns a hash over size, time, beginning and end of each file, since hashing 5 GB takes too long."""
         digest = hashlib.sha256()
         for file in chain.from_iterable(self._files.values()):
             with reading(file.path, KEY, WHERE), file.path.open("rb") as stream:
@@ -90,19 +90,19 @@ class YelpSource(Source):
         return digest.hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the reviews in the order of the files, without holding them in memory."""
+        """Yields the reviews in the order of the files."""
         for file in self._files[split]:
             with open_file(file.path, file.member, KEY, WHERE) as stream:
                 reader, classes = _reader(stream.peek(), file.name)
                 for where, text, rating in reader(stream, file):
-                    place = f"{file.name}, {where}"
+                    where = f"{file.name}, {where}"
                     if text is not None and not isinstance(text, str):
-                        raise _error("type", f"{place}: the text must be a text, got {reprlib.repr(text)}.")
-                    yield Row(text or "", _label(rating, classes, place))
+                        raise _error("type", f"{where}: the text must be a string, got {reprlib.repr(text)}.")
+                    yield Row(text or "", _label(rating, classes, where))
 
 
 def _find_files(path: Path) -> dict[str, list[File]]:
-    """Returns the files of each split: `train`, and `test` where the data has test rows."""
+    """Returns the files of each split: `train`, and `test` if the data has test rows."""
     with reading(path, KEY, WHERE):
         if path.is_dir():
             return _in_folder(path)
@@ -117,7 +117,7 @@ def _find_files(path: Path) -> dict[str, list[File]]:
 
 
 def _in_folder(folder: Path) -> dict[str, list[File]]:
-    """Finds `train` and `test` as CSV or parquet, here or one folder deeper, or else a file of JSON lines."""
+    """Finds `train` and `test` as CSV or parquet in a folder or its subfolders, or else a file of JSON lines."""
     tables: dict[tuple[Path, str], dict[str, list[File]]] = {}
     for root in (folder, *sorted(inner for inner in folder.iterdir() if inner.is_dir())):
         for file in sorted(root.iterdir()):
@@ -137,7 +137,7 @@ def _in_folder(folder: Path) -> dict[str, list[File]]:
 
 
 def _only_json(names: Sequence[str], place: Path) -> str:
-    """Returns the one file with reviews; the Open Dataset has four others next to it."""
+    """Returns the only file with reviews; the Open Dataset has four other files next to it."""
     candidates = [name for name in names if JSON.fullmatch(PurePosixPath(name).name)]
     if len(candidates) > 1:
         candidates = [name for name in candidates if "review" in PurePosixPath(name).name]
@@ -152,7 +152,7 @@ def _label(value: Any, classes: Mapping[Any, int], where: str) -> int:
     label = classes.get(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     if label is None:
         legal = "1, 2, 3, 4 or 5 stars" if classes is OF_STARS else "a label from 0 to 4"
-        advice = "Take the row out, or let data=table with data.label=COLUMN make a class of each value."
+        advice = "Delete the row, or use data=table data.label=COLUMN, which makes a class of each value."
         raise _error("range", f"{where}: the rating must be {legal}, got {reprlib.repr(value)}. {advice}")
     return label
 
@@ -195,27 +195,27 @@ def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Review]:
 
 
 Reader: TypeAlias = Callable[[BufferedReader, File], Iterator[Review]]
-FORMS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[Any, int]], ...] = (
+FORMATS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[Any, int]], ...] = (
     (re.compile(rb"PAR1"), _read_parquet, OF_LABELS),
     (re.compile(rb'\{\s*"(texts|labels)"\s*:'), _read_arrays, OF_STARS),
     (re.compile(rb"\{"), _read_lines, OF_STARS),
     (re.compile(rb'"?-?\d+(\.\d+)?"?\s*,'), _read_csv, OF_STARS),
 )
-"""How each form begins, after what `SKIPPED` removes; its reader; and the class of each rating."""
+"""Of each format: its beginning, after what `SKIPPED` removes; its reader; and the class of each rating."""
 
 
 def _reader(head: bytes, name: str) -> tuple[Reader, Mapping[Any, int]]:
     """Returns the reader of a file by its beginning, and the class of each rating."""
     content = SKIPPED.sub(b"", head)
-    for beginning, reader, classes in FORMS:
+    for beginning, reader, classes in FORMATS:
         if beginning.match(content):
             return reader, classes
     start = head[:SHOWN].decode(errors="replace")
-    raise _error("unsupported", f"{name} holds no reviews in a known form; it begins with {start!r}. {WHERE}")
+    raise _error("unsupported", f"{name} holds no reviews in a known format; it begins with {start!r}. {WHERE}")
 
 
 def _unescaped(text: str) -> str:
-    r"""Returns a text of `yelp_review_full` as it was written: there a line break is `\n` and a quote may be `\"`."""
+    r"""Returns a text of `yelp_review_full` with its escapes replaced: `\n` is a line break, `\"` a quote."""
     return text.replace("\\n", "\n").replace('\\"', '"')
 
 
@@ -229,12 +229,12 @@ class Yelp(TextData):
     Args:
         path: The Open Dataset's JSON lines, the GluonNLP tutorial's ZIP or the JSON in it, or `yelp_review_full` as an
             archive or folder of CSV or as a folder of parquet; null downloads the last.
-        train_size: Training rows, each class in its share; null is all.
+        train_size: Number of training rows, stratified by class; null is all.
         val_size: Training rows set aside for validation: their number, or a share below 1.
         split_seed: Seed of which rows train and which validate.
         test_size: Test rows, their number or a share below 1; null is the test rows of `yelp_review_full`, or else a
             tenth of all rows, 10,000 at most.
-        test_seed: Seed of which rows these are, each class in its share; null takes the last.
+        test_seed: Seed of which rows these are, stratified by class; null takes the last rows.
         settings: Those of `TextData`.
     """
 

@@ -1,4 +1,4 @@
-"""Pretrained word vectors for the words of a vocabulary: the file is streamed, and their lines are cached."""
+"""Pretrained vectors of the words of a vocabulary: the file is read line by line, and its vectors are cached."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sentattn.errors import DataError, Fault
 
 FORMAT = 2
 VECTORS, WORDS = "vectors", "words"
-"""What the cached file calls the vectors, a row a word, and the list of their words."""
+"""Names of the matrix, one row per word, and of the list of words in the cached file."""
 Table: TypeAlias = tuple[dict[str, int], Tensor]
-"""The row of each word, and the rows of vectors, vectors_FE."""
+"""The row of each word in vectors_FE, and vectors_FE, (words of the file, width), float32."""
 Vectors: TypeAlias = dict[str, NDArray[np.float32]]
 """The vector of each word."""
 
@@ -39,10 +39,10 @@ class WordVectors:
 
     Attributes:
         name: Their name or file name, for messages.
-        vectors_VE: One row per id, including the special tokens; zeros where there is no vector. float32.
-        found_V: Whether each id has a vector.
+        vectors_VE: Vector of each id, special tokens included, float32; zeros if the word has no vector.
+        found_V: Whether each id has a vector, bool.
         trained: Whether they were trained on the training rows.
-        skipped: Lines of the file whose word is empty or not UTF-8; 0 where the vectors come from the cache.
+        skipped: Number of lines of the file whose word is empty or not UTF-8; 0 if the vectors come from the cache.
     """
 
     name: str
@@ -53,8 +53,8 @@ class WordVectors:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the vectors, independent of their file; 16 hexadecimal digits. `train` where they were trained."""
-        if self.trained:  # they follow from the training rows, though not to the last bit on every processor
+        """Hash of the vectors, independent of their file, 16 hexadecimal digits; `train` for trained vectors."""
+        if self.trained:  # the training rows determine them, though not bit by bit on every processor
             return TRAIN
         content = hashlib.sha256(self.found_V.numpy().tobytes())
         content.update(self.vectors_VE.numpy().tobytes())
@@ -64,20 +64,20 @@ class WordVectors:
 def read_vectors(
     vectors: str, words: Sequence[str], *, cache: Path, mirror: str | None, progress: Progress
 ) -> WordVectors:
-    """Reads the vectors of words; a word without a vector gets that of its lower case.
+    """Reads the vectors of words; a word without a vector gets the vector of its lower case.
 
-    Memory holds the vectors of the words only. If the file has a word twice, the first line counts.
+    Only the vectors of these words are held in memory. If the file has a word twice, the first line counts.
 
     Args:
-        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, a file, or torchtext's cache of vectors
-            (`torchtext:NAME`, or its file, `.pt`).
+        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, a file, or vectors that torchtext has
+            cached (`torchtext:NAME`, or their `.pt` file).
         words: The vocabulary, by id, without the special tokens.
         cache: The cache folder.
-        mirror: Server or folder used instead of the official address.
+        mirror: Address of a server, or a folder, that replaces the official address.
         progress: Called with the progress of the work.
 
     Raises:
-        DataError: If the file is missing, damaged or no file of vectors, or contains none of the words.
+        DataError: If the file is missing, damaged or no file of vectors, or has no vector for any word.
     """
     wanted = {form for word in words for form in (word, word.lower())}
     torchtext_file = torchtext_cache.cache_file(vectors)
@@ -88,12 +88,12 @@ def read_vectors(
         nonlocal skipped
         if torchtext_file:
             return _read_torchtext(torchtext_file, wanted)
-        opened = file
-        if opened is None:
+        source = file
+        if source is None:
             archive = fetch(NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
-            opened = VectorFile.named(str(archive / f"{vectors}.txt"))
-        found, skipped = _read(opened, wanted, progress)
-        return found
+            source = VectorFile.named(str(archive / f"{vectors}.txt"))
+        table, skipped = _read(source, wanted, progress)
+        return table
 
     identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
     table = cached_table(identity, read, cache=cache, progress=progress)
@@ -102,9 +102,9 @@ def read_vectors(
 
 
 def align(table: Table, words: Sequence[str], *, name: str, trained: bool = False) -> WordVectors:
-    """Returns the vectors of words by id; a word without a vector gets that of its lower case."""
-    found, vectors_FE = table
-    rows = [found.get(word, found.get(word.lower())) for word in words]
+    """Returns the vectors of words by id; a word without a vector gets the vector of its lower case."""
+    row_of, vectors_FE = table
+    rows = [row_of.get(word, row_of.get(word.lower())) for word in words]
     vectors_VE = torch.zeros(len(SPECIALS) + len(words), vectors_FE.shape[1])
     found_V = torch.tensor([False] * len(SPECIALS) + [row is not None for row in rows])
     vectors_VE[found_V] = vectors_FE[[row for row in rows if row is not None]]
@@ -112,7 +112,7 @@ def align(table: Table, words: Sequence[str], *, name: str, trained: bool = Fals
 
 
 def cached_table(identity: object, make: Callable[[], Vectors], *, cache: Path, progress: Progress) -> Table:
-    """Returns what `make` returns, from the cache where it has an entry of this identity, which JSON can hold."""
+    """Returns the vectors that `make` computes, from the cache if it has an entry of this identity, JSON data."""
     entry = cache / f"vectors-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}.safetensors"
 
     def read() -> Table | None:
@@ -132,14 +132,14 @@ def cached_table(identity: object, make: Callable[[], Vectors], *, cache: Path, 
 
 def _read(file: VectorFile, wanted: set[str], progress: Progress) -> tuple[Vectors, int]:
     """Reads the wanted words of a file, and counts the lines without a word."""
-    found: Vectors = {}
+    vectors: Vectors = {}
     skipped = 0
     for word, numbers in file.lines(wanted, progress):
         if not word:
             skipped += 1
-        elif word not in found:
-            found[word] = np.array(numbers, dtype=np.float32)
-    return _require_some(found, str(file)), skipped
+        elif word not in vectors:
+            vectors[word] = np.array(numbers, dtype=np.float32)
+    return _require_some(vectors, str(file)), skipped
 
 
 def _read_torchtext(path: Path, wanted: set[str]) -> Vectors:
@@ -149,11 +149,11 @@ def _read_torchtext(path: Path, wanted: set[str]) -> Vectors:
     return _require_some({word: vectors_FE[row].numpy() for word, row in rows.items()}, str(path))
 
 
-def _require_some(found: Vectors, name: str) -> Vectors:
-    if not found:
+def _require_some(vectors: Vectors, name: str) -> Vectors:
+    if not vectors:
         message = (
             f"{name} has no vector for any word of the training rows. Are the vectors of another language, or in "
             "another case (data.lowercase)?"
         )
         raise DataError(Fault("data.vectors", "missing", message))
-    return found
+    return vectors

@@ -1,4 +1,4 @@
-"""Word vectors that torchtext has cached; torchtext itself is not imported, and nothing is downloaded."""
+"""Word vectors that torchtext has cached. torchtext is not imported, and nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from sentattn.errors import DataError, Fault
 if TYPE_CHECKING:
     from torch import Tensor
 
+KEY = "data.vectors"
 PREFIX = "torchtext:"
 CACHE = Path(".vector_cache")
-"""Where torchtext keeps vectors: in the working folder."""
+"""The folder of torchtext's vectors, in the working folder."""
 FILES = {
     r"glove\.(42B|6B|840B|twitter\.27B)\.(\d+d)": r"glove.\1.\2.txt.pt",
     r"fasttext\.(\w+)\.300d": r"wiki.\1.vec.pt",
     r"charngram\.100d": "charNgram.txt.pt",
 }
-"""torchtext's names of vectors, and the files in which it keeps them."""
+"""torchtext's names of vectors, as patterns, and the file of each."""
 
 
 def cache_file(vectors: str) -> Path | None:
-    """Returns the file of vectors that torchtext has cached: `torchtext:NAME`, or a path that ends in `.pt`.
-
-    Other vectors are none of torchtext's.
+    """Returns torchtext's file for `torchtext:NAME` or a path that ends in `.pt`; None for other vectors.
 
     Raises:
-        DataError: If it is not there, or torchtext has no vectors of this name.
+        DataError: If the file is missing, or torchtext has no vectors of this name.
     """
     name = vectors.removeprefix(PREFIX)
     if name == vectors:
@@ -39,23 +38,23 @@ def cache_file(vectors: str) -> Path | None:
     else:
         files = [match.expand(file) for pattern, file in FILES.items() if (match := re.fullmatch(pattern, name))]
         if not files:
-            message = f"torchtext has no vectors {name}; legal are names such as glove.6B.100d and fasttext.en.300d."
-            raise DataError(Fault("data.vectors", "unknown", message))
+            message = f"{KEY}={vectors} must name vectors of torchtext, such as glove.6B.100d or fasttext.en.300d."
+            raise DataError(Fault(KEY, "unknown", message))
         path = CACHE / files[0]
     if not path.is_file():
-        message = f"data.vectors={vectors} is read from {path}, which is not there; sentattn downloads nothing of it."
-        raise DataError(Fault("data.vectors", "not_found", message))
+        message = f"{KEY}={vectors} needs the file {path}, which does not exist; sentattn does not download it."
+        raise DataError(Fault(KEY, "not_found", message))
     return path
 
 
 def read_cache(path: Path) -> tuple[list[str], Tensor]:
-    """Reads a file in which torchtext caches vectors; no code in it is run.
+    """Reads a file in which torchtext has cached vectors, without running code in it.
 
     Returns:
-        The words, and vectors_FE, a row of float32 each.
+        The words, and vectors_FE, one row per word, float32.
 
     Raises:
-        DataError: If it is another file.
+        DataError: If the file holds something else.
     """
     import torch
 
@@ -64,9 +63,9 @@ def read_cache(path: Path) -> tuple[list[str], Tensor]:
         if vectors_FE.shape != (len(words), width) or not all(isinstance(word, str) for word in words):
             raise ValueError("its words and vectors do not fit")
         if not vectors_FE.isfinite().all():
-            raise ValueError("it holds numbers that are not finite")
+            raise ValueError("it holds NaN or infinite numbers")
     except (OSError, RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
         reason = str(error).partition("\n")[0]
-        message = f"{path} is no cache of torchtext's vectors (words, their rows, a matrix, its width): {reason}"
-        raise DataError(Fault("data.vectors", "damaged", message)) from error
+        message = f"{path} must hold vectors cached by torchtext (words, their rows, a matrix, its width): {reason}"
+        raise DataError(Fault(KEY, "damaged", message)) from error
     return words, vectors_FE.float()

@@ -1,6 +1,6 @@
 """Files of word vectors in GloVe or word2vec text format, plain, `.gz` or `.zip`, read line by line.
 
-Nothing heavy is imported here: the width of the vectors is part of checking the settings.
+Imports no torch, because the width of the vectors is checked with the settings.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ ARCHIVES = {
     "glove.twitter.27B": ("glove.twitter.27B.zip", (25, 50, 100, 200)),
 }
 NAMES = {f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths}
-"""Vectors that are downloaded by name: their archive and their width."""
+"""Archive and width of the vectors that can be downloaded by name."""
 TEXT_ENDINGS = (".txt", ".vec")
-LONGEST_LINE = 1 << 20
-"""Bytes; a file with a longer line is not text and must not be read into memory."""
+MAX_LINE_BYTES = 1 << 20
+"""A file with a longer line is no text."""
 SAMPLE_BYTES = 1 << 16
-"""Of each end of a file, by which it is known: to read the whole would take too long."""
-LEAST_WIDTH = 3
+"""Bytes at each end of a file that identify it: hashing the whole file takes too long."""
+MIN_WIDTH = 3
 """A line with fewer numbers may be a header."""
-LARGEST = 3.4028234e38
-"""Largest float32."""
+MAX_FLOAT32 = 3.4028234e38
 PROGRESS_LINES = 10_000
 MOST_SHOWN = 8
 NOT_TEXT = (
@@ -68,7 +67,7 @@ class Line(NamedTuple):
 
 
 def width(vectors: str) -> int:
-    """Returns the width of the vectors `data.vectors`, by its name or from the first lines of the file.
+    """Returns the width of the vectors that `data.vectors` names, from their name or the first lines of the file.
 
     Raises:
         DataError: If there is no such file, or it contains no vectors.
@@ -87,10 +86,10 @@ class VectorFile:
 
     @classmethod
     def named(cls, vectors: str) -> VectorFile:
-        """Finds a local file; a member of a zip may be addressed as if the zip were a folder.
+        """Finds a local file; the path of a member of a zip begins with the path of the zip.
 
         Raises:
-            DataError: If there is none.
+            DataError: If there is no such file.
         """
         path = Path(vectors).expanduser()
         file = next((place for place in (path, *path.parents) if place.is_file()), None)
@@ -134,7 +133,7 @@ class VectorFile:
 
 
 def _member(archive: Path, name: str) -> str:
-    """Returns the member of a zip: the one named, or without a name (".") its only file, only text or namesake."""
+    """Returns the member `name` of a zip, or for "." its only file, only text, or text with the name of the zip."""
     with zipfile.ZipFile(archive) as opened:
         names = [info.filename for info in opened.infolist() if not info.is_dir()]
     files = [member for member in names if not member.startswith("__MACOSX/")]
@@ -144,7 +143,7 @@ def _member(archive: Path, name: str) -> str:
         if len(candidates) == 1:
             return candidates[0]
     message = (
-        f"data.vectors={archive / name} is no single file; name one in the archive, such as data.vectors="
+        f"data.vectors={archive / name} is no single file; name a file in the archive, such as data.vectors="
         f"{archive / (texts or files or ['FILE'])[0]}.{suggestion(name, files)} It contains {_listed(texts or files)}."
     )
     raise DataError(Fault(KEY, "not_found", message))
@@ -155,21 +154,21 @@ def _listed(names: list[str]) -> str:
 
 
 def read_shape(stream: BinaryIO, name: str) -> Shape:
-    """Reads the first lines of a file, which `name` stands for in messages.
+    """Reads the layout of a file from its first lines; messages call it `name`.
 
     Raises:
         DataError: If they are no vectors.
     """
-    first, second = (stream.readline(LONGEST_LINE).removeprefix(codecs.BOM_UTF8) for _ in range(2))
+    first, second = (stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(2))
     if any(b"\0" in line or (_has_bad_word(line) and _trailing_numbers(line.split()) < 1) for line in (first, second)):
         raise DataError(Fault(KEY, "unsupported", f"{name} {NOT_TEXT}"))
     fields = first.split()
     is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
     shape = Shape(int(fields[1]), int(fields[0])) if is_header else Shape(_trailing_numbers(fields), None)
-    if shape.width < LEAST_WIDTH or (is_header and _trailing_numbers(second.split()) != shape.width):
+    if shape.width < MIN_WIDTH or (is_header and _trailing_numbers(second.split()) != shape.width):
         message = (
-            f"{name} does not begin with vectors but with {_shown(first + second)}; legal is a word and at least "
-            f"{LEAST_WIDTH} numbers, separated by spaces, or before such a line WORDS NUMBERS, how many there are."
+            f"{name} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally after a "
+            f"line WORDS NUMBERS with the number of words and the width, got {_shown(first + second)}."
         )
         raise DataError(Fault(KEY, "damaged", message))
     return shape
@@ -188,14 +187,14 @@ def read_lines(
 ) -> Iterator[Line]:
     """Yields the lines of the wanted words in file order, with one line in memory at a time.
 
-    Words may contain spaces: the last numbers of a line are the vector. Of other words only the number of fields is
-    checked. A vector whose word is empty or not UTF-8 is yielded without word and numbers.
+    Words may contain spaces: the vector is the last numbers of a line. Lines of other words are checked for their
+    number of fields only. If a word is empty or not UTF-8, an empty `Line` is yielded.
 
     Raises:
         DataError: With the number of the invalid line.
     """
     words = 0
-    for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), start=1):
+    for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
         if number % PROGRESS_LINES == 0:
             progress("Reading vectors", number, shape.words)
         fields = line.removeprefix(codecs.BOM_UTF8).split()
@@ -207,31 +206,31 @@ def read_lines(
         except UnicodeDecodeError:
             word = ""
         is_wanted = word in wanted
-        has_space = len(fields) != shape.width + 1  # in its word, which is rare
+        has_space = len(fields) != shape.width + 1  # in the word, which is rare
         if word:
             is_vector = not (has_space or is_wanted) or _trailing_numbers(fields) == shape.width
         else:
             is_vector = len(fields) >= shape.width and all(map(_is_number, fields[-shape.width :]))
         if not is_vector:
-            message = f"{_shown(line)} is no word in UTF-8 with {shape.width} finite numbers"
-            raise DataError(Fault(KEY, "damaged", f"{name}, line {number:,}: {message}."))
+            message = f"{name}, line {number:,}: must be a word and {shape.width} finite numbers, got {_shown(line)}."
+            raise DataError(Fault(KEY, "damaged", message))
         if not word:
             yield Line("", [])
         elif is_wanted:
             yield Line(word, fields[-shape.width :])
     if shape.words not in (None, words):
-        message = f"{name}: the header says {shape.words:,} words, but there are {words:,}; the file may be cut off."
+        message = f"{name} must hold {shape.words:,} words by its header, got {words:,}; it may be truncated."
         raise DataError(Fault(KEY, "damaged", message))
 
 
 def _trailing_numbers(fields: list[bytes]) -> int:
-    """Returns the number of numbers at the end of a line; the first field is always a word."""
+    """Returns how many fields at the end of a line are numbers; the first field is the word."""
     return len(list(takewhile(_is_number, reversed(fields[1:]))))
 
 
 def _is_number(field: bytes) -> bool:
     try:
-        return abs(float(field)) <= LARGEST and b"_" not in field  # False for NaN
+        return abs(float(field)) <= MAX_FLOAT32 and b"_" not in field  # False for NaN
     except ValueError:
         return False
 

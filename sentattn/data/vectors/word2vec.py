@@ -1,4 +1,4 @@
-"""Word vectors trained on the training rows, by gensim's word2vec."""
+"""Word vectors trained on the training rows by gensim's word2vec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentattn.errors import DataError, Fault
 FORMAT = "word2vec 1"
 EPOCHS = 8
 OPTIONS = {"sg": 1, "negative": 5, "window": 8, "sample": 1e-4, "seed": 0, "workers": 1}
-"""Skip-gram with negative samples; one worker, because several give other vectors each time."""
+"""Skip-gram with negative samples; more than one worker is not reproducible."""
 
 
 def train_vectors(
@@ -27,14 +27,14 @@ def train_vectors(
 ) -> WordVectors:
     """Trains vectors of the vocabulary on whole training texts (Mikolov et al. 2013, skip-gram with negative samples).
 
-    They depend on these texts, the vocabulary and the size alone, and are cached: all variants and all seeds start
-    from the same, as they would from a file.
+    They depend only on these texts, the vocabulary and the size, and are cached: all variants and seeds start from the
+    same vectors.
 
     Args:
         words: The vocabulary, by id, without the special tokens.
         corpus: All rows.
         rows: The training rows.
-        size: Numbers a word.
+        size: Numbers per word.
         cache: The cache folder.
         progress: Called with the progress of the work.
 
@@ -52,7 +52,7 @@ def train_vectors(
 
 
 class Sentences:
-    """The known words of each training row, one row after another, as often as they are asked for."""
+    """The known words of each training row; gensim iterates over them once per epoch."""
 
     def __init__(self, words: Sequence[str], corpus: Corpus, rows: NDArray[np.int64]) -> None:
         known = set(words)

@@ -93,7 +93,7 @@ LINES = {
     "stars that are none": ({**GOOD, "stars": None}, "must be 1, 2, 3, 4 or 5 stars, got None."),
     "a truth value": ({**GOOD, "stars": True}, "must be 1, 2, 3, 4 or 5 stars, got True."),
     "a list": ({**GOOD, "stars": [5]}, "must be 1, 2, 3, 4 or 5 stars, got [5]."),
-    "a number as text": ({**GOOD, "text": 7}, "the text must be a text, got 7."),
+    "a number as text": ({**GOOD, "text": 7}, "must be a string, got 7."),
     "no stars": ({"text": "good"}, "has no column 'stars'; it has 'text'"),
     "no text": ({"stars": 4}, "has no column 'text'; it has 'stars'"),
     "half a character": ({**GOOD, "text": "\ud83d"}, "holds half a character"),

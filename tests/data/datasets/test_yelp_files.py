@@ -96,10 +96,8 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, form: str, harm: s
 
 def test_what_holds_no_reviews_is_refused(tmp_path: Path) -> None:
     assert "it begins with 'stars,text" in refusal(write_file(tmp_path, "a.csv", b"stars,text\n5,good\n"))
-    assert "b.json holds no reviews in a known form; it begins with ''" in refusal(write_file(tmp_path, "b.json", b""))
-    assert "b.gz holds no reviews in a known form; it begins with ''" in refusal(
-        write_file(tmp_path, "b.gz", gzip.compress(b""))
-    )
+    assert "it begins with ''" in refusal(write_file(tmp_path, "b.json", b""))
+    assert "it begins with ''" in refusal(write_file(tmp_path, "b.gz", gzip.compress(b"")))
     assert "it begins with '[{" in refusal(
         write_file(tmp_path, "c.json", json.dumps([{"stars": 4, "text": "good"}]).encode())
     )

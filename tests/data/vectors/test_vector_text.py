@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import fault_of
 
-from sentattn.data.vectors.vector_file import LONGEST_LINE, Line, Shape, read_lines, read_shape
+from sentattn.data.vectors.vector_file import MAX_LINE_BYTES, Line, Shape, read_lines, read_shape
 from sentattn.errors import DataError
 
 GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"
@@ -139,7 +139,7 @@ def test_what_is_a_number_of_float32(field: str) -> None:
         (b"2 3\nthe \0\0\0\0\0\0\0\0\0\0\0\0\ncat ", "unsupported"),
         (b"\xba\x16O/\x0c\0\0\0", "unsupported"),
         ("the 0.1 0.2 0.3\n".encode("utf-16"), "unsupported"),
-        (b"x" * (2 * LONGEST_LINE), "damaged"),
+        (b"x" * (2 * MAX_LINE_BYTES), "damaged"),
     ],
 )
 def test_a_file_without_vectors_is_refused(text: bytes, kind: str) -> None:
