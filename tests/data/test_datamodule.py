@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from file_server import serving
 from given_rows import Given
 from pytorch_lightning import LightningModule, Trainer
+from refusals import fault_of
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress
@@ -246,8 +248,9 @@ def test_imdb_without_a_path_is_downloaded(imdb_archive: Path, tmp_path: Path, m
 
 
 def test_imdb_without_a_network_says_what_to_fetch(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"Fetch https://ai\.stanford\.edu/\S+ by hand and type data\.path=FILE"):
-        Imdb(cache_dir=str(tmp_path)).prepare()
+    fault = fault_of(Imdb(cache_dir=str(tmp_path)).prepare)
+    assert (fault.key, fault.kind) == ("data.path", "network")
+    assert re.search(r"https://ai\.stanford\.edu/\S+ by hand and type data\.path=FILE", fault.message)
 
 
 def test_validation_rows_depend_on_their_own_seed(imdb_archive: Path, tmp_path: Path) -> None:

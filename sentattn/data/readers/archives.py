@@ -1,4 +1,4 @@
-"""Files as streams: plain, gzip, or inside a tar or zip archive. Nothing is unpacked on the disk."""
+"""Streams of files: plain, gzip, or members of a tar or zip archive, which is not unpacked on disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ZIP, GZIP = (b"PK\x03\x04", b"PK\x05\x06"), b"\x1f\x8b"
 
 
 def neighbour(path: Path) -> str:
-    """Returns ` Did you mean 'x'?` for the file of the same folder with the closest name, or an empty string."""
+    """Returns ` Did you mean 'x'?` with the closest file name in the folder of a path, or an empty string."""
     return suggestion(path.name, os.listdir(path.parent)) if path.parent.is_dir() else ""
 
 
@@ -31,7 +31,7 @@ def existing(path: Path, key: str, hint: str = "") -> Path:
     """Returns the path of a file or folder, `~` expanded.
 
     Raises:
-        DataError: If it does not exist; the message names the closest neighbour.
+        DataError: If it does not exist; the message has the closest file name.
     """
     path = path.expanduser()
     if not path.exists():
@@ -43,14 +43,14 @@ def existing(path: Path, key: str, hint: str = "") -> Path:
 
 @contextmanager
 def reading(path: Path, key: str, hint: str = "") -> Iterator[None]:
-    """Turns any exception raised for a damaged or missing file into one message, which ends with a hint.
+    """Replaces the exceptions of a damaged or missing file by a DataError, whose message ends with a hint.
 
     Raises:
         DataError: Of kind `unreadable` or `damaged`.
     """
     try:
         yield
-    except BrokenPipeError:  # of the terminal
+    except BrokenPipeError:  # of the standard output
         raise
     except DAMAGE as error:
         kind = "unreadable" if getattr(error, "errno", None) else "damaged"
@@ -59,7 +59,7 @@ def reading(path: Path, key: str, hint: str = "") -> Iterator[None]:
 
 
 def container(path: Path) -> Container:
-    """Returns what a file is by its content, whichever name it has."""
+    """Returns the format of a file by its content, not its name."""
     with path.open("rb") as file:
         magic = file.read(4)
     if magic.startswith(ZIP):
@@ -71,7 +71,7 @@ def container(path: Path) -> Container:
 
 @contextmanager
 def open_file(path: Path, member: str, key: str, hint: str = "") -> Iterator[io.BufferedReader]:
-    """Opens a file, or a member of an archive, decompressed; of a tar archive's member folders are left out.
+    """Opens a file, or a member of an archive, decompressed. A member of a tar is found by its file name alone.
 
     Raises:
         DataError: If it is damaged, or the archive does not hold the member.
@@ -88,7 +88,7 @@ def open_file(path: Path, member: str, key: str, hint: str = "") -> Iterator[io.
                     raise DataError(Fault(key, "missing", f"{path} holds no {member}. {hint}"))
                 yield cast(io.BufferedReader, stream)
                 for _ in files:
-                    pass  # the rest is read, because damage shows at the end
+                    pass  # damage may show only at the end
             case "gzip":
                 with gzip.open(path) as unpacked:
                     yield io.BufferedReader(cast(io.RawIOBase, unpacked))
@@ -105,7 +105,7 @@ def _open_zipped(archive: zipfile.ZipFile, member: str) -> IO[bytes]:
 
 
 def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yields names and contents of the files of a tar archive, one after another, and reads it to its end.
+    """Yields names and streams of the files of a tar archive, in order, and reads the archive to its end.
 
     Raises:
         DataError: If a member is a link or a device, or its name points outside the archive; kind `unsafe`.
@@ -114,10 +114,10 @@ def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]
         for member in archive:
             name = PurePosixPath(member.name)
             if name.is_absolute() or ".." in name.parts or not (member.isfile() or member.isdir()):
-                message = f"{path} is refused: its member {member.name!r} is no plain file inside the archive. {hint}"
+                message = f"{path} must hold plain files only, got the member {member.name!r}. {hint}"
                 raise DataError(Fault(key, "unsafe", message))
             file = archive.extractfile(member)
             if file is not None:
                 yield member.name, file
         while archive.fileobj is not None and archive.fileobj.read(1 << 20):
-            pass  # only the end of a compressed file shows that it is complete
+            pass  # only the end of a compressed file proves that it is complete

@@ -1,13 +1,12 @@
 """Downloads by `pooch`: a registry of addresses and checksums, mirrors, retries.
 
-Addresses and checksums are those of public code that has downloaded the files:
+Sources of addresses and checksums:
 
 - `aclImdb_v1.tar.gz`: TensorFlow Datasets (`url_checksums/imdb_reviews.txt`).
-- `yelp_review_full_csv.tgz`: fast.ai's copy of the archive of Zhang et al. 2015; checksum of Hugging Face's datasets
-  (`datasets/yelp_review_full/dataset_infos.json`). Zhang's own copy asks for a click.
-- `glove.*.zip`: checksums of Embeddings.jl (`src/glove.jl`) and PyTorch-NLP, that of 6B also of Keras's examples and
-  that of 840B of several more; addresses are those that nlp.stanford.edu/data/ redirects to. The archives under
-  Stanford's `wordvecs/` and on the Hugging Face hub hold the same vectors, packed again: their checksums differ.
+- `yelp_review_full_csv.tgz`: fast.ai's copy of the archive of Zhang et al. 2015, whose own copy needs a click; checksum
+  of Hugging Face's datasets (`datasets/yelp_review_full/dataset_infos.json`).
+- `glove.*.zip`: checksums of Embeddings.jl (`src/glove.jl`) and PyTorch-NLP; addresses that nlp.stanford.edu/data/
+  redirects to. The archives under Stanford's `wordvecs/` and on the Hugging Face hub have other checksums.
 """
 
 from __future__ import annotations
@@ -39,33 +38,33 @@ URLS = {
     "aclImdb_v1.tar.gz": "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
     "yelp_review_full_csv.tgz": "https://s3.amazonaws.com/fast-ai-nlp/yelp_review_full_csv.tgz",
 }
-"""Official addresses; those of the other files are `STANFORD` and the name."""
+"""Official addresses; the address of another file is `STANFORD` and its name."""
 SERVER = re.compile(r"https?://[^/[\]]")
 TIMEOUT = (10.0, 30.0)
-"""Seconds for a connection, and for the next bytes."""
+"""Seconds to connect, and to wait for the next bytes."""
 RETRIES = 3
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 CHUNK_BYTES, MEGABYTE = 1 << 20, 10**6
 
 
 class _PermanentError(Exception):
-    """A failed request that pooch must not retry; its cause is the request's error."""
+    """A request that pooch must not retry; `__cause__` is the error of requests."""
 
 
 class _WrongChecksumError(Exception):
-    """A whole file with another checksum, which another try would not change."""
+    """A complete file with another checksum, which a retry would not change."""
 
 
 def fetch(
     name: str, *, folder: Path, mirror: str | None = None, progress: Progress = lambda stage, done, total: None
 ) -> Path:
-    """Returns a file of `REGISTRY`, downloading it unless the cache has it. Its checksum is verified each time.
+    """Returns a file of `REGISTRY` from the cache, and downloads it first if needed. Each call verifies the checksum.
 
     Args:
         name: Its name in `REGISTRY`.
-        folder: The cache folder, as `cache_folder` returns it; files are stored in its subfolder `downloads`.
-        mirror: A server's address or a local folder with files of the same names; None is each official address.
-        progress: Receives the megabytes so far, from 0 with each try.
+        folder: The cache folder; files are stored in its subfolder `downloads`.
+        mirror: Address of a server, or a folder, with files of the same names; None is the official address.
+        progress: Receives the number of megabytes, which restarts at 0 with each attempt.
 
     Raises:
         DataError: If the file is not available or has another checksum, or the cache cannot be written.
@@ -75,10 +74,8 @@ def fetch(
 
     file, is_folder = folder / "downloads" / name, mirror is not None and "://" not in mirror
     key = "data.vectors" if name.startswith("glove.") else "data.path"
-    by_hand = (
-        f"Fetch {URLS.get(name, STANFORD + name)} by hand and type {key}=FILE, or name a mirror with "
-        "data.mirror=ADDRESS_OR_FOLDER."
-    )
+    official = URLS.get(name, STANFORD + name)
+    by_hand = f"Download {official} by hand and type {key}=FILE, or name a mirror: data.mirror=ADDRESS_OR_FOLDER."
     pooch.get_logger().setLevel(logging.WARNING)
     store = pooch.create(
         path=file.parent,
@@ -107,7 +104,7 @@ def fetch(
 
 
 def _base_url(name: str, mirror: str, by_hand: str) -> str:
-    """Returns the beginning of the addresses of a mirror."""
+    """Returns the address of a mirror, to which pooch appends the name."""
     if SERVER.match(mirror):
         return f"{mirror.rstrip('/')}/"
     folder = Path(mirror).expanduser().absolute()
@@ -119,15 +116,15 @@ def _base_url(name: str, mirror: str, by_hand: str) -> str:
 
 
 def _link(url: str, output_file: str, pooch: object) -> None:
-    """Links to a file of a local mirror, for pooch: 2 GB need not be copied."""
+    """A downloader for pooch that links to the file of a local mirror instead of copying 2 GB."""
     os.unlink(output_file)
     os.symlink(url, output_file)
 
 
 class _Download:
-    """An `HTTPDownloader` that retries what may pass. It is also its own progress bar.
+    """Pooch's `HTTPDownloader`, and its progress bar. Only temporary errors are retried.
 
-    Without any connection a retry would only delay the message.
+    If the server has never answered, a retry would only delay the message.
     """
 
     def __init__(self, name: str, progress: Progress) -> None:
@@ -142,7 +139,7 @@ class _Download:
         from requests import ReadTimeout, RequestException
 
         self._done = 0
-        os.unlink(output_file)  # it is made anew, with the rights of the umask: other users share the cache
+        os.unlink(output_file)  # pooch's temporary file; a new file has the rights of the umask
         download = HTTPDownloader(
             progressbar=self,
             chunk_size=CHUNK_BYTES,
@@ -154,10 +151,10 @@ class _Download:
             download(url, output_file, pooch)
         except RequestException as error:
             if error.response is not None:
-                may_pass = error.response.status_code in RETRIED_STATUS
+                is_temporary = error.response.status_code in RETRIED_STATUS
             else:
-                may_pass = self._has_answered or isinstance(error, ReadTimeout)
-            if may_pass:
+                is_temporary = self._has_answered or isinstance(error, ReadTimeout)
+            if is_temporary:
                 raise
             raise _PermanentError from error
         if sha256(Path(output_file)) != self._sha256:
@@ -165,7 +162,7 @@ class _Download:
 
     def _on_response(self, response: Response, **_: object) -> None:
         self._has_answered = True
-        # A server may declare an archive's own compression as an encoding, which requests would undo.
+        # A server may declare the compression of an archive as an encoding, which requests would decompress.
         response.raw.headers.pop("Content-Encoding", None)
 
     def update(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Labels as people write them: their names, their order, and whether a column holds labels at all."""
+"""Labels of tables: names and order of the classes, and checks that a column holds labels."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?")
 STEP = re.compile(rf"({NUMBER.pattern})\s+\w+")
 """A step of a scale with its unit, such as `5 stars`."""
 MISSING = frozenset({"", "nan", "NaN", "NAN", "None", "null", "NULL", "<NA>"})
-"""Words that programs write where a label is missing. `none` and `NA` are labels."""
+"""Words that programs write for a missing label. `none` and `NA` are labels."""
 MAX_CLASSES = 1000
 MAX_COUNTED = 100_000
 FEW_CLASSES = 20
-"""Up to this number of classes any number of rows is plausible; more need two rows each, on average."""
-LONG = 40
-MAX_SHOWN = 20
+"""More classes than this need two rows each, on average."""
+MAX_CHARACTERS, MAX_SHOWN = 40, 20
+"""Length of a label and number of labels in messages."""
 
 
 def label_name(value: Any) -> str | None:
-    """Returns the name of the class that a label stands for, or None where there is no label.
+    """Returns the name of the class of a label, or None for a missing label.
 
-    1, 1.0 and "1" are one class, and so are true, "True" and "TRUE". Spaces around a word do not count. `MISSING` are
-    no labels, in whatever format they are written.
+    1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE". Spaces around a word are ignored. `MISSING`
+    are missing labels in every format.
 
     Raises:
-        TypeError: If the value is no word, number or truth value.
+        TypeError: If the value is neither a string, a number nor a boolean.
     """
     if value is None or (isinstance(value, float | Decimal) and math.isnan(value)):
         return None
@@ -54,7 +54,7 @@ def label_name(value: Any) -> str | None:
 
 
 def _shortest(number: str) -> str:
-    """Returns a number's shortest form: 1 for +1.0, 2.5 for 2.50."""
+    """Returns the shortest form of a number: 1 for +1.0, 2.5 for 2.50."""
     short = number.removeprefix("+")
     if "." in short:
         short = short.rstrip("0").rstrip(".")
@@ -67,18 +67,18 @@ def are_numbers(names: Iterable[str]) -> bool:
 
 
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Returns class names sorted, as numbers where all of them are numbers."""
+    """Returns class names sorted, as numbers if all of them are numbers."""
     names = list(names)
     return tuple(sorted(names, key=Decimal) if are_numbers(names) else sorted(names))
 
 
 def is_scale(names: Sequence[str], *, typed: bool) -> bool:
-    """Returns whether classes are steps of a scale: numbers or an order that the user typed, and more than two."""
+    """Returns whether more than two classes are steps of a scale: numbers, or in an order that the user typed."""
     return len(names) > 2 and (typed or are_numbers(names))
 
 
 def steps(names: Sequence[str]) -> dict[str, int]:
-    """Returns the class of each plain number of a scale such as `1 star`, `2 stars`; empty for other classes."""
+    """Returns the class of each number of a scale such as `1 star`, `2 stars`; empty for other classes."""
     matches = [STEP.fullmatch(name) for name in names]
     numbers = [_shortest(match[1]) for match in matches if match]
     is_unique = len(numbers) == len(names) == len(set(numbers))
@@ -86,7 +86,7 @@ def steps(names: Sequence[str]) -> dict[str, int]:
 
 
 def class_faults(classes: Sequence[Any]) -> list[Fault]:
-    """Returns what is wrong with `data.classes`: a name twice, an empty one, or only one."""
+    """Returns the faults of `data.classes`: repeated names, empty names, or fewer than two names."""
     names = {label_name(value) for value in classes}
     if not classes or (len(names) == len(classes) > 1 and None not in names):
         return []
@@ -95,14 +95,14 @@ def class_faults(classes: Sequence[Any]) -> list[Fault]:
 
 
 def unknown_label(name: str, classes: Sequence[str], owner: str, where: str) -> DataError:
-    """Returns the error for a label that is none of the classes of `owner`, such as `data.train`."""
+    """Returns the error for a label that is not among the classes of `owner`, such as `data.train`."""
     legal = ", ".join(classes[:MAX_SHOWN]) + ", ..." * (len(classes) > MAX_SHOWN)
     message = f"{where}: the label must be one of the classes of {owner} ({legal}), got {_cut(name)!r}."
     return DataError(Fault("data.label", "unknown", f"{message}{suggestion(name, classes)}"))
 
 
 def require_labels(counts: Counter[str], column: str, where: str) -> None:
-    """Refuses a column of a file that, by its rows of each value, holds something other than labels, or one label only.
+    """Refuses a column whose values, by their numbers of rows, are no labels or only one label.
 
     Raises:
         DataError: With the number of different values and examples; key `data.label`.
@@ -120,4 +120,4 @@ def require_labels(counts: Counter[str], column: str, where: str) -> None:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= LONG else f"{name[:LONG]}..."
+    return name if len(name) <= MAX_CHARACTERS else f"{name[:MAX_CHARACTERS]}..."

@@ -127,8 +127,8 @@ def test_a_mirror_may_be_a_folder_whose_files_are_not_copied(
 @pytest.mark.parametrize(
     ("mirror", "key", "kind", "fragment"),
     [
-        ("{tmp}/none", "data.mirror", "not_found", "or a folder that holds reviews.tar.gz. Fetch http://"),
-        ("{tmp}/empty", "data.mirror", "not_found", f"or a folder that holds {NAME}. Fetch http://"),
+        ("{tmp}/none", "data.mirror", "not_found", "or a folder that holds reviews.tar.gz"),
+        ("{tmp}/empty", "data.mirror", "not_found", f"or a folder that holds {NAME}"),
         ("{tmp}/alike", "data.mirror", "not_found", "Did you mean 'review.tar.gz'?"),
         ("{tmp}/other", "data.path", "damaged", "If you trust it, type data.path={tmp}/other/" + NAME),
         ("ftp://here", "data.mirror", "type", "ftp://here"),
@@ -215,7 +215,7 @@ def test_without_a_network_the_message_comes_at_once(
         "data.path",
         "network",
         f"{NAME} cannot be downloaded from {address}/{NAME} (ConnectionError). "
-        f"Fetch {server.address}/official/{NAME} by hand and type data.path=FILE, or name a mirror with "
+        f"Download {server.address}/official/{NAME} by hand and type data.path=FILE, or name a mirror: "
         "data.mirror=ADDRESS_OR_FOLDER.",
     )
     assert waits == []
