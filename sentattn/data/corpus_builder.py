@@ -117,7 +117,8 @@ def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, 
             before = len(labels)
             rows = _with_progress(source.read(split), f"Reading {split}", progress)
             for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
-                if not (isinstance(row, Row) and isinstance(row.text, str) and isinstance(row.label, int | np.integer)):
+                is_row = isinstance(row, Row) and isinstance(row.text, str) and isinstance(row.label, int | np.integer)
+                if not is_row:
                     legal = "must have a text and the index of its class"
                     raise _type_error(f"A row of {type(source).__name__}", legal, row)
                 text = row.text.encode()
