@@ -12,8 +12,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
               input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
               column, the new one begins with predicted_. A row without a text has an empty prediction, and the
               reason is in error
-  plot        picture of the attention: .png, or .html to open in a browser (of a file: its first 50 texts,
-              with pairs its first 10)
+  plot        picture of the attention: .html to open in a browser, .png, .pdf or .svg (of a file: its first 50
+              texts, with pairs its first 10)
   format      text (default) or json, one object a line; its `unknown` lists the indices of the tokens that are not in
               the model's vocabulary, and of a model with a wide part its `parts` are the logits of attention and wide,
               and its `ngrams` those that change them most
@@ -147,9 +147,9 @@ def _command(arguments: list[str]) -> None:
     for note in summary.notes() if source else ():
         print(note, file=sys.stderr)
     if "plot" in settings:
-        from sentattn.rendering import png
+        from sentattn.rendering import plot
 
-        note = png.save(summary.plotted, Path(settings["plot"]))
+        note = plot.save(summary.plotted, Path(settings["plot"]))
         print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
@@ -177,7 +177,7 @@ def _check(settings: Mapping[str, Any]) -> None:
     if faults:
         raise SettingError(*faults)
     if "plot" in settings:
-        from sentattn.rendering.png import require_format
+        from sentattn.rendering.plot import require_format
 
         require_format(Path(settings["plot"]))
 

@@ -1,262 +1,348 @@
-"""Heat maps of attention in a file: a page, or a PNG picture with tokens as columns and hops as rows."""
+"""Heat maps of attention as a picture (PNG, PDF or SVG): tokens are columns, hops are rows, pairs are square maps."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+import functools
+import io
+import textwrap
+import unicodedata
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sentattn.errors import Fault, UserError, suggestion
-from sentattn.prediction.prediction import UNREAD, Prediction, color_limit, pieces, unknown_note, visible
-from sentattn.rendering import pair_maps
-from sentattn.rendering.canvas import (
-    GREY,
-    POINTS,
-    SCALE_SPACE,
-    SMALL_SIZE,
-    ColorScale,
-    canvas,
-    cut,
-    missing_scripts,
-    quiet,
-    to_png,
-    width_of,
-    write,
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sentattn.prediction.prediction import (
+    QUANTILE,
+    UNREAD,
+    Prediction,
+    clipped,
+    color_limit,
+    head_names,
+    notes,
+    pieces,
+    visible,
 )
-from sentattn.rendering.html import page
-from sentattn.run import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
 
-ENDINGS = (".png", ".html")
-# All lengths in inches, sizes of fonts in points.
-WIDTH, NARROWEST, TALLEST, TALLEST_MAPS = 10.0, 5.5, 40.0, 14.0
-MARGIN, GUTTER, PADDING = 0.15, 0.5, 0.05
-TITLE, NOTE, BETWEEN_LINES, BETWEEN_TEXTS = 0.5, 0.17, 0.13, 0.25
-WORD_ROW, HOP_ROW, THINNEST_HOP_ROW, HOP_ROWS = 0.27, 0.16, 0.07, 1.6
-WORD_SIZE, LABEL_SIZE = 9.5, 11.0
+Floats: TypeAlias = NDArray[np.float64]
+
+# Lengths in inches, sizes of fonts in points.
+DPI, POINTS = 150, 72
+WIDTH, MARGIN, GUTTER, PADDING, GAP = 10.0, 0.15, 0.5, 0.05, 0.3
+TALLEST = 40.0
+"""No text begins, and no line of a text is drawn, below this height."""
+LINE, WORD_ROW, HOP_ROW, HOP_ROWS = 0.17, 0.27, 0.16, 1.6
+SMALL_SIZE, WORD_SIZE, TITLE_SIZE = 7.5, 9.5, 11.0
+SCALE_LEFT, SCALE_WIDTH, SCALE_HEIGHT = 3.2, 1.8, 0.1
+LETTERS = 130
+"""Of a line of notes."""
 MAX_CLASSES = 4
 
+MAX_TOKENS, MAX_HEADS = 60, 24
+COLUMNS = ((1, 1), (4, 2), (12, 3), (MAX_HEADS, 4))
+"""Up to so many heads, so many maps stand in a row."""
+SMALLEST_CELL, LARGEST_CELL, NUMBERED_CELL = 0.1, 0.34, 0.25
+MAX_LETTERS, LABELS, SMALLEST_SIZE = 12, 0.65, 6.0
+"""Of a word next to a map, the space for it, and its size."""
+SMALLEST_NUMBER = 0.005
 
-def save(predictions: Sequence[Prediction], path: Path) -> str:
-    """Draws one or more predictions into a file, atomically.
+GREY, FRAME = "#666666", "#d9d9d9"
+# Steep at its beginning: in a long text most weights are small compared with the largest.
+COLORS = ((0.0, "#ffffff"), (0.1, "#ffe3bf"), (0.3, "#ffb561"), (0.65, "#f07d0a"), (1.0, "#a94400"))
+FONT = "DejaVu Sans"  # matplotlib's own
+# For characters that it lacks, where they are installed.
+FALLBACKS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic",
+    "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari",
+    "Segoe UI Symbol", "Noto Emoji", "Symbola",
+)  # fmt: skip
 
-    A `.png` has a row for each hop and a column for each token, wrapped to lines, and a square map for each head where
-    there are pairs; a `.html` page is one file and switches between hops and between heads.
 
-    Returns:
-        A note on what a picture cannot show; an empty string if it shows everything.
+def picture(predictions: Sequence[Prediction], form: str = "png") -> bytes:
+    """Returns the heat maps of texts, one below the other, as the bytes of a `png`, `pdf` or `svg` file."""
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # `font_note` reports missing glyphs
+        draw(predictions).savefig(buffer, format=form, dpi=DPI)
+    return buffer.getvalue()
 
-    Raises:
-        UserError: If the ending is another one or the file cannot be written.
+
+def draw(predictions: Sequence[Prediction]) -> Figure:
+    """Draws the heat maps of texts.
+
+    The words are on the mean over the hops; below them each hop has a row. Words that are not in the vocabulary are
+    underlined. Token-to-token weights follow as square maps, a row for each query. Each text has a color scale from 0
+    to the 98 % quantile of its weights, and one for its maps. Notes count the texts, tokens and heads that do not fit.
     """
-    require_format(path)
-    is_png = path.suffix.lower() == ".png"
-    try:
-        with replacing(path) as temporary:
-            temporary.touch()  # an unwritable folder is reported before the work, not after it
-            temporary.write_bytes(picture(predictions) if is_png else page(predictions).encode())
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        if not path.parent.is_dir():
-            reason = f"there is no folder {path.parent}; make it, or name another"
-        raise UserError(Fault("plot", "unwritable", f"The picture {path} cannot be written: {reason}.")) from error
-    return font_note(predictions) if is_png else ""
+    page = _Page()
+    for number, prediction in enumerate(predictions):
+        if number and page.top > TALLEST:
+            page.write_note(f"{len(predictions) - number} more texts are not drawn; .html shows all")
+            break
+        page.draw_text(prediction)
+        if prediction.pairs is not None:
+            page.draw_maps(prediction)
+        page.top += GAP
+    return page.finish()
 
 
-def require_format(path: Path) -> None:
-    """Refuses a file that is neither `.png` nor `.html`.
+def font_note(predictions: Sequence[Prediction]) -> str:
+    """Returns which scripts no installed font has, such as `DEVANAGARI`; an empty string if none is missing."""
+    texts = [text for prediction in predictions for text in [*prediction.tokens, *prediction.probabilities]]
+    scripts = set()
+    for character in set().union(*map(visible, texts)):
+        if ord(character) not in _drawable() and unicodedata.category(character)[0] in "LNS":
+            script = unicodedata.name(character, "other").split()[0]
+            scripts.add("symbols" if unicodedata.category(character)[0] == "S" else script)
+    return f"no installed font has {', '.join(sorted(scripts))}; .html shows all characters" if scripts else ""
 
-    Raises:
-        UserError: With the closest ending.
-    """
-    if (ending := path.suffix.lower()) not in ENDINGS:
-        close = suggestion(ending, ENDINGS) if ending else ""
-        message = f"plot={path} must end in {' or '.join(ENDINGS)}.{close}"
-        raise UserError(Fault("plot", "unsupported", message))
+
+@functools.cache
+def _families() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    installed = fontManager.get_font_names()
+    return [FONT, *(name for name in FALLBACKS if name in installed)]
 
 
-class Column(NamedTuple):
-    """A column of a heat map: the word in it, its width, and its token, or None for a stretch that was not read."""
+@functools.cache
+def _drawable() -> frozenset[int]:
+    """Returns the code points for which an installed font has a glyph."""
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(code for name in _families() for code in get_font(findfont(name)).get_charmap())
+
+
+def _font(size: float, weight: str = "normal") -> FontProperties:
+    from matplotlib.font_manager import FontProperties
+
+    return FontProperties(family=_families(), size=size, weight=weight)
+
+
+class Word(NamedTuple):
+    """A word of a line with its width, and its token; None for a stretch that was not read."""
 
     text: str
     width: float
     token: int | None
 
 
-@dataclass
-class Block:
-    """A text to draw: notes, lines of columns with a row for each hop below the mean, and maps of its pairs.
+class _Page:
+    """A figure that grows downwards, in inches; y is 0 at its top and negative below."""
 
-    `left_out` is the number of tokens that do not fit into the picture.
-    """
+    def __init__(self) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
-    prediction: Prediction
-    rows: list[list[float]]
-    lines: list[list[Column]]
-    notes: list[str]
-    maps: pair_maps.PairMaps | None = None
-    left_out: int = 0
+        self.figure = Figure(dpi=DPI, facecolor="white")
+        self.axes = self.figure.add_axes((0, 0, 1, 1))
+        self.axes.axis("off")
+        self.top, self.right = MARGIN, MARGIN
+        canvas: Any = FigureCanvasAgg(self.figure)
+        self._renderer = canvas.get_renderer()
 
-    def __post_init__(self) -> None:
-        # Many hops share a fixed height; a single row has no name.
-        self.hop_row = min(HOP_ROW, max(THINNEST_HOP_ROW, HOP_ROWS / len(self.rows)))
-        self.left = MARGIN + (GUTTER if len(self.rows) > 1 else 0.0)
-        self.line_height = WORD_ROW + (len(self.rows) - 1) * self.hop_row + BETWEEN_LINES
-        self.head = TITLE + NOTE * len(self.notes)
-        self.maps_height = BETWEEN_TEXTS + self.maps.height if self.maps else 0.0
+    def finish(self) -> Figure:
+        """Returns the figure in the size of what was drawn."""
+        width, height = self.right + MARGIN, self.top - GAP + MARGIN
+        self.figure.set_size_inches(width, height)
+        self.axes.set(xlim=(0, width), ylim=(-height, 0))
+        return self.figure
 
-    @property
-    def height(self) -> float:
-        """Height of the whole block."""
-        note = 2 * BETWEEN_LINES if self.left_out else 0.0
-        return self.head + len(self.lines) * self.line_height - BETWEEN_LINES + note + self.maps_height
+    def width(self, text: str, size: float, weight: str = "normal") -> float:
+        """Returns the width of a text."""
+        pixels: float = self._renderer.get_text_width_height_descent(text, _font(size, weight), False)[0]
+        return pixels / DPI
 
+    def write(self, x: float, y: float, text: str, size: float = SMALL_SIZE, **others: Any) -> None:
+        """Writes a text whose letters are centered on `y` from the top."""
+        # Not centered on the box of the text: words with and without descenders share a baseline.
+        look = {"color": GREY, "parse_math": False, **others}
+        self.axes.text(x, -y - 0.35 * size / POINTS, text, fontproperties=_font(size), **look)
 
-def picture(predictions: Sequence[Prediction]) -> bytes:
-    """Returns the heat maps of texts, one below the other, as the bytes of a PNG file.
+    def write_note(self, note: str) -> None:
+        """Writes a note below what was drawn."""
+        for line in textwrap.wrap(note, LETTERS):
+            self.write(MARGIN, self.top + LINE / 2, line)
+            self.right = max(self.right, MARGIN + self.width(line, SMALL_SIZE))
+            self.top += LINE
 
-    The words are on the mean over the hops; below them each hop has a row. Words that are not in the vocabulary are
-    underlined. Token-to-token weights follow as square maps. Each text has a color scale from 0 to the 98 % quantile
-    of its weights, and one for its maps. The picture is at most `TALLEST` inches high; it counts what does not fit.
-    """
-    with quiet():
-        blocks, texts_left_out = _bounded([_block(prediction) for prediction in predictions])
-        gaps = len(blocks) if texts_left_out else len(blocks) - 1
-        width = max(NARROWEST, 2 * MARGIN + max(width for block in blocks for width in _widths(block)))
-        height = sum(block.height for block in blocks) + gaps * BETWEEN_TEXTS + 2 * MARGIN
-        figure, axes = canvas(width, height)
-        top = MARGIN
-        for block in blocks:
-            _draw(axes, block, top, width - MARGIN)
-            top += block.height + BETWEEN_TEXTS
-        if texts_left_out:
-            write(axes, MARGIN, top - BETWEEN_TEXTS / 2, f"{texts_left_out} more texts are not drawn; .html shows all")
-        return to_png(figure)
+    def write_head(self, title: str, share: str, note: str, limit: float, largest: float) -> None:
+        """Writes a title, with a note below it and a color scale from 0 to `limit` on its right."""
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
 
+        y, left = self.top + LINE / 2, MARGIN + self.width(title, TITLE_SIZE, "bold") + 0.12
+        self.write(MARGIN, y, title, TITLE_SIZE, color="black", weight="bold")
+        self.write(left, y, share, TITLE_SIZE, color="black")
+        self.write(MARGIN, y + 0.2, note)
+        ends = left + self.width(share, TITLE_SIZE), MARGIN + self.width(note, SMALL_SIZE)
+        x = max(SCALE_LEFT, *(end + GAP for end in ends))
 
-def font_note(predictions: Sequence[Prediction]) -> str:
-    """Returns which scripts are drawn as boxes because no installed font has them; an empty string if none are."""
-    texts = {text for prediction in predictions for text in [*prediction.tokens, *prediction.probabilities]}
-    scripts = missing_scripts(map(visible, texts))
-    return f"no installed font has {', '.join(scripts)}: drawn as boxes; .html shows them" if scripts else ""
+        is_cut = largest > limit
+        scale = ScalarMappable(Normalize(0, limit), _colors())
+        box = self._inset(x, self.top, SCALE_WIDTH, SCALE_HEIGHT)
+        bar = self.figure.colorbar(scale, cax=box, orientation="horizontal", ticks=[0, limit / 2, limit])
+        bar.outline.set(edgecolor=FRAME, linewidth=0.6)
+        labels = ["0", f"{limit / 2:.2g}", f"\u2265 {limit:.2g}" if is_cut else f"{limit:.2g}"]
+        box.set_xticklabels(labels, fontproperties=_font(SMALL_SIZE), color=GREY)
+        box.tick_params(length=0, pad=2)
+        legend = "weight (a row sums to 1)"
+        if is_cut:
+            legend += f"; darkest from the {100 * QUANTILE:.0f} % quantile, largest {largest:.2g}"
+        self.write(x + SCALE_WIDTH + 0.12, self.top + SCALE_HEIGHT / 2, legend)
+        self.right = max(self.right, x + SCALE_WIDTH + 0.12 + self.width(legend, SMALL_SIZE))
+        self.top += 0.4
 
+    def draw_text(self, prediction: Prediction) -> None:
+        """Draws a text: its label, notes, and lines of words with a row for each hop."""
+        rows = list(prediction.rows.values())
+        limit, largest = max(map(color_limit, rows)), max((max(row, default=0.0) for row in rows), default=0.0)
+        name, share = _short(prediction.name), _percent(prediction.share)
+        self.write_head(name, share, _others(prediction), limit, largest)
+        for note in filter(None, [*notes(prediction), font_note([prediction])]):
+            self.write_note(note)
+        self.top += 0.1
+        # Many hops share a fixed height.
+        hop_row = min(HOP_ROW, max(0.07, HOP_ROWS / len(rows)))
+        lines = list(self._lines(prediction))
+        for number, line in enumerate(lines):
+            if number and self.top > TALLEST:
+                count = sum(word.token is not None for rest in lines[number:] for word in rest)
+                self.write_note(f"{count} more tokens are not drawn; .html shows all")
+                break
+            self._draw_line(line, rows, hop_row, limit, prediction.unknown)
 
-def columns(prediction: Prediction, *, widest: float) -> Iterator[Column]:
-    """Yields the columns of a text; words wider than `widest` are cut."""
-    for piece in pieces(prediction.text, prediction.spans):
-        if piece.token is not None or piece.unread:
-            text = cut(UNREAD.strip() if piece.unread else piece.text, widest - 2 * PADDING, WORD_SIZE)
-            yield Column(text, width_of(text, WORD_SIZE) + 2 * PADDING, piece.token)
-
-
-def lines(items: Iterable[Column], width: float) -> Iterator[list[Column]]:
-    """Yields columns in lines of at most `width`."""
-    line: list[Column] = []
-    for column in items:
-        if line and sum(other.width for other in line) + column.width > width:
+    def _lines(self, prediction: Prediction) -> Iterator[list[Word]]:
+        """Yields the words of a text in lines that fit into the width."""
+        line: list[Word] = []
+        for piece in pieces(prediction.text, prediction.spans):
+            if piece.token is None and not piece.unread:
+                continue
+            text = UNREAD.strip() if piece.unread else clipped(piece.text)
+            word = Word(text, self.width(text, WORD_SIZE) + 2 * PADDING, piece.token)
+            if line and sum(other.width for other in line) + word.width > WIDTH - GUTTER - 2 * MARGIN:
+                yield line
+                line = []
+            line.append(word)
+        if line:
             yield line
-            line = []
-        line.append(column)
-    if line:
-        yield line
+
+    def _draw_line(
+        self, line: list[Word], rows: list[list[float]], hop_row: float, limit: float, unknown: Sequence[int]
+    ) -> None:
+        left = MARGIN + (GUTTER if len(rows) > 1 else 0.0)
+        x = np.cumsum([left, *(word.width for word in line)])
+        y = self.top + np.cumsum([0, WORD_ROW, *[hop_row] * (len(rows) - 1)])
+        weights = [[np.nan if word.token is None else row[word.token] for word in line] for row in rows]
+        _draw_cells(self.axes, x, -y, weights, limit)
+        for word, start, weight in zip(line, x, weights[0], strict=False):
+            color = GREY if word.token is None else _text_color(weight / limit)
+            middle = start + word.width / 2
+            self.write(middle, self.top + WORD_ROW / 2, word.text, WORD_SIZE, color=color, ha="center")
+            if word.token in unknown:
+                ends = [start + PADDING, start + word.width - PADDING]
+                self.axes.plot(ends, [-self.top - 0.85 * WORD_ROW] * 2, color=color, lw=0.8, ls=(0, (2, 1.5)))
+        if len(rows) > 1:  # a single row has no name
+            every = 1 if hop_row * POINTS >= SMALL_SIZE else 5
+            names = ["mean", *(f"hop {hop}" if hop % every == 0 or hop == 1 else "" for hop in range(1, len(rows)))]
+            for name, upper, lower in zip(names, y, y[1:], strict=False):
+                self.write(left - 0.06, (upper + lower) / 2, name, ha="right")
+        self.right = max(self.right, x[-1])
+        self.top = y[-1] + 0.13
+
+    def draw_maps(self, prediction: Prediction) -> None:
+        """Draws a map of each head with the same words on both axes: queries are rows, keys are columns.
+
+        Of a long text these are the tokens with the most attention over all queries and heads.
+        """
+        weights_HLL = np.array(prediction.pairs)
+        heads, length = weights_HLL.shape[:2]
+        columns = next((columns for most, columns in COLUMNS if heads <= most), COLUMNS[-1][1])
+        space = (WIDTH - 2 * MARGIN + GAP) / columns - GAP
+        count = min(length, MAX_TOKENS, int((space - LABELS) / SMALLEST_CELL))
+        tokens = np.sort(np.argsort(-weights_HLL.sum(axis=(0, 1)), kind="stable")[:count])
+        words = [_short(prediction.tokens[token], MAX_LETTERS) for token in tokens]
+        size = min(WORD_SIZE, max(SMALLEST_SIZE, 0.85 * POINTS * (space - LABELS) / count))
+        labels = max(self.width(word, size) for word in words) + 0.06
+        side = min(LARGEST_CELL * count, space - labels)
+        above = labels + (0.3 if heads > 1 else 0.1)
+        # Up to the largest weight, but at least twice an even share: even weights stay pale.
+        limit = max(float(weights_HLL.max()), min(1.0, 2 / length))
+
+        self.top += GAP / 2
+        self.write_head("pairs", "", "row: the token that attends    column: the token attended to", limit, limit)
+        if length > count:
+            rest = f"{length - count} of {length} tokens, those with the least attention, are not drawn"
+            self.write_note(f"{rest}; a row sums to 1 over all {length}; .html shows all")
+        if heads > MAX_HEADS:
+            self.write_note(f"{heads - MAX_HEADS} more heads are not drawn; .html shows all")
+        self.top += 0.1
+        for head, name in enumerate(head_names(heads)[:MAX_HEADS]):
+            row, column = divmod(head, columns)
+            x, y = MARGIN + labels + column * (side + labels + GAP), self.top + above + row * (side + above + GAP)
+            self.write(x, y - above + 0.12, name, 9.0, color="black", weight="bold")
+            weights_KK = weights_HLL[head][np.ix_(tokens, tokens)]
+            axes = self._inset(x, y, side, side)
+            _draw_map(axes, weights_KK, words, size, limit, is_numbered=side / count >= NUMBERED_CELL)
+            self.right = max(self.right, x + side)
+        self.top = y + side
+
+    def _inset(self, x: float, y: float, width: float, height: float) -> Axes:
+        """Returns axes on a part of the page, from its upper left corner."""
+        return self.axes.inset_axes((x, -y - height, width, height), transform=self.axes.transData)
 
 
-def _block(prediction: Prediction) -> Block:
-    width = WIDTH - 2 * MARGIN - GUTTER
-    notes = [note for note in (unknown_note(prediction), font_note([prediction])) if note]
-    return Block(
-        prediction,
-        rows=list(prediction.rows.values()),
-        lines=list(lines(columns(prediction, widest=width / 2), width)),
-        notes=[cut(note, width, SMALL_SIZE) for note in notes],
-        maps=pair_maps.lay_out(prediction, width=WIDTH - 2 * MARGIN, height=min(TALLEST_MAPS, TALLEST / 2)),
-    )
+def _draw_map(
+    axes: Axes, weights_KK: Floats, words: list[str], size: float, limit: float, *, is_numbered: bool
+) -> None:
+    edges, middles = np.arange(len(words) + 1.0), np.arange(len(words)) + 0.5
+    _draw_cells(axes, edges, edges, weights_KK, limit)
+    axes.invert_yaxis()
+    axes.set_frame_on(False)
+    look: dict[str, Any] = {"fontproperties": _font(size), "parse_math": False}
+    axes.set_xticks(middles, words, rotation=90, **look)
+    axes.set_yticks(middles, words, **look)
+    axes.tick_params(length=0, pad=3, top=True, labeltop=True, labelbottom=False)
+    for t, s in np.argwhere(weights_KK >= SMALLEST_NUMBER) if is_numbered else ():
+        number, color = f"{weights_KK[t, s]:.2f}".removeprefix("0"), _text_color(weights_KK[t, s] / limit)
+        axes.text(s + 0.5, t + 0.5, number, size=7, color=color, ha="center", va="center_baseline")
 
 
-def _bounded(blocks: list[Block]) -> tuple[list[Block], int]:
-    """Returns the blocks that fit, the last one shortened, and the number of those left out."""
-    height = TALLEST - 2 * MARGIN
-    for i, block in enumerate(blocks):
-        if block.height + BETWEEN_TEXTS <= height:
-            height -= block.height + BETWEEN_TEXTS
-            continue
-        space = height - block.maps_height - block.head - BETWEEN_LINES - BETWEEN_TEXTS
-        fitting = math.floor(space / block.line_height)
-        if fitting < 1 and i:
-            return blocks[:i], len(blocks) - i
-        dropped = block.lines[max(1, fitting) :]
-        block.left_out = sum(column.token is not None for line in dropped for column in line)
-        del block.lines[max(1, fitting) :]
-        return blocks[: i + 1], len(blocks) - i - 1
-    return blocks, 0
+def _draw_cells(axes: Axes, x: Floats, y: Floats, weights: ArrayLike, limit: float) -> None:
+    """Draws rows of framed cells between the edges `x` and `y`; a NaN stays empty."""
+    axes.pcolormesh(x, y, weights, cmap=_colors(), vmin=0, vmax=limit, edgecolors=FRAME, lw=0.4, clip_on=False)
 
 
-def _widths(block: Block) -> Iterator[float]:
-    """Yields the widths of all parts of a block."""
-    label = width_of(f"{_short(block.prediction.name)}  100.0 %", LABEL_SIZE, "bold")
-    yield max(label, width_of(_other_classes(block.prediction))) + SCALE_SPACE
-    yield from map(width_of, block.notes)
-    yield from (block.left - MARGIN + sum(column.width for column in line) for line in block.lines)
-    if block.maps:
-        yield block.maps.width
+@functools.cache
+def _colors() -> Colormap:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("attention", COLORS)
 
 
-def _draw(axes: Axes, block: Block, top: float, right: float) -> None:
-    limit = max(color_limit(row) for row in block.rows)
-    scale = ColorScale(limit, max(max(row, default=0.0) for row in block.rows))
-    scale.draw(axes, right, top + 0.02)
-    name, share = _short(block.prediction.name), _percent(block.prediction.share)
-    write(axes, MARGIN, top + 0.08, name, size=LABEL_SIZE, weight="bold", color="black")
-    left = MARGIN + width_of(name, LABEL_SIZE, "bold") + 0.12
-    write(axes, left, top + 0.08, share, size=LABEL_SIZE, color="black")
-    write(axes, MARGIN, top + 0.27, _other_classes(block.prediction))
-    for number, note in enumerate(block.notes):
-        write(axes, MARGIN, top + TITLE - 0.06 + NOTE * number, note)
-    end, top = top + block.height, top + block.head
-    for line in block.lines:
-        _draw_line(axes, block, line, scale, top)
-        top += block.line_height
-    if block.left_out:
-        write(axes, block.left, top, f"{block.left_out} more tokens are not drawn; .html shows all")
-    if block.maps:
-        pair_maps.draw(axes, block.maps, MARGIN, end - block.maps.height, right=right)
+def _text_color(strength: float) -> str:
+    """Returns the color of letters that is legible on a cell, whose strength is 1 where it is darkest."""
+    red, green, blue, _ = _colors()(min(1.0, strength))
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.45 else "black"
 
 
-def _other_classes(prediction: Prediction) -> str:
+def _others(prediction: Prediction) -> str:
     """Returns the probabilities of the other classes in their order; of many, the most likely ones."""
     others = {name: share for name, share in prediction.probabilities.items() if name != prediction.label}
     likely = sorted(others, key=lambda name: -others[name])[:MAX_CLASSES]
     return "   ".join(f"{_short(name)} {_percent(others[name])}" for name in others if name in likely)
 
 
-def _draw_line(axes: Axes, block: Block, line: list[Column], scale: ColorScale, top: float) -> None:
-    x = [block.left, *(block.left + used for used in itertools.accumulate(column.width for column in line))]
-    y = [top, *(top + WORD_ROW + r * block.hop_row for r in range(len(block.rows)))]
-    empty = float("nan")
-    weights = [[empty if column.token is None else row[column.token] for column in line] for row in block.rows]
-    scale.draw_cells(axes, x, y, weights)
-    for (text, width, token), mean, start in zip(line, weights[0], x[:-1], strict=True):
-        color = GREY if token is None else scale.text_color(mean)
-        write(axes, start + width / 2, top + WORD_ROW / 2, text, size=WORD_SIZE, color=color, align="center")
-        if token in block.prediction.unknown:
-            ends, height = [start + PADDING, start + width - PADDING], top + 0.85 * WORD_ROW
-            axes.plot(ends, [height, height], color=color, linewidth=0.8, linestyle=(0, (2, 1.5)))
-    if len(block.rows) > 1:
-        write(axes, block.left - 0.06, (y[0] + y[1]) / 2, "mean", align="right")
-    every = 1 if block.hop_row * POINTS >= SMALL_SIZE else 5  # rows that are too thin for a name each
-    for hop in range(1, len(block.rows)):
-        if hop % every == 0 or hop == 1:
-            write(axes, block.left - 0.06, (y[hop] + y[hop + 1]) / 2, f"hop {hop}", align="right")
-
-
-def _short(name: str) -> str:
-    line = " ".join(visible(name).split())
-    return line if len(line) <= 24 else line[:23] + "\u2026"
+def _short(name: str, most: int = 24) -> str:
+    line = " ".join(visible(name[: 2 * most]).split())
+    return line if len(line) <= most else line[: most - 1] + "\u2026"
 
 
 def _percent(share: float) -> str:

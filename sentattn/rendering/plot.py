@@ -1,0 +1,53 @@
+"""`plot=FILE`: predictions as an HTML page or as a picture, by the ending of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentattn.errors import Fault, UserError, suggestion
+from sentattn.prediction.prediction import Prediction
+from sentattn.rendering import html, png
+from sentattn.run import replacing
+
+PAGE, PICTURES = ".html", (".png", ".pdf", ".svg")
+
+
+def save(predictions: Sequence[Prediction], path: Path) -> str:
+    """Draws one or more predictions into a file, atomically.
+
+    A picture has a row for each hop and a column for each token, wrapped to lines, and a square map for each head where
+    there are pairs; a `.html` page is one file and switches between hops and between heads.
+
+    Returns:
+        A note on what a picture cannot show; an empty string if it shows everything.
+
+    Raises:
+        UserError: If the ending is another one or the file cannot be written.
+    """
+    require_format(path)
+    ending = path.suffix.lower()
+    try:
+        with replacing(path) as temporary:
+            temporary.touch()  # an unwritable folder is reported before the work, not after it
+            content = html.page(predictions).encode() if ending == PAGE else png.picture(predictions, ending[1:])
+            temporary.write_bytes(content)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if not path.parent.is_dir():
+            reason = f"there is no folder {path.parent}; make it, or name another"
+        raise UserError(Fault("plot", "unwritable", f"The picture {path} cannot be written: {reason}.")) from error
+    return "" if ending == PAGE else png.font_note(predictions)
+
+
+def require_format(path: Path) -> None:
+    """Refuses a file that is neither a page nor a picture.
+
+    Raises:
+        UserError: With the closest ending.
+    """
+    endings = (PAGE, *PICTURES)
+    if (ending := path.suffix.lower()) not in endings:
+        close = suggestion(ending, endings) if ending else ""
+        message = f"plot={path} must end in {', '.join(endings[:-1])} or {endings[-1]}.{close}"
+        raise UserError(Fault("plot", "unsupported", message))
