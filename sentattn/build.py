@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config.parameters import load
 from sentattn.config.targets import TARGET
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, SettingError
+from sentattn.errors import Fault, SettingError, UserError
 from sentattn.models.attention.base import Attention
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
-from sentattn.models.wide import Wide
+from sentattn.models.wide import NoWide, Wide
+from sentattn.models.wide_and_deep import WideAndDeep
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
@@ -70,27 +72,25 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     Raises:
         SettingError: If a slot refuses its settings.
     """
-    embedding = instantiate(node["embedding"], Embedding, num_embeddings=num_embeddings)
-    encoder = instantiate(node["encoder"], Encoder, dim=embedding.out_dim)
+    embedding = _part(node, "embedding", Embedding, num_embeddings=num_embeddings)
+    encoder = _part(node, "encoder", Encoder, dim=embedding.out_dim)
     attention = build_attention(node["attention"], dim=encoder.out_dim, bidirectional=encoder.bidirectional)
-    pooling = instantiate(node["pooling"], Pooling, dim=attention.out_dim, hops=attention.hops)
-    head = instantiate(node["head"], Head, dim=pooling.out_dim, classes=classes)
-    slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
-    if "wide" in node:  # older runs have none
-        slots["wide"] = build_wide(node["wide"], num_embeddings=num_embeddings, classes=classes, dim=encoder.out_dim)
+    pooling = _part(node, "pooling", Pooling, dim=attention.out_dim, hops=attention.hops)
+    head = _part(node, "head", Head, dim=pooling.out_dim, classes=classes)
+    wide = None
+    if "wide" in node and find(node["wide"][TARGET]) is not NoWide:
+        offered = {"num_embeddings": num_embeddings, "classes": classes, "dim": encoder.out_dim}
+        wide = _part(node, "wide", Wide, **_taken(node["wide"], Wide, offered))
     own = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
-    model: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **own, **slots)
-    return model
+    slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
+    with explained("model"):
+        deep: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **own, **slots)
+    return deep if wide is None else WideAndDeep(deep, wide)
 
 
-def build_wide(node: Settings, **offered: Any) -> Wide:
-    """Returns a wide part: of what is `offered` it gets what it takes.
-
-    Raises:
-        SettingError: If it refuses its settings.
-    """
-    wide: Wide = instantiate(node, Wide, **_taken(node, Wide, offered))
-    return wide
+def _part(node: Settings, slot: str, base: type, **filled: Any) -> Any:
+    with explained(f"model.{slot}"):
+        return instantiate(node[slot], base, **filled)
 
 
 def build_attention(node: Settings, **offered: Any) -> Attention:
@@ -99,8 +99,23 @@ def build_attention(node: Settings, **offered: Any) -> Attention:
     Raises:
         SettingError: If the attention refuses its settings.
     """
-    attention: Attention = instantiate(node, Attention, **_taken(node, Attention, offered))
+    attention: Attention = _part({"attention": node}, "attention", Attention, **_taken(node, Attention, offered))
     return attention
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Names the settings whose class refuses its arguments with a plain `ValueError` in the block.
+
+    Raises:
+        SettingError: Of kind `conflict`.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except ValueError as error:
+        raise SettingError(Fault(path, "conflict", f"{path}: {error}.")) from error
 
 
 def _taken(node: Settings, base: type, offered: Mapping[str, Any]) -> dict[str, Any]:

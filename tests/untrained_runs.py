@@ -63,7 +63,7 @@ def classifier(*settings: str) -> Classifier:
     model = build_model(composed["model"], num_embeddings=len(tokenizer), classes=len(LABELS))
     tokens, offsets = _rows(tokenizer)
     model.embedding.count(lambda: (tokens, offsets))
-    model.wide.count(lambda: TrainingTexts(tokens, offsets, np.arange(len(offsets) - 1) % len(LABELS)))
+    model.count(lambda: TrainingTexts(tokens, offsets, np.arange(len(offsets) - 1) % len(LABELS)))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1).mul_(SCALE)

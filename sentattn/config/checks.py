@@ -112,6 +112,8 @@ def _node(composition: Composition, path: str, node: Any) -> None:
             composition.fault(inner, "unsupported", f"sentattn sets {inner} itself; {OWNED[inner]}.")
         elif key in legal or key == TARGET or (signature.open and key not in signature.parameters):
             _argument(composition, inner, legal.get(key, Any), value)
+        elif inner.replace(".", "/") in composition.choices.groups():
+            _argument(composition, inner, Any, value)
         elif key in signature.parameters:
             composition.fault(inner, "unsupported", f"{inner} is filled in when the model is built; leave it out.")
         else:

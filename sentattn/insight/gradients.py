@@ -14,6 +14,7 @@ from sentattn.insight.forward import TOKENS, Ids, Ints, batches, padded
 from sentattn.insight.shape import Floats
 from sentattn.insight.weights import ngram_parts, spread
 from sentattn.models.classifier import TextClassifier
+from sentattn.models.wide_and_deep import WideAndDeep
 
 STEPS = 20
 """Fewest points of the integral, by Gauss and Legendre's rule; they are doubled until it is complete enough."""
@@ -85,13 +86,14 @@ def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, st
         states_BLE = model.embedding(tokens_BL, mask_BL)
         baseline_BLE = model.embedding(tokens_BL.masked_fill(mask_BL, UNKNOWN_ID), mask_BL)
         states_BLD = model.encoder(states_BLE, mask_BL)
-        wide = model.wide(tokens_BL, mask_BL, states_BLD)
-        share = model.shares.get("attention", 1.0)
+        share, orders = 1.0, tuple[int, ...]()
         inputs: tuple[Tensor, ...] = (states_BLE.clone(),)
         baselines: tuple[Tensor, ...] = (baseline_BLE,)
         fixed: tuple[Tensor, ...] = (mask_BL,)
-        if wide is not None:
-            counts_BOL, effects_BOLC = ngram_parts(model, wide, model.wide.attention(states_BLD, mask_BL))
+        if isinstance(model, WideAndDeep):
+            share, orders = model.deep_share, model.wide.orders
+            terms, attention_BOL = model.wide(tokens_BL, mask_BL, states_BLD), model.wide.attention(states_BLD, mask_BL)
+            counts_BOL, effects_BOLC = ngram_parts(model, terms, attention_BOL)
             present_BOL = (counts_BOL > 0).to(counts_BOL.dtype)
             inputs, baselines = (*inputs, present_BOL), (*baselines, torch.zeros_like(present_BOL))
             fixed = (mask_BL, effects_BOLC)
@@ -99,8 +101,9 @@ def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, st
     def logits(states_BLE: Tensor, *more: Tensor) -> Tensor:
         *present, mask_BL = more[: len(inputs)]
         states_BLD = model.encoder(states_BLE, mask_BL)
-        logits_BC = share * model.classify(model.attention(states_BLD, mask_BL), None).logits_BC
+        logits_BC = share * model.classify(model.attention(states_BLD, mask_BL).values_BRD)
         for present_BOL, effects_BOLC in zip(present, more[len(inputs) :], strict=True):
+            assert isinstance(model, WideAndDeep)
             attention_BOL = model.wide.attention(states_BLD, mask_BL)
             counts_BOL = present_BOL if attention_BOL is None else present_BOL * attention_BOL
             logits_BC = logits_BC + (counts_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))
@@ -124,7 +127,7 @@ def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, st
     def of_tokens(parts: Sequence[Tensor]) -> Floats:
         of_token_BL = parts[0].sum(dim=2)
         for part_BOL in parts[1:]:
-            of_token_BL = of_token_BL + spread(part_BOL, model.wide.orders).sum(dim=1)
+            of_token_BL = of_token_BL + spread(part_BOL, orders).sum(dim=1)
         result: Floats = of_token_BL.detach().double().cpu().numpy()
         return result
 

@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from sentattn.insight.forward import Ids, batches, padded, softmax
 from sentattn.insight.shape import Floats, is_ranking
-from sentattn.models.attention.base import Attended
-from sentattn.models.classifier import TextClassifier
+from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.models.wide import WideTerms
+from sentattn.models.wide_and_deep import WideAndDeep
 from sentattn.prediction.prediction import TIE
 
 Over: TypeAlias = Literal["tokens", "ngrams"]
@@ -97,15 +97,14 @@ def read(
     for indices in batches(np.array([len(ids) for ids in texts], dtype=np.int64)):
         tokens_BL, mask_BL = padded(model, [texts[i] for i in indices])
         with torch.no_grad():
-            states_BLD = model.encoder(model.embedding(tokens_BL, mask_BL), mask_BL)
-            attended: Attended = model.attention(states_BLD, mask_BL)
-            wide = model.wide(tokens_BL, mask_BL, states_BLD)
-            own_BC = model.classify(attended, wide).logits_BC
+            classified: Classified = model(tokens_BL, mask_BL)
+            own_BC = classified.logits_BC
             if over == "ngrams":
-                weights = _of_ngrams(model, own_BC, mask_BL, states_BLD, wide)
+                assert isinstance(model, WideAndDeep), "an attention over n-grams is that of a wide part"
+                weights = _of_ngrams(model, mask_BL, classified)
                 rows_BRL = token_rows(weights, mask_BL)
             else:
-                weights = _of_tokens(model, mask_BL, states_BLD, attended, wide)
+                weights = _of_tokens(model, mask_BL, classified)
                 rows_BRL = weights.weights_BRL
         lengths = mask_BL.sum(dim=1).tolist()
         generators = [np.random.default_rng([seed, int(i)]) for i in indices]
@@ -133,22 +132,21 @@ def distance(first_C: Floats, second_C: Floats) -> Floats:
     return half
 
 
-def ngram_parts(model: TextClassifier, wide: WideTerms, attention_BOL: Tensor | None) -> tuple[Tensor, Tensor]:
+def ngram_parts(model: WideAndDeep, terms: WideTerms, attention_BOL: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns what n-grams add to the logits that decide, by the order and the token at which they end.
 
     Args:
-        model: The model, which has a wide part.
-        wide: What its wide part returned.
+        model: The model.
+        terms: What its wide part returned.
         attention_BOL: How much each n-gram counts; None where all count 1.
 
     Returns:
         counts_BOL, how much an n-gram counts, 0 where there is none; and effects_BOLC, what it adds where it counts 1.
     """
-    shares = model.shares or {"attention": 0.0, "wide": 1.0}
-    terms_BGC = shares["attention"] * wide.attended_BGC + shares["wide"] * wide.terms_BGC
+    terms_BGC = model.deep_share * terms.attended_BGC + model.wide_share * terms.terms_BGC
     size, orders, classes = len(terms_BGC), len(model.wide.orders), terms_BGC.shape[-1]
-    is_present_BG = torch.zeros_like(wide.is_present_BG).scatter(1, wide.places_BG, wide.is_present_BG)
-    index_BGC = wide.places_BG[..., None].expand_as(terms_BGC)
+    is_present_BG = torch.zeros_like(terms.is_present_BG).scatter(1, terms.places_BG, terms.is_present_BG)
+    index_BGC = terms.places_BG[..., None].expand_as(terms_BGC)
     terms_BOLC = torch.zeros_like(terms_BGC).scatter(1, index_BGC, terms_BGC).view(size, orders, -1, classes)
     counts_BOL = is_present_BG.view(size, orders, -1).to(terms_BGC.dtype)
     if attention_BOL is not None:
@@ -183,10 +181,9 @@ def token_rows(weights: Weights, mask_BL: Tensor) -> Tensor:
     return torch.where(is_tie_BR1, even_B1L, weights.to_tokens(weights.weights_BRL))
 
 
-def _of_tokens(
-    model: TextClassifier, mask_BL: Tensor, states_BLD: Tensor, attended: Attended, wide: WideTerms | None
-) -> Weights:
+def _of_tokens(model: TextClassifier, mask_BL: Tensor, classified: Classified) -> Weights:
     """The attention over states."""
+    _, attended, states_BLD, wide = classified
     weights_BRL = attended.weights_BRL.to(states_BLD.dtype)
     sums_BRD = weights_BRL @ states_BLD
     is_sum = sums_BRD.shape == attended.values_BRD.shape and bool(
@@ -194,22 +191,24 @@ def _of_tokens(
     )
 
     def logits(other_BRL: Tensor) -> Tensor:
-        return model.classify(attended._replace(values_BRD=other_BRL @ states_BLD), wide).logits_BC
+        other = classified._replace(logits_BC=model.classify(other_BRL @ states_BLD))
+        if wide is not None and isinstance(model, WideAndDeep):
+            other = model.add(other, wide.terms)
+        return other.logits_BC
 
     is_place_BRL = mask_BL[:, None].expand_as(weights_BRL)
     return Weights(weights_BRL, is_place_BRL, logits if is_sum else None, lambda scores_BRL: scores_BRL)
 
 
-def _of_ngrams(
-    model: TextClassifier, own_BC: Tensor, mask_BL: Tensor, states_BLD: Tensor, wide: WideTerms | None
-) -> Weights:
+def _of_ngrams(model: WideAndDeep, mask_BL: Tensor, classified: Classified) -> Weights:
     """The attention over n-grams: of each order the n-grams of the text share what they count together."""
-    assert wide is not None, "the model has a wide part"
-    counts_BOL, effects_BOLC = ngram_parts(model, wide, model.wide.attention(states_BLD, mask_BL))
+    assert classified.wide is not None
+    attention_BOL = model.wide.attention(classified.states_BLD, mask_BL)
+    counts_BOL, effects_BOLC = ngram_parts(model, classified.wide.terms, attention_BOL)
     total_BO1 = counts_BOL.sum(dim=2, keepdim=True)
     weights_BOL = counts_BOL / total_BO1.clamp_min(torch.finfo(counts_BOL.dtype).tiny)
     effects_BOLC = total_BO1[..., None] * effects_BOLC
-    rest_BC = own_BC - (weights_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))
+    rest_BC = classified.logits_BC - (weights_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))
 
     def logits(other_BOL: Tensor) -> Tensor:
         return rest_BC + (other_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))

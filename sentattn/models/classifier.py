@@ -1,21 +1,31 @@
-"""The whole model: embed, encode, attend, pool, classify; with a wide part, n-grams next to it."""
+"""The whole model: embed, encode, attend, pool, classify."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from sentattn.config.types import Positive, as_typed, checked
-from sentattn.errors import Fault, SettingError
+from sentattn.config.types import Positive, checked
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
-from sentattn.models.wide import NoWide, TrainingTexts, Wide, WideNGrams, WideTerms
+from sentattn.models.wide import TrainingTexts, WideTerms
+
+CrossEntropy = Callable[..., Tensor]
+"""Returns the cross entropy of logits_BC and labels_B; with `smooth=False` of the labels as they are."""
+DecayOn = Literal["all", "attention_and_head"]
+
+
+class WideOutput(NamedTuple):
+    """Logits of the two parts of a `WideAndDeep` model, and what each n-gram adds to them."""
+
+    deep_BC: Tensor
+    wide_BC: Tensor
+    terms: WideTerms
 
 
 class Classified(NamedTuple):
@@ -24,26 +34,34 @@ class Classified(NamedTuple):
     Attributes:
         logits_BC: The logits.
         attended: The attention.
-        parts: The logits of each part alone, `attention` and `wide`, where the model has a wide part.
-        wide: What each n-gram adds to them, where the model has a wide part.
+        states_BLD: The encoder's states.
+        wide: The parts of the logits, of a `WideAndDeep` model.
     """
 
     logits_BC: Tensor
     attended: Attended
-    parts: Mapping[str, Tensor] = MappingProxyType({})
-    wide: WideTerms | None = None
+    states_BLD: Tensor
+    wide: WideOutput | None = None
 
 
 class TextClassifier(nn.Module):
-    """Any embedding x any encoder x any attention x any pooling, and a head; next to them a wide part or none.
+    """Any embedding x any encoder x any attention x any pooling, and a head.
 
     Args:
         name: The variant's name, for people.
         init_std: Standard deviation of the normal distribution from which all weights after the embedding are drawn
             (Lin et al. 2017: 0.1); None leaves them as each part draws them. Biases are not drawn.
-        freeze_attention: Keep the parameters that score the tokens as they start, at random: a control that tells
+        freeze_attention: Keep the parameters that score the tokens as they start, at random: a control that shows
             what a learned attention adds to a random one.
+
+    Attributes:
+        parts: Names of the parts whose logits are added, where there are several.
+
+    Raises:
+        ValueError: If an attention is to be frozen that has no weights to learn.
     """
+
+    parts: tuple[str, ...] = ()
 
     @checked
     def __init__(
@@ -54,7 +72,6 @@ class TextClassifier(nn.Module):
         attention: Attention,
         pooling: Pooling,
         head: Head,
-        wide: Wide | None = None,
         name: str,
         init_std: Positive | None = None,
         freeze_attention: bool = False,
@@ -63,50 +80,24 @@ class TextClassifier(nn.Module):
         self.name = name
         self.embedding, self.encoder, self.attention = embedding, encoder, attention
         self.pooling, self.head = pooling, head
-        self.wide = wide if wide is not None else NoWide()
-        if isinstance(self.wide, WideNGrams) and self.wide.attend and not embedding.reads:
-            typed = as_typed(self.wide.attend)
-            message = f"model.wide.attend={typed} has no effect: model/embedding=none leaves nothing to attend to."
-            raise SettingError(Fault("model.wide.attend", "no_effect", message))
         if init_std is not None:
             for weight in (w for part in (encoder, attention, pooling, head) for w in part.parameters() if w.dim() > 1):
                 nn.init.normal_(weight, std=init_std)
         if freeze_attention:
             scoring = list(attention.scoring_parameters())
             if not scoring:
-                message = (
-                    f"model.freeze_attention=true has no effect: {type(attention).__name__} has no weights to learn."
-                )
-                raise SettingError(Fault("model.freeze_attention", "no_effect", message))
+                raise ValueError(f"freeze_attention: {type(attention).__name__} has no weights to learn")
             for parameter in scoring:
                 parameter.requires_grad_(False)
 
-    def count(self, read: Callable[[], TrainingTexts]) -> None:
-        """Reads the training texts once, before training, if a part needs them."""
-        self.embedding.count(lambda: read()[:2])
-        self.wide.count(read)
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The share of each part in the logits, which are a weighted sum; empty where there is one part only."""
-        has_both = self.embedding.reads and not isinstance(self.wide, NoWide)
-        return {"attention": 1 - self.wide.share, "wide": self.wide.share} if has_both else {}
-
     def forward(
-        self,
-        tokens_BL: Tensor,
-        mask_BL: Tensor,
-        *,
-        labels_B: Tensor | None = None,
-        lengths_B: Tensor | None = None,
-        pairs: bool = False,
+        self, tokens_BL: Tensor, mask_BL: Tensor, *, lengths_B: Tensor | None = None, pairs: bool = False
     ) -> Classified:
         """Classifies a batch.
 
         Args:
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
-            labels_B: The labels of training rows, so that a wide part that has counted them can leave them out.
             lengths_B: Numbers of real tokens in main memory, with which some encoders are faster on a GPU.
             pairs: Whether to return token-to-token weights: the attention's, or else the encoder's.
         """
@@ -118,17 +109,53 @@ class TextClassifier(nn.Module):
             pairs_BHLL = self.attention.pairs(states_BLD, mask_BL)
             pairs_BHLL = self.encoder.pairs(states_BLE, mask_BL) if pairs_BHLL is None else pairs_BHLL
             attended = attended._replace(pairs_BHLL=pairs_BHLL)
-        return self.classify(attended, self.wide(tokens_BL, mask_BL, states_BLD, labels_B))
+        return Classified(self.classify(attended.values_BRD), attended, states_BLD)
 
-    def classify(self, attended: Attended, wide: WideTerms | None) -> Classified:
-        """Classifies what an attention has read, and adds the logits of the wide part."""
-        deep_BC: Tensor = self.head(self.pooling(attended.values_BRD))
-        if wide is None:
-            return Classified(deep_BC, attended)
-        wide_BC = wide.terms_BGC.sum(dim=1)
-        if not (shares := self.shares):  # there is nothing to attend to: the head is the intercept
-            logits_BC = deep_BC + wide_BC
-            return Classified(logits_BC, attended, {"wide": logits_BC}, wide)
-        deep_BC = deep_BC + wide.attended_BGC.sum(dim=1)
-        logits_BC = shares["attention"] * deep_BC + shares["wide"] * wide_BC
-        return Classified(logits_BC, attended, {"attention": deep_BC, "wide": wide_BC}, wide)
+    def classify(self, values_BRD: Tensor) -> Tensor:
+        """Returns logits_BC from the values of the attention."""
+        logits_BC: Tensor = self.head(self.pooling(values_BRD))
+        return logits_BC
+
+    def forward_training(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor, lengths_B: Tensor) -> Classified:
+        """Classifies training rows, whose labels a subclass may need."""
+        classified: Classified = self(tokens_BL, mask_BL, lengths_B=lengths_B)
+        return classified
+
+    def cross_entropy(self, classified: Classified, labels_B: Tensor, cross_entropy: CrossEntropy) -> Tensor:
+        """Returns the mean cross entropy of a batch, which is minimized in training and reported in evaluation."""
+        return cross_entropy(classified.logits_BC, labels_B)
+
+    def part_logits(self, classified: Classified) -> dict[str, Tensor]:
+        """Returns logits_BC of each of `parts`."""
+        return {}
+
+    def count(self, read: Callable[[], TrainingTexts]) -> None:
+        """Reads the training texts once, before training, if a part needs them.
+
+        Raises:
+            DataError: If they have nothing that a part needs.
+        """
+        self.embedding.count(lambda: read()[:2])
+
+    def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, Any]]:
+        """Returns the trainable parameters as PyTorch's optimizers take them.
+
+        Lin et al. (2017) add 1e-4 times the sum of squared weights of attention and head to the loss, in their released
+        code: a weight decay of twice as much on these alone, without biases.
+
+        Args:
+            weight_decay_on: Which parameters have the optimizer's weight decay.
+            options: Names of the optimizer's arguments.
+        """
+        trainable = [parameter for parameter in self.trained_parameters() if parameter.requires_grad]
+        if weight_decay_on == "all":
+            return [{"params": trainable}]
+        decayed = {id(w) for part in (self.attention, self.head) for w in part.parameters() if w.dim() > 1}
+        return [
+            {"params": [parameter for parameter in trainable if id(parameter) in decayed]},
+            {"params": [parameter for parameter in trainable if id(parameter) not in decayed], "weight_decay": 0.0},
+        ]
+
+    def trained_parameters(self) -> list[nn.Parameter]:
+        """Returns the parameters that the optimizer's own settings are for."""
+        return list(self.parameters())

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, Positive, checked
-from sentattn.errors import Fault, SettingError
 from sentattn.models.dropout import Dropout
 
 PAD_ID, UNKNOWN_ID = 0, 1
@@ -54,10 +53,9 @@ class Embedding(nn.Module, ABC):
             known_V: Which ids have one; the rows of the others have no meaning.
 
         Raises:
-            SettingError: If the embedding has no vectors of words.
+            ValueError: If the embedding has no vectors of words.
         """
-        message = f"data.vectors has no effect with {type(self).__name__}: leave it out."
-        raise SettingError(Fault("data.vectors", "no_effect", message))
+        raise ValueError(f"{type(self).__name__} has no vectors of words")
 
 
 class NoWords(Embedding):
@@ -65,7 +63,7 @@ class NoWords(Embedding):
 
     Args:
         num_embeddings: Number of ids; it changes nothing.
-        word_dropout: Without effect: data sets bring it for models that read words.
+        word_dropout: It changes nothing; settings of data sets have it for other embeddings.
     """
 
     reads = False

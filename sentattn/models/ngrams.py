@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from sentattn.config.types import Count, Fraction, as_typed, checked
-from sentattn.errors import SettingError
 from sentattn.models.embedding import UNKNOWN_ID, Words, vectors
 
 NONE = 2**63 - 1
@@ -58,7 +57,7 @@ class NGrams(Words):
         **words: Any,
     ) -> None:
         super().__init__(num_embeddings=num_embeddings, **words)
-        require_orders("NGrams", orders, num_embeddings, least=2)
+        require_orders(orders, num_embeddings, least=2)
         self.out_dim += ngram_size
         self.orders = tuple(orders)
         self.base = num_embeddings
@@ -98,13 +97,12 @@ class NGrams(Words):
         return 1 + table_rows(ngram_keys(tokens_BL, order, self.base), self.keys, self.ngram_vectors.num_embeddings - 1)
 
 
-def require_orders(name: str, orders: Sequence[int], num_embeddings: int, *, least: int) -> None:
+def require_orders(orders: Sequence[int], num_embeddings: int, *, least: int) -> None:
     """Refuses lengths of n-grams that are none, or that are too long for one number each."""
     if not orders or min(orders) < least or len(set(orders)) < len(orders):
-        raise SettingError(f"{name}: orders must be a list of different integers >= {least}, got {as_typed(orders)}.")
+        raise ValueError(f"orders must be a list of different integers >= {least}, got {as_typed(orders)}")
     if num_embeddings ** max(orders) >= LARGEST_KEY:
-        message = f"{name}: orders={as_typed(orders)} is too long for {num_embeddings:,} words; lower it"
-        raise SettingError(f"{message} or data.vocab_size.")
+        raise ValueError(f"orders={as_typed(orders)} is too long for {num_embeddings:,} words; lower one of them")
 
 
 def table_rows(keys_BL: Tensor, table_F: Tensor | None, size: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A linear model over n-grams next to the attention: their logits are added (wide and deep, Cheng et al. 2016)."""
+"""The wide part of a `WideAndDeep` model: a linear model over n-grams."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WideTerms(NamedTuple):
 
 
 class Wide(nn.Module, ABC):
-    """Logits that are added to those of the attention.
+    """Logits of n-grams, which are added to those of the deep part.
 
     Attributes:
         orders: Lengths of the n-grams that it reads.
@@ -57,7 +57,6 @@ class Wide(nn.Module, ABC):
         share: Its share in the weighted sum of the logits; the attention has the rest.
     """
 
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
     orders: tuple[int, ...] = ()
     lr: float = 0.0
     weight_decay: float = 0.0
@@ -71,8 +70,8 @@ class Wide(nn.Module, ABC):
     @abstractmethod
     def forward(
         self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None
-    ) -> WideTerms | None:
-        """Returns what its n-grams add to the logits, or None for no wide part.
+    ) -> WideTerms:
+        """Returns what its n-grams add to the logits.
 
         Args:
             tokens_BL: Ids of the tokens, padded at the end.
@@ -93,11 +92,8 @@ class Wide(nn.Module, ABC):
         return None
 
 
-class NoWide(Wide):
-    """No wide part: the attention's logits alone."""
-
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None) -> None:
-        return None
+class NoWide:
+    """No wide part: the deep model alone."""
 
 
 class WideNGrams(Wide):
@@ -166,7 +162,7 @@ class WideNGrams(Wide):
         weight_decay: NonNegative = 0.0,
     ) -> None:
         super().__init__()
-        require_orders("WideNGrams", orders, num_embeddings, least=1)
+        require_orders(orders, num_embeddings, least=1)
         self.orders, self.base, self.classes = tuple(orders), num_embeddings, classes
         self.vocab_size, self.min_count = vocab_size, min_count
         self.dropout, self.share = dropout, share

@@ -27,6 +27,7 @@ from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import WideTerms
+from sentattn.models.wide_and_deep import WideAndDeep
 from sentattn.prediction.prediction import NGram, Prediction, Predictions
 from sentattn.run import MODEL, Run
 
@@ -135,9 +136,13 @@ class Classifier:
         device = next(self.model.parameters()).device
         output = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
-        shares = self.model.shares
-        parts = [(part, (share * output.parts[part]).float().cpu()) for part, share in shares.items()]
-        ngrams = [[] for _ in texts] if output.wide is None else self._ngrams(output.wide, tokens_BL.shape[1])
+        parts: list[tuple[str, torch.Tensor]] = []
+        ngrams: list[list[NGram]] = [[] for _ in texts]
+        if isinstance(self.model, WideAndDeep):
+            shares = (self.model.deep_share, self.model.wide_share)
+            logits = zip(self.model.part_logits(output).items(), shares, strict=False)
+            parts = [(part, (share * logits_BC).float().cpu()) for (part, logits_BC), share in logits]
+            ngrams = self._ngrams(self.model, output.wide.terms, tokens_BL.shape[1])
         weights_BRL, pairs_BHLL = output.attended.weights_BRL.cpu(), output.attended.pairs_BHLL
         for row, (text, encoding, probabilities) in enumerate(zip(texts, encoded, probabilities_BC, strict=True)):
             length = len(encoding.ids)
@@ -154,14 +159,13 @@ class Classifier:
                 ngrams=ngrams[row],
             )
 
-    def _ngrams(self, wide: WideTerms, length: int) -> list[list[NGram]]:
+    def _ngrams(self, model: WideAndDeep, terms: WideTerms, length: int) -> list[list[NGram]]:
         """Returns the n-grams of each text that add most to the logit of a class, relative to the mean of all."""
-        shares = self.model.shares or {"attention": 0.0, "wide": 1.0}
-        terms_BGC = (shares["wide"] * wide.terms_BGC + shares["attention"] * wide.attended_BGC).float()
+        terms_BGC = (model.wide_share * terms.terms_BGC + model.deep_share * terms.attended_BGC).float()
         terms_BGC = terms_BGC - terms_BGC.mean(dim=-1, keepdim=True)
         effects_BK, order_BK = terms_BGC.abs().amax(dim=-1).topk(min(MOST_NGRAMS, terms_BGC.shape[1]))
-        places_BK = wide.places_BG.gather(1, order_BK)
-        orders = self.model.wide.orders
+        places_BK = terms.places_BG.gather(1, order_BK)
+        orders = model.wide.orders
         result = []
         for effects_K, order_K, places_K, terms_GC in zip(effects_BK, order_BK, places_BK, terms_BGC, strict=True):
             found = []

@@ -77,9 +77,8 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         environment.reset_peak_memory()
         timer = Timer(signals)
         once = build_trainer({**settings, "trainer": {**trainer, **ONE_PASS}}, callbacks=[*averaging(settings), timer])
-        steps: DataLoader[Any] = DataLoader(
-            [average, largest, average], batch_size=None, collate_fn=lambda batch: batch
-        )
+        dataset: Any = [average, largest, average]
+        steps = DataLoader(dataset, batch_size=None, collate_fn=lambda batch: batch)
         once.fit(module, train_dataloaders=steps, val_dataloaders=[])
     weights = sum(parameter.nbytes for parameter in module.parameters())
     print(_memory(settings, weights, timer.state_bytes))

@@ -93,14 +93,8 @@ class LitClassifier(LightningModule):
         self.lr = math.nan
         self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
-    def forward(
-        self,
-        tokens_BL: Tensor,
-        mask_BL: Tensor,
-        labels_B: Tensor | None = None,
-        lengths_B: Tensor | None = None,
-    ) -> Classified:
-        classified: Classified = self.model(tokens_BL, mask_BL, labels_B=labels_B, lengths_B=lengths_B)
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
+        classified: Classified = self.model(tokens_BL, mask_BL)
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -170,7 +164,7 @@ class LitClassifier(LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         # Row, label, logits, and logits of each part: on the device until the end of the epoch, and copied once.
-        self._rows = [self._exact(torch.empty(0, 2 + self.classes * (1 + len(self.model.shares)), device=self.device))]
+        self._rows = [self._exact(torch.empty(0, 2 + self.classes * (1 + len(self.model.parts)), device=self.device))]
         self._terms = self._exact(torch.zeros(len(self.loss.terms), 2, device=self.device))
 
     def _exact(self, values: Tensor) -> Tensor:
@@ -183,7 +177,7 @@ class LitClassifier(LightningModule):
         terms = [(self._exact(parts[term]), self._exact(weights[term])) for term in self.loss.terms]
         self._terms = self._terms + torch.stack([torch.stack([mean * weight, weight]) for mean, weight in terms])
         numbers_B2 = torch.stack([batch.rows_B, batch.labels_B], dim=1)
-        logits = [classified.logits_BC, *(classified.parts[part] for part in self.model.shares)]
+        logits = [classified.logits_BC, *self.model.part_logits(classified).values()]
         self._rows.append(torch.cat([self._exact(one) for one in (numbers_B2, *logits)], dim=1))
 
     def on_validation_epoch_end(self) -> None:
@@ -198,7 +192,7 @@ class LitClassifier(LightningModule):
         self.probabilities, *of_parts = logits_PNC.softmax(dim=-1).numpy()
         loss = self.loss.total(dict(zip(self.loss.terms, (sums / weights).tolist(), strict=True)))
         metrics = {"loss": loss, **classifier_metrics(self.probabilities, labels_N, ordered=self.ordered)}
-        for part, probabilities_NC in zip(self.model.shares, of_parts, strict=True):
+        for part, probabilities_NC in zip(self.model.parts, of_parts, strict=True):
             metrics[f"accuracy_{part}"] = float((probabilities_NC.argmax(axis=1) == labels_N).mean())
         split = "test" if self.trainer.testing else "val"
         # As tensors in main memory, which Lightning leaves there and in their precision.
@@ -217,16 +211,16 @@ class LitClassifier(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": schedule} if schedule else optimizer
 
     def compute_loss(self, batch: Batch) -> tuple[Classified, LossParts]:
-        """Classifies a batch and returns its loss too; while training, each part of a model has a loss of its own."""
-        labels_B = batch.labels_B if self.training else None
-        classified = self(batch.tokens_BL, batch.mask_BL, labels_B, torch.from_numpy(batch.lengths_B))
+        """Classifies a batch and returns its loss too."""
+        lengths_B = torch.from_numpy(batch.lengths_B)
         if self.training:
+            classified = self.model.forward_training(batch.tokens_BL, batch.mask_BL, batch.labels_B, lengths_B)
             places = (batch.labels_B, classified.logits_BC.argmax(dim=-1))
             self._counts().index_put_(places, torch.ones_like(batch.labels_B), accumulate=True)
-        logits_BC, wide_BC = classified.logits_BC, None
-        if classified.parts and (self.training or not self.model.shares):
-            logits_BC, wide_BC = classified.parts.get("attention"), classified.parts["wide"]
-        return classified, self.loss(logits_BC, batch.labels_B, classified.attended.weights_BRL, wide_BC)
+        else:
+            classified = self.model(batch.tokens_BL, batch.mask_BL, lengths_B=lengths_B)
+        entropy = self.model.cross_entropy(classified, batch.labels_B, self.loss.cross_entropy)
+        return classified, self.loss.with_penalty(entropy, classified.attended.weights_BRL)
 
     def compute_global_loss(self, batch: Batch) -> tuple[LossParts, Mapping[str, float | Tensor]]:
         """Returns the loss of a batch and the weight of each term, over all ranks that share the batch."""

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sentattn.config.types import Fraction, NonNegative, Positive, as_typed, checked
-from sentattn.errors import Fault, SettingError
 
 Number = TypeVar("Number", float, Tensor)
 Reduce = Callable[[Tensor], Tensor]
@@ -36,11 +35,13 @@ class ClassifierLoss(nn.Module):
         class_weight_power: The power in `balanced`: 1 gives all classes the same share in the loss, 0 all rows.
         class_weight_reduction: What the rows' sum is divided by: the sum of their weights (`weighted`,
             as PyTorch does), or their number (`mean`, as the Gluon tutorial does).
-        label_smoothing: Share of the label spread evenly over the classes (Szegedy et al. 2016); a wide part learns
-            from the labels as they are.
+        label_smoothing: Share of the label spread evenly over the classes (Szegedy et al. 2016).
 
     Attributes:
         class_weights: Weight of each class, by name; empty where all rows count the same.
+
+    Raises:
+        ValueError: If the weights do not fit the classes, or are not positive numbers in 32 bits.
     """
 
     weights_C: Tensor | None
@@ -66,23 +67,24 @@ class ClassifierLoss(nn.Module):
         self.register_buffer("weights_C", weights_C, persistent=False)
         self.class_weights = {} if weights_C is None else dict(zip(class_counts, weights_C.tolist(), strict=True))
 
-    def forward(
-        self, logits_BC: Tensor | None, labels_B: Tensor, weights_BRL: Tensor, wide_BC: Tensor | None = None
-    ) -> LossParts:
-        """Returns the loss of a batch and its parts, `cross_entropy` and, where it counts, `penalty`.
+    def forward(self, logits_BC: Tensor, labels_B: Tensor, weights_BRL: Tensor) -> LossParts:
+        """Returns the loss of a batch and its parts, `cross_entropy` and, where it counts, `penalty`."""
+        return self.with_penalty(self.cross_entropy(logits_BC, labels_B), weights_BRL)
 
-        The cross entropy is the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as
-        configured, with the smoothing s: a class's share of a smoothed label weighs what that class weighs. That of the
-        logits of a wide part, which is trained by itself, is added without smoothing.
-        """
-        terms = [(logits_BC, self.label_smoothing), (wide_BC, 0.0)]
-        entropies = [self._cross_entropy(one, labels_B, smoothing) for one, smoothing in terms if one is not None]
-        parts = {"cross_entropy": torch.stack(entropies).sum() if len(entropies) > 1 else entropies[0]}
+    def with_penalty(self, cross_entropy: Tensor, weights_BRL: Tensor) -> LossParts:
+        """Returns the loss of a batch from its cross entropy and its attention."""
+        parts = {"cross_entropy": cross_entropy}
         if self.penalty:
             parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
         return self.combine(parts)
 
-    def _cross_entropy(self, logits_BC: Tensor, labels_B: Tensor, smoothing: float) -> Tensor:
+    def cross_entropy(self, logits_BC: Tensor, labels_B: Tensor, *, smooth: bool = True) -> Tensor:
+        """Returns the cross entropy of a batch, with smoothed labels or with the labels as they are.
+
+        It is the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as configured, with the
+        smoothing s: a class's share of a smoothed label weighs what that class weighs.
+        """
+        smoothing = self.label_smoothing if smooth else 0.0
         logits_BC = at_least_float32(logits_BC)
         # Trainer.precision may have made the weights another kind of number than the logits are here.
         weights_C = None if self.weights_C is None else self.weights_C.to(logits_BC.dtype)
@@ -144,19 +146,18 @@ def _weights(weights: str | list[float], power: float, counts: Mapping[str, int]
         return None
     if isinstance(weights, list):
         if len(weights) != len(counts):
-            message = f"loss.class_weights={as_typed(weights)} must be a number for each of {', '.join(counts)}."
-            raise SettingError(Fault("loss.class_weights", "conflict", message))
+            raise ValueError(f"class_weights={as_typed(weights)} must be a number for each of {', '.join(counts)}")
         weights_C = torch.tensor(weights, dtype=torch.float32)
     else:
         if missing := [name for name, count in counts.items() if not count]:
-            message = f"loss.class_weights=balanced needs rows of every class; there are none of {', '.join(missing)}."
-            raise SettingError(Fault("loss.class_weights", "missing", message))
+            raise ValueError(
+                f"class_weights=balanced needs rows of every class, there are none of {', '.join(missing)}"
+            )
         counts_C = torch.tensor(list(counts.values()), dtype=torch.float64)
         weights_C = (counts_C.mean() / counts_C).pow(power).float()
     if not bool((weights_C.isfinite() & (weights_C > 0)).all()):
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(counts, weights_C.tolist(), strict=True))
-        message = f"loss.class_weights must be finite and > 0 in 32 bits, got {shown}; lower loss.class_weight_power."
-        raise SettingError(Fault("loss.class_weights", "range", message))
+        raise ValueError(f"class_weights must be finite and > 0 in 32 bits, got {shown}; lower class_weight_power")
     return weights_C
 
 

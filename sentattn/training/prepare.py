@@ -18,7 +18,7 @@ from sentattn.models.wide import TrainingTexts
 from sentattn.training import environment
 from sentattn.training.evaluate import Evaluator
 from sentattn.training.precision import AUTO, is_on_gpu, resolve_precision
-from sentattn.training.trainer import build_lit, require_optimizer
+from sentattn.training.trainer import build_lit, build_optimizer
 
 if TYPE_CHECKING:
     from sentattn.console import Progress
@@ -69,7 +69,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
         outline = build.build_model(settings["model"], num_embeddings=8, classes=2)
     environment.require_memory(settings, outline)
     environment.require_lstm(settings, evaluator.device, outline)
-    require_optimizer(settings)
+    build_optimizer(settings, outline)
     data = build_datamodule(settings, progress)
     module = build_module(settings, data)
     vectors = data.word_vectors.fingerprint if data.word_vectors else None
@@ -117,7 +117,8 @@ def build_module(settings: Settings, data: TextData) -> LitClassifier:
     model.count(lambda: TrainingTexts(*train.flat(), train.labels))
     _warn_if_huge(settings, model, len(data.tokenizer), len(data.labels))
     if data.word_vectors is not None:
-        model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
+        with build.explained("data.vectors"):
+            model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
     if settings["compile"]:
         model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
     module = build_lit(settings, data, model, class_counts=data.class_counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pytorch_lightning import Trainer
@@ -13,7 +13,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from torch import nn
 from torch.optim import Optimizer
 
-from sentattn.build import instantiate
+from sentattn.build import explained, instantiate
 from sentattn.config.parameters import known
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError
@@ -72,9 +72,11 @@ def build_lit(
     Raises:
         SettingError: If the schedule or the loss refuses its settings.
     """
+    with explained("loss"):
+        loss = instantiate(settings["loss"], nn.Module, class_counts=class_counts)
     return LitClassifier(
         model=model,
-        loss=instantiate(settings["loss"], nn.Module, class_counts=class_counts),
+        loss=loss,
         optimizer=partial(build_optimizer, settings),
         scheduler=instantiate(settings["scheduler"]),
         classes=len(data.labels),
@@ -86,66 +88,16 @@ def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
     """Returns the optimizer of a model's parameters.
 
     Raises:
-        SettingError: If it refuses its settings.
+        SettingError: If it refuses its settings or the model.
     """
-    groups = parameter_groups(model, settings.get("weight_decay_on", "all"))
-    groups += wide_group(model, settings["optimizer"])
-    return _instantiate_optimizer(settings, groups)
-
-
-def require_optimizer(settings: Settings) -> None:
-    """Refuses what the optimizer itself refuses, without a model.
-
-    Raises:
-        SettingError: If it refuses its settings.
-    """
-    _instantiate_optimizer(settings, [{"params": [nn.Parameter(torch.zeros(1))]}])
-
-
-def _instantiate_optimizer(settings: Settings, groups: list[dict[str, Any]]) -> Optimizer:
+    node = settings["optimizer"]
     try:
-        optimizer: Optimizer = instantiate(settings["optimizer"], Optimizer, params=groups)
+        groups = model.parameter_groups(settings.get("weight_decay_on", "all"), known(node).parameters)
+        if any(parameter.is_meta for parameter in model.parameters()):  # which some optimizers refuse
+            groups = [{**group, "params": [nn.Parameter(torch.zeros(1))]} for group in groups]
+        optimizer: Optimizer = instantiate(node, Optimizer, params=groups)
+    except SettingError:
+        raise
     except ValueError as error:
         raise SettingError(Fault("optimizer", "invalid", f"The optimizer refuses optimizer.*: {error}.")) from error
     return optimizer
-
-
-def parameter_groups(
-    model: TextClassifier, weight_decay_on: Literal["all", "attention_and_head"]
-) -> list[dict[str, Any]]:
-    """Returns a model's trainable parameters, save the weights of its wide part, as PyTorch's optimizers take them.
-
-    Lin et al. (2017) add 1e-4 times the sum of squared weights of attention and head to the loss, in their released
-    code: a weight decay of twice as much on these alone, without biases.
-    """
-    wide = {id(parameter) for parameter in model.wide.weights}
-    trainable = [one for one in model.parameters() if one.requires_grad and id(one) not in wide]
-    if weight_decay_on == "all":
-        return [{"params": trainable}]
-    decayed = {id(w) for part in (model.attention, model.head) for w in part.parameters() if w.dim() > 1}
-    return [
-        {"params": [parameter for parameter in trainable if id(parameter) in decayed]},
-        {"params": [parameter for parameter in trainable if id(parameter) not in decayed], "weight_decay": 0.0},
-    ]
-
-
-def wide_group(model: TextClassifier, node: Settings) -> list[dict[str, Any]]:
-    """Returns the weights of a model's wide part for the optimizer: with their own rate, and plain gradient descent.
-
-    Adam and its like divide by root mean squares of gradients plus `eps`. With eps=1, far above these, which
-    stay below 0.1, nothing is divided.
-
-    Raises:
-        SettingError: If the optimizer cannot do so.
-    """
-    if not (parameters := model.wide.weights):
-        return []
-    takes = known(node).parameters
-    if "eps" in takes:
-        plain = {"eps": 1.0}
-    elif "momentum" in takes:
-        plain = {"momentum": 0.0}
-    else:
-        message = "model/wide=ngrams needs an optimizer with eps or momentum, such as optimizer=adam or optimizer=sgd."
-        raise SettingError(Fault("optimizer", "conflict", message))
-    return [{"params": parameters, "lr": model.wide.lr, "weight_decay": model.wide.weight_decay, **plain}]

@@ -121,13 +121,13 @@ def test_other_weights_of_ngrams_change_the_sum_of_both_parts() -> None:
     model, texts = wide_model("model=mean"), random_texts(*LENGTHS)
     readings = read(model, texts, "ngrams")
     assert np.stack([one.probabilities_C for one in readings]) == pytest.approx(probabilities(model, texts), abs=1e-12)
-    shares = model.shares
+    shares = {"attention": model.deep_share, "wide": model.wide_share}
     for ids, one in zip(texts, readings, strict=True):
         tokens, mask = torch.tensor(ids)[None], torch.ones(1, len(ids), dtype=torch.bool)
         with torch.no_grad():
             states = model.encoder(model.embedding(tokens, mask), mask)
             terms = model.wide(tokens, mask, states)
-            deep = model(tokens, mask).parts["attention"] - terms.attended_BGC.sum(dim=1)
+            deep = model(tokens, mask).wide.deep_BC - terms.attended_BGC.sum(dim=1)
             counts = model.wide.attention(states, mask).flatten(1).gather(1, terms.places_BG)[..., None]
         is_first, order = terms.is_present_BG[0], terms.places_BG[0] // len(ids)
         effects = (shares["attention"] * terms.attended_BGC + shares["wide"] * terms.terms_BGC)[0].numpy()

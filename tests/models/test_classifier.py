@@ -77,4 +77,4 @@ def test_an_attention_of_another_package_is_frozen_without_code_of_its_own() -> 
     assert not model.attention.query.requires_grad
     with pytest.raises(SettingError) as caught:
         build_model(node | {"attention": {"_target_": f"{__name__}.Parameterless"}}, num_embeddings=9, classes=2)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("model.freeze_attention", "no_effect")]
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("model", "conflict")]

@@ -64,7 +64,7 @@ def counted(model: TextClassifier) -> TextClassifier:
     """Gives a wide part n-grams: those of a few training rows."""
     random = np.random.default_rng(0)
     tokens = random.integers(2, WORDS, 200)
-    model.wide.count(lambda: TrainingTexts(tokens, np.arange(0, 201, 10), random.integers(0, 3, 20)))
+    model.count(lambda: TrainingTexts(tokens, np.arange(0, 201, 10), random.integers(0, 3, 20)))
     return model
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
-from sentattn.errors import SettingError
 from sentattn.models.embedding import UNKNOWN_ID
 from sentattn.models.ngrams import NGrams
 
@@ -116,12 +115,12 @@ def test_ngram_dropout_leaves_out_whole_ngrams_and_keeps_the_sum() -> None:
 
 @pytest.mark.parametrize("orders", [[], [1], [2, 2]])
 def test_lengths_that_make_no_sense_are_refused(orders: list[int]) -> None:
-    with pytest.raises(SettingError, match="orders must be"):
+    with pytest.raises(ValueError, match="orders must be"):
         make(orders=orders)
 
 
 def test_ngrams_that_no_number_can_hold_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"orders=\[2,20\] is too long"):
+    with pytest.raises(ValueError, match=r"orders=\[2,20\] is too long"):
         make(orders=[2, 20])
 
 

@@ -237,7 +237,7 @@ def test_no_ngram_left_is_a_fault() -> None:
 
 @pytest.mark.parametrize("orders", [[], [0], [1, 1], [30]])
 def test_orders_that_are_no_lengths_are_refused(orders: list[int]) -> None:
-    with pytest.raises(SettingError):
+    with pytest.raises(ValueError, match="orders"):
         WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, orders=orders)
 
 
@@ -264,7 +264,7 @@ def built(*words: str) -> TextClassifier:
     torch.manual_seed(0)
     node = compose(["model.wide.min_count=1"] * any("ngrams" in word for word in words) + list(words))["model"]
     model = build_model(node, num_embeddings=WORDS, classes=2)
-    model.wide.count(corpus)
+    model.count(corpus)
     return model
 
 
@@ -291,15 +291,14 @@ def test_the_attention_gets_the_gradient_that_it_has_without_a_wide_part() -> No
 )
 def test_parts_are_named_and_sum_to_the_logits(wide: list[str], share: float) -> None:
     tokens_BL, mask_BL = batch(ROWS_OF_TWO)
-    classified = built("model=mean", f"model/wide={wide[0]}", *wide[1:]).eval()(tokens_BL, mask_BL)
-    assert list(classified.parts) == ["attention", "wide"]
-    torch.testing.assert_close(
-        (1 - share) * classified.parts["attention"] + share * classified.parts["wide"], classified.logits_BC
-    )
-    assert classified.parts["wide"].abs().max() > 0
-    alone = built("model=wide").eval()(tokens_BL, mask_BL)
-    torch.testing.assert_close(alone.parts["wide"], alone.logits_BC)
-    assert not built("model=mean").eval()(tokens_BL, mask_BL).parts
+    model = built("model=mean", f"model/wide={wide[0]}", *wide[1:]).eval()
+    classified = model(tokens_BL, mask_BL)
+    assert model.parts == ("attention", "wide")
+    parts = model.part_logits(classified)
+    torch.testing.assert_close((1 - share) * parts["attention"] + share * parts["wide"], classified.logits_BC)
+    assert parts["wide"].abs().max() > 0
+    for alone in (built("model=wide").eval(), built("model=mean").eval()):
+        assert not alone.part_logits(alone(tokens_BL, mask_BL))
 
 
 def test_dropped_ngrams_are_made_up_for() -> None:
@@ -375,8 +374,7 @@ def test_models_with_uniform_attention_have_the_logits_of_those_with_scores_of_0
     for padded in (tokens_BL, tokens_BL[:, :6]):
         found, expected = (model(padded, padded > 0) for model in (uniform, learned))
         torch.testing.assert_close(found.logits_BC, expected.logits_BC)
-        for part in ("attention", "wide"):
-            torch.testing.assert_close(found.parts[part], expected.parts[part])
+        torch.testing.assert_close(uniform.part_logits(found), learned.part_logits(expected))
 
 
 def test_what_else_is_learned_of_the_attentions_part_does_not_depend_on_attending_uniformly() -> None:
@@ -386,7 +384,7 @@ def test_what_else_is_learned_of_the_attentions_part_does_not_depend_on_attendin
     for attend in ("uniform", "true"):
         model = built("model=structured", "model/wide=attended_ngrams", f"model.wide.attend={attend}").eval()
         classified = model(tokens_BL, tokens_BL > 0, labels_B=labels_B)
-        functional.cross_entropy(classified.parts["attention"], labels_B).backward()
+        functional.cross_entropy(model.part_logits(classified)["attention"], labels_B).backward()
         gradients.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
     uniform, learned = gradients
     assert learned.keys() - uniform.keys() == {"wide.scores.weight"}
@@ -402,7 +400,7 @@ def test_the_attention_learns_from_the_loss_of_its_part_alone() -> None:
     texts = corpus()
     tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
     model = built("model=structured", "model/wide=attended_ngrams").train()
-    parts = model(tokens_BL, tokens_BL > 0, labels_B=labels_B).parts
+    parts = model.part_logits(model(tokens_BL, tokens_BL > 0, labels_B=labels_B))
     gradients = {}
     for name, logits_BC in parts.items():
         model.zero_grad()

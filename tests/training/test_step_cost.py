@@ -61,13 +61,15 @@ def step(variant: str, *, length: int) -> Count:
     loss = instantiate(settings["loss"], class_counts={"no": 1, "yes": 1})
     tokens_BL = torch.randint(2, WORDS, (ROWS, length))
     labels_B, ends = torch.arange(ROWS) % 2, np.arange(ROWS + 1) * length
-    model.wide.count(lambda: TrainingTexts(tokens_BL.numpy().ravel(), ends, labels_B.numpy()))
+    model.count(lambda: TrainingTexts(tokens_BL.numpy().ravel(), ends, labels_B.numpy()))
     optimizer = instantiate(settings["optimizer"], params=model.parameters())
     for _ in range(2):
         with Count() as count:
-            classified = model(tokens_BL, torch.ones_like(tokens_BL, dtype=torch.bool), labels_B=labels_B)
+            mask_BL, lengths_B = torch.ones_like(tokens_BL, dtype=torch.bool), torch.full((ROWS,), length)
+            classified = model.forward_training(tokens_BL, mask_BL, labels_B, lengths_B)
             optimizer.zero_grad()
-            loss(classified.logits_BC, labels_B, classified.attended.weights_BRL).loss.backward()
+            entropy = model.cross_entropy(classified, labels_B, loss.cross_entropy)
+            loss.with_penalty(entropy, classified.attended.weights_BRL).loss.backward()
             optimizer.step()
     return count
 

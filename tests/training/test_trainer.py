@@ -16,7 +16,7 @@ from sentattn.errors import SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
 from sentattn.training.dry_run import check
-from sentattn.training.trainer import build_optimizer, parameter_groups
+from sentattn.training.trainer import build_optimizer
 
 
 def model(*settings: str) -> TextClassifier:
@@ -25,7 +25,7 @@ def model(*settings: str) -> TextClassifier:
 
 def test_all_trainable_parameters_are_one_group() -> None:
     frozen = model("model.embedding.frozen=true")
-    (group,) = parameter_groups(frozen, "all")
+    (group,) = frozen.parameter_groups("all", ())
     assert set(map(id, group["params"])) == {id(p) for p in frozen.parameters() if p.requires_grad}
     assert id(frozen.embedding.vectors.weight) not in set(map(id, group["params"]))
 
@@ -33,7 +33,7 @@ def test_all_trainable_parameters_are_one_group() -> None:
 def test_decay_on_attention_and_head_shrinks_their_weights_alone() -> None:
     plain = model()
     before = {name: p.detach().clone() for name, p in plain.named_parameters()}
-    optimizer = torch.optim.SGD(parameter_groups(plain, "attention_and_head"), lr=0.5, weight_decay=0.1)
+    optimizer = torch.optim.SGD(plain.parameter_groups("attention_and_head", ()), lr=0.5, weight_decay=0.1)
     for parameter in plain.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.attention.relation_pairs import Halves, PairLinear, Workspace, score, sum_pairs
 
@@ -58,8 +57,8 @@ class Relation(Attention):
     ) -> None:
         super().__init__()
         if (score, gate) in (("linear", "softmax"), ("none", "sigmoid")):
-            raise SettingError(
-                f"Relation: score={score} cannot go with gate={gate}: score=pairwise goes with both gates, linear with"
+            raise ValueError(
+                f"score={score} cannot go with gate={gate}: score=pairwise goes with both gates, linear with"
                 " sigmoid (a softmax cancels the first token's half), none with softmax."
             )
         self.out_dim, self.hops = width, 1

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from sentattn.config.types import Count, Fraction, checked
-from sentattn.errors import SettingError
 from sentattn.models.dropout import Dropout
 from sentattn.models.encoders.base import Encoder
 
@@ -41,7 +40,7 @@ class CNN(Encoder):
     ) -> None:
         super().__init__()
         if not widths:
-            raise SettingError("CNN: widths=[] leaves no filter: it takes one width or more, such as [3,4,5].")
+            raise ValueError("widths must be one width or more, such as [3,4,5], got []")
         self.out_dim = len(widths) * channels
         incoming = [dim] + [self.out_dim] * (layers - 1)
         self.layers = nn.ModuleList(Filters(dim=width, widths=widths, channels=channels) for width in incoming)

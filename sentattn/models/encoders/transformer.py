@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from sentattn.config.types import Count, Fraction, checked
-from sentattn.errors import SettingError
 from sentattn.models.attention.base import masked_softmax
 from sentattn.models.dropout import Dropout
 from sentattn.models.encoders.base import Encoder
@@ -40,11 +39,7 @@ class Transformer(Encoder):
     ) -> None:
         super().__init__()
         if dim % heads:
-            legal = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-            raise SettingError(
-                f"Transformer: heads={heads} does not divide the width {dim} of the embedded words: "
-                f"type model.encoder.heads=N with N one of {legal}, or a model.embedding.size that {heads} divides."
-            )
+            raise ValueError(f"heads must divide the width {dim} of the embedding, got {heads}")
         self.out_dim = dim
         self.blocks = nn.ModuleList(Block(dim=dim, heads=heads, hidden=hidden, dropout=dropout) for _ in range(layers))
         self.shift_invariant_parameters = tuple(f"blocks.{layer}.attention.key.bias" for layer in range(layers))

@@ -17,7 +17,6 @@ from torch.export import Dim, export
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended
 from sentattn.models.attention.relation import Relation
 from sentattn.models.attention.relation_pairs import BUDGET, Halves, Workspace, score
@@ -168,7 +167,7 @@ def test_parameter_counts(settings: dict[str, str], expected: int) -> None:
 
 @pytest.mark.parametrize(("score", "gate"), [("linear", "softmax"), ("none", "sigmoid")])
 def test_a_score_that_its_gate_cannot_use_is_refused(score: Any, gate: Any) -> None:
-    with pytest.raises(SettingError, match=f"score={score} cannot go with gate={gate}"):
+    with pytest.raises(ValueError, match=f"score={score} cannot go with gate={gate}"):
         Relation(dim=DIM, score=score, gate=gate)
 
 
