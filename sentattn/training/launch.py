@@ -1,23 +1,17 @@
-"""A training on several devices of this machine: a process for each.
-
-As a program, `python -m sentattn.training.launch`, this module is one of these processes.
-"""
+"""A training on several devices of this machine: a process for each, which runs `sentattn.training.worker`."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn import run
-from sentattn.distributed import ranks
 from sentattn.distributed.launch import explain, run_ranks
-from sentattn.errors import Interruption, UserError
+from sentattn.errors import Interruption
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
@@ -25,6 +19,7 @@ if TYPE_CHECKING:
 FOLDER = "SENTATTN_LAUNCH"
 """Environment variable: the folder in which a process finds its task and writes the path of the run."""
 TASK, RUN = "task.json", "run"
+WORKER = "sentattn.training.worker"
 
 
 def launch(
@@ -50,7 +45,7 @@ def launch(
         failures: Mapping[int, ProcessFailure] = {}
         signal_number = None
         try:
-            failures = run_ranks(["-m", __name__], processes, folder, **{FOLDER: name})
+            failures = run_ranks(["-m", WORKER], processes, folder, **{FOLDER: name})
         except Interruption as interruption:
             signal_number = interruption.number
         record = run.Run(Path((folder / RUN).read_text(encoding="utf-8"))) if (folder / RUN).exists() else None
@@ -66,24 +61,3 @@ def announce(path: Path) -> None:
     """Leaves the path of the run that is being trained for `launch`, if it has started this process."""
     if folder := os.environ.get(FOLDER):
         run.write_atomically(Path(folder) / RUN, str(path))
-
-
-def main() -> int:
-    """Trains as the task in the launcher's folder says; returns the exit code."""
-    ranks.end_with_agent()
-    from sentattn.training.fit import fit  # which imports this module
-
-    task = json.loads((Path(os.environ[FOLDER]) / TASK).read_text(encoding="utf-8"))
-    resume, directory = (Path(task[key]) if task[key] else None for key in ("resume", "directory"))
-    try:
-        fit(task["settings"], study=task["study"], resume=resume, directory=directory)
-    except (Exception, Interruption) as error:
-        ranks.write_error_file(error)  # the launcher prints it, unless another rank has caused it
-        return error.exit_code if isinstance(error, Interruption) else 2 if isinstance(error, UserError) else 1
-    except KeyboardInterrupt:  # before the training has set its handlers
-        return 128 + signal.SIGINT
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
