@@ -29,22 +29,22 @@ from sentattn.training.environment import cpu_has_lstm
 DIM, WORDS = 6, 30
 
 
-def readme_attention() -> Path:
-    """Writes the attention that the README adds, and returns its YAML file: it has to pass too."""
+def documented_attention() -> Path:
+    """Writes the attention that docs/attention.md adds, and returns its YAML file: it has to pass too."""
     temporary = Path(tempfile.mkdtemp(prefix="sentattn-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     folder = temporary / "attention"  # a name that is the same in every process that collects the tests
     folder.mkdir()
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    [code] = [block for block in re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL) if "class Query" in block]
-    [node] = [block for block in re.findall(r"```yaml\n(.*?)```", readme, flags=re.DOTALL) if "_target_" in block]
-    (folder / "readme_query.py").write_text(code)
-    (folder / "readme_query.yaml").write_text(node.replace("sentattn.models.attention.query", "readme_query"))
+    page = (Path(__file__).parents[2] / "docs" / "attention.md").read_text(encoding="utf-8")
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "class Query" in block]
+    [node] = [block for block in re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL) if "_target_" in block]
+    (folder / "documented_query.py").write_text(code)
+    (folder / "documented_query.yaml").write_text(node.replace("sentattn.models.attention.query", "documented_query"))
     sys.path.append(str(folder))
-    return folder / "readme_query.yaml"
+    return folder / "documented_query.yaml"
 
 
-ATTENTIONS = [*sorted((conf_dir() / "model" / "attention").glob("*.yaml")), readme_attention()]
+ATTENTIONS = [*sorted((conf_dir() / "model" / "attention").glob("*.yaml")), documented_attention()]
 PRESETS = sorted((conf_dir() / "model").glob("*.yaml"))
 
 
