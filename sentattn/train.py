@@ -123,7 +123,7 @@ def _train(arguments: list[str]) -> None:
     rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)
     if show:
-        print(yaml.safe_dump(request.settings, sort_keys=False, allow_unicode=True), end="")
+        print(yaml.safe_dump(dict(request.settings), sort_keys=False, allow_unicode=True), end="")
         return
     tables.check(request.settings["data"])
     if request.check:

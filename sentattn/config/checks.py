@@ -25,7 +25,8 @@ LONG = 20
 class Composition:
     """One set of settings under check, and what it came from, so that a message can begin with what was typed.
 
-    `chosen` is the choice of each group; references are as they were written in `written`, resolved in `settings`.
+    `chosen` is the choice of each group, `named` the choices of a user's folder that a run keeps the names of;
+    references are as they were written in `written`, resolved in `settings`.
     """
 
     choices: Choices
@@ -33,6 +34,7 @@ class Composition:
     faults: Faults
     chosen: dict[str, str] = field(default_factory=dict)
     written: dict[str, Any] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
     def at(self, path: str) -> Any:

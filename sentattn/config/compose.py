@@ -22,6 +22,7 @@ from sentattn.config.groups import Choices, at, defaults, load
 from sentattn.config.parameters import type_of
 from sentattn.config.rules import check_combinations
 from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
+from sentattn.config.settings import CHOICES
 from sentattn.config.targets import FIRST, admit, renamed
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
@@ -39,6 +40,7 @@ def compose(args: Sequence[str]) -> dict[str, Any]:
     c = _read(args)
     picks, values = _pick(c, c.typed)
     c.written, c.chosen = _composed(picks, c.choices)
+    c.named = _own_choices(c)
     return _checked(c, _with_size(c, values))
 
 
@@ -58,6 +60,10 @@ def override(
     """
     c = _read(args)
     c.written = _literal(admit(settings, c.choices, trust=trust))
+    saved = c.written.pop(CHOICES, {})
+    if not isinstance(saved, Mapping) or not all(isinstance(text, str) for text in (*saved, *saved.values())):
+        c.faults.add(Fault(CHOICES, "type", f"{CHOICES} must name a choice for each group, got {saved}."))
+        saved = {}
     legal = []
     for one in c.typed:
         top = one.key.replace("/", ".").partition(".")[0]
@@ -80,6 +86,8 @@ def override(
         parent, _, key = group.replace("/", ".").rpartition(".")
         (at(c.written, parent) if parent else c.written)[key] = at(fresh, group.replace("/", "."))
         c.chosen |= {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
+        saved = {name: choice for name, choice in saved.items() if not f"{name}/".startswith(f"{group}/")}
+    c.named = {**saved, **_own_choices(c)}
     if only is not None:  # a trained model, whose size, length and classes go before the data's
         return _checked(c, values, check_settings)
     return _checked(c, _with_size(c, values))
@@ -121,7 +129,14 @@ def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Comp
     for check in checks or (check_settings, check_combinations):
         check(c)
     c.faults.raise_any()
-    return c.settings
+    return c.settings | ({CHOICES: c.named} if c.named else {})
+
+
+def _own_choices(c: Composition) -> dict[str, str]:
+    """Returns the choices of a user's folder for parts of the model, by group."""
+    packaged = Choices.of()
+    parts = [group for group in c.choices.groups() if group.startswith("model/") and group in c.chosen]
+    return {group: c.chosen[group] for group in parts if c.chosen[group] not in packaged.names(group)}
 
 
 def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str], list[Argument]]:

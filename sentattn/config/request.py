@@ -15,6 +15,7 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import compose, override
 from sentattn.config.schema import OWN
+from sentattn.config.settings import Settings
 from sentattn.errors import Fault, SettingError, UserError
 
 AUTO = "auto"
@@ -25,20 +26,20 @@ TYPES = {key: own.type for key, own in OWN.items()}
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be trained: the resolved settings of the first run, and the command's own keys.
+    """What is to be trained: the settings of the first run, and the command's own keys.
 
     `resume` is the run directory to continue, or `auto`; None begins anew.
     """
 
-    settings: dict[str, Any]
+    settings: Settings
     seeds: int = 1
     check: bool = False
     resume: str | None = None
 
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[Settings]:
         """The settings of each run: each has the seed after that of the one before."""
-        first = self.settings["seed"]
-        return [{**self.settings, "seed": seed} for seed in range(first, first + self.seeds)]
+        first = self.settings.seed
+        return [replace(self.settings, seed=seed) for seed in range(first, first + self.seeds)]
 
 
 def read_request(arguments: Sequence[str]) -> Request:
@@ -72,7 +73,7 @@ def read_request(arguments: Sequence[str]) -> Request:
         faults.append(Fault("seeds", "range", message))
     if faults:
         raise SettingError(*dict.fromkeys(faults))
-    return Request(settings, own.get("seeds", 1), own.get("check", False), own.get("resume"))
+    return Request(Settings.of(settings), own.get("seeds", 1), own.get("check", False), own.get("resume"))
 
 
 def read_single(arguments: Sequence[str]) -> Request:

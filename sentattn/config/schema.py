@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, NamedTuple
 
-from sentattn.config.types import Count, Fraction, NonNegative, Positive, Seed, Share, Whole
+from sentattn.config.settings import CHOICES, types_by_key
+from sentattn.config.types import Count, Fraction, NonNegative, Positive, Share, Whole
 
 BETTER: dict[str, str] = {
     "accuracy": "max",
@@ -32,21 +33,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 SEEDS = 3
 """Fewest seeds of a setting with an interval or a verdict, unless all its trainings are equal."""
 
-TOP: dict[str, Any] = {
-    "seed": Seed,
-    "test": bool,
-    "output_dir": str,
-    "checkpoint_minutes": NonNegative | None,
-    "threads": Count | None,
-    "matmul_precision": Literal["highest", "high", "medium"],
-    "compile": bool,
-    "ema_decay": Fraction | None,
-    "weight_decay_on": Literal["all", "attention_and_head"],
-    "objective.metric": Literal[tuple(f"val/{metric}" for metric in BETTER)],
-    "objective.mode": Literal["max", "min"],
-    "tags": list[str],
-    "group": str | None,
-}
+TOP: dict[str, Any] = dict(types_by_key())
 """Types of the settings that belong to no constructor."""
 
 
@@ -162,6 +149,7 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
     | {"trainer.enable_autolog_hparams", "trainer.model_registry"}
+    | {CHOICES}
     | REMOVED
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from sentattn.config.groups import Choices, at, defaults, load
 from sentattn.config.schema import REMOVED
+from sentattn.config.settings import CHOICES
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError
 
@@ -134,9 +135,13 @@ def label(settings: Mapping[str, Any]) -> str:
 def slots(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns the choice that each part of a run's model is, such as `{"encoder": "bilstm", "attention": "max", ...}`.
 
-    A part that no file in `conf/` describes is called by its class.
+    A part from a user's folder has the name of its file there, or that of its class where the settings lack it.
     """
     model = current(settings)["model"]
     chosen = Choices.of().chosen({"model": model})
-    nodes = {slot: model[slot] for slot in SLOTS if isinstance(model.get(slot), Mapping)}
-    return {slot: chosen.get(f"model/{slot}", str(node.get(TARGET)).rpartition(".")[2]) for slot, node in nodes.items()}
+    names = {}
+    for slot in (slot for slot in SLOTS if isinstance(model.get(slot), Mapping)):
+        own = at(settings, f"{CHOICES}.model/{slot}")
+        class_name = str(model[slot].get(TARGET)).rpartition(".")[2]
+        names[slot] = own if isinstance(own, str) else chosen.get(f"model/{slot}", class_name)
+    return names

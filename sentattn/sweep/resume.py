@@ -233,7 +233,7 @@ def _fixed_value(overrides: Sequence[str], key: str) -> Any:
 
 
 @functools.cache
-def _composed(overrides: tuple[str, ...]) -> dict[str, Any]:
+def _composed(overrides: tuple[str, ...]) -> Mapping[str, Any]:
     try:
         return read_request(overrides).settings
     except UserError:

@@ -104,7 +104,7 @@ class SpaceCheck:
     def __init__(self, draft: Draft, space: Mapping[str, Dimension]) -> None:
         self.overrides = {key: text for key, text in draft.overrides.items() if key not in DECIDED}
         self.space = dict(space)
-        self.settings: dict[str, Any] = {}
+        self.settings: Mapping[str, Any] = {}
         self.notes: list[str] = []
         self._draft = draft
         self._unread = set(draft.ranges) - set(space)

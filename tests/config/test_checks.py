@@ -103,6 +103,8 @@ FAULTS: dict[str, tuple[str, str, list[str]]] = {
     "objective.metirc=x": ("objective.metirc", "unknown", ["'objective.metric'"]),
     "objective.metric=test/accuracy": ("objective.metric", "range", ["val/accuracy"]),
     "objective.metric=val/log_loss": ("objective.mode", "conflict", ["objective.mode=max would keep the worst epoch"]),
+    "choices=x": ("choices", "unknown", []),
+    "choices.model=x": ("choices.model", "unknown", []),
     "resume=x": ("resume", "unknown", ["no setting 'resume'"]),
     "+foo=1": ("foo", "unknown", []),
     "+trainer.profiler=simple": ("trainer.profiler", "unknown", ["type trainer.profiler=simple."]),

@@ -11,7 +11,10 @@ from config_faults import faults
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sentattn.config.compose import compose, override
+from sentattn.compare.names import names
+from sentattn.config.compose import compose, override, setting_hash
+from sentattn.config.request import read_request
+from sentattn.config.targets import label
 from sentattn.errors import Fault, SettingError
 
 
@@ -47,6 +50,34 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_folder_of_ones_own_adds_choices(mine: Path) -> None:
     settings = compose(["--config-dir", str(mine), "model/attention=mine", "model.attention.plain=1"])
     assert settings["model"]["attention"] == {"_target_": "users_own.Mine", "power": 2.0, "plain": 1}
+
+
+def test_a_choice_of_a_folder_of_ones_own_keeps_its_name(mine: Path, tmp_path: Path) -> None:
+    words = ["model/attention=mine", "model.attention.plain=1"]
+    settings = compose([f"--config-dir={mine}", *words])
+    assert settings["choices"] == {"model/attention": "mine"}
+    without = {key: value for key, value in settings.items() if key != "choices"}
+    assert setting_hash(settings) == setting_hash(without)
+    saved = tmp_path / "config.yaml"
+    saved.write_text(yaml.safe_dump(settings))
+    loaded = read_request([f"from={saved}", f"--config-dir={mine}", "model.attention.power=3.0"]).settings
+    changed = {**settings["model"]["attention"], "power": 3.0}
+    assert loaded == {**settings, "model": {**settings["model"], "attention": changed}}
+    assert label(loaded) == names([loaded])[0] == "structured, attention=mine"
+    assert label(without) == "structured, attention=Mine"
+    for word in ("model/attention=uniform", "model=mean"):
+        other = override(settings, [word], trust=True)
+        assert "choices" not in other
+    assert override(other, [f"--config-dir={mine}", *words])["choices"] == settings["choices"]
+    assert "choices" not in compose([])
+
+
+@pytest.mark.parametrize("choices", [3, [1], {"model/attention": 3}])
+def test_names_of_choices_that_are_none_are_refused(choices: object) -> None:
+    with pytest.raises(SettingError) as caught:
+        override(compose([]) | {"choices": choices}, ["seed=1"])
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("choices", "type")]
+    assert label(compose([]) | {"choices": choices}) == "structured"
 
 
 def test_faults_of_a_folder_of_ones_own(mine: Path) -> None:

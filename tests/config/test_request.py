@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import yaml
 
 from sentattn.config.compose import compose, override
 from sentattn.config.request import OWN, Request, read_request, read_single
+from sentattn.config.settings import Settings
 from sentattn.errors import RunError, SettingError
 
 
@@ -34,12 +38,14 @@ def faults(*arguments: str) -> list[str]:
 
 
 def test_without_keys_of_its_own_it_is_the_composition() -> None:
-    assert read_request(["model=mean", "seed=3"]) == Request(compose(["model=mean", "seed=3"]), 1, False, None)
+    assert read_request(["model=mean", "seed=3"]) == Request(
+        Settings.of(compose(["model=mean", "seed=3"])), 1, False, None
+    )
 
 
 def test_its_own_keys_are_no_settings() -> None:
     request = read_request(["seeds=3", "check=true", "model=mean"])
-    assert request == Request(compose(["model=mean"]), 3, True, None)
+    assert request == Request(Settings.of(compose(["model=mean"])), 3, True, None)
     assert not set(OWN) & set(request.settings)
 
 
@@ -48,12 +54,26 @@ def test_seeds_count_from_the_seed() -> None:
     assert runs == [compose([f"seed={seed}"]) for seed in (5, 6, 7)]
 
 
+def test_settings_are_a_record_and_a_mapping() -> None:
+    settings = read_request(["model=mean", "tags=[a]"]).settings
+    assert (settings.seed, settings.objective.mode, settings.model["name"]) == (0, "max", "mean")
+    content = compose(["model=mean", "tags=[a]"])
+    assert settings == content
+    assert list(settings) == list(content)
+    assert yaml.safe_load(yaml.safe_dump(dict(settings))) == content
+    assert copy.deepcopy(settings) == pickle.loads(pickle.dumps(settings)) == settings
+    with pytest.raises(FrozenInstanceError):
+        settings.seed = 3  # type: ignore[misc]
+    with pytest.raises(KeyError):
+        settings["sed"]
+
+
 def test_settings_of_a_run_with_what_was_typed_over_them(saved: Path) -> None:
     request = read_request([f"from={saved}", "loss.penalty=0.5", "data=imdb", "seeds=2"])
     own = compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"])
     assert request.settings == override(own, ["loss.penalty=0.5", "data=imdb"])
     assert [one["seed"] for one in request.runs()] == [5, 6]
-    assert read_request([f"from={saved}", "seed=1"]).settings == own | {"seed": 1}
+    assert read_request([f"from={saved}", "seed=1"]).settings == {**own, "seed": 1}
 
 
 def test_a_file_with_all_settings(saved: Path) -> None:
@@ -78,7 +98,7 @@ def test_choices_of_ones_own_folder(tmp_path: Path) -> None:
 
 def test_a_run_to_resume_keeps_its_settings(saved: Path) -> None:
     expected = compose(["model.attention.hops=7", "seed=5", "optimizer=sgd"])
-    assert read_request([f"resume={saved}"]) == Request(expected, 1, False, str(saved))
+    assert read_request([f"resume={saved}"]) == Request(Settings.of(expected), 1, False, str(saved))
     assert read_request([f"resume={saved}", "--config-dir", str(saved)]).settings == expected
 
 
