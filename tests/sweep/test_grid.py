@@ -101,7 +101,7 @@ def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsy
     settings = compose([f"output_dir={tmp_path}", "data=imdb", f"data.path={tmp_path / 'gone.tar.gz'}"])
     path = tmp_path / "imdb" / "structured" / "20260101-000000-aaaa"
     path.mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(settings))
+    (path / "config.yaml").write_text(yaml.safe_dump(dict(settings)))
     run.Run(path).write_result({"status": "finished", "seed": 0, "data_fingerprint": "0" * 16})
     assert Grid([Cell("", {}, [], settings)], plan(study="grid")).runs == {0: path}
     assert "is not known" in capsys.readouterr().err

@@ -89,9 +89,9 @@ def test_looking_does_not_lock(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("result", "is_finished"),
     [
-        ('{"status": "finished", "seed": 0}', True),
-        ('{"status": "failed", "seed": 0}', False),
-        ('{"status": "finished", "seed": 1}', False),
+        ('{"format": 1, "status": "finished", "seed": 0}', True),
+        ('{"format": 1, "status": "failed", "seed": 0}', False),
+        ('{"format": 1, "status": "finished", "seed": 1}', False),
         ("{}", False),
         ("[]", False),
         ("{", False),
@@ -105,7 +105,7 @@ def test_only_its_status_makes_a_run_finished(settings: dict[str, Any], result: 
 
 
 def test_a_finished_run_of_other_settings_is_not_the_one(settings: dict[str, Any]) -> None:
-    (make_run(settings, ema_decay=None) / "result.json").write_text('{"status": "finished", "seed": 0}')
+    (make_run(settings, ema_decay=None) / "result.json").write_text('{"format": 1, "status": "finished", "seed": 0}')
     assert find_finished(settings) is None
 
 

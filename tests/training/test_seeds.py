@@ -22,7 +22,7 @@ def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "fi
     """A run directory as a training leaves it, with these metrics."""
     path = folder / settings["data"]["name"] / settings["model"]["name"] / f"20260101-00000{settings['seed']}-abcd"
     (path / "checkpoints").mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(settings))
+    (path / "config.yaml").write_text(yaml.safe_dump(dict(settings)))
     (path / "checkpoints" / "last.ckpt").touch()
     run = Run(path)
     if status:
