@@ -43,7 +43,7 @@ def _command(arguments: list[str]) -> None:
     if missing:
         raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder; {advice}.") for path in missing))
 
-    from sentattn.loggers.upload import MINUTES, find_runs, send, upload
+    from sentattn.loggers.wandb.upload import MINUTES, find_runs, send, upload
 
     runs = find_runs(folders)
     if not runs:

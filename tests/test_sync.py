@@ -18,8 +18,9 @@ from sentattn import sync
 from sentattn.compare import insight_table
 from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
-from sentattn.loggers import upload, wandb_logger
-from sentattn.loggers import wandb as wandb_guard
+from sentattn.loggers import wandb_logger
+from sentattn.loggers.wandb import run as wandb_guard
+from sentattn.loggers.wandb import upload
 
 SETTINGS = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
 KEY = "a" * 40

@@ -9,7 +9,7 @@ from typing import Any
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import leaderboard_lines, notes
 from sentattn.errors import Fault, RunError
-from sentattn.loggers.panels import (
+from sentattn.loggers.wandb.panels import (
     Specification,
     confusion_panel,
     curve_panels,
@@ -80,9 +80,9 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     Raises:
         RunError: With everything that failed, after the rest was done.
     """
-    from sentattn.loggers import dashboard
+    from sentattn.loggers.wandb import workspace
 
-    published = {written.get("about"): written.get("published", {}) for written in dashboard.read(path)}
+    published = {written.get("about"): written.get("published", {}) for written in workspace.read(path)}
     faults: list[Fault] = []
     specifications: list[Specification] = []
 
@@ -91,11 +91,11 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
         specifications.append(specification)
         try:
             if not reason:
-                dashboard.publish(specification, addresses)
+                workspace.publish(specification, addresses)
         except RunError as error:
             faults.extend(error.faults)
         finally:  # the next call replaces what was published
-            dashboard.write(path, specifications)
+            workspace.write(path, specifications)
         if reason:
             about = specification["about"]
             yield f"{about}: in {path}, not published: {reason}. The same command publishes it later."
@@ -130,8 +130,8 @@ def _upload(
         The name of each run on W&B by its directory, why nothing can be uploaded or an empty string, and a line for
         each upload.
     """
-    from sentattn.loggers.replay import logged
-    from sentattn.loggers.upload import offline_reason, upload
+    from sentattn.loggers.wandb.replay import logged
+    from sentattn.loggers.wandb.upload import offline_reason, upload
 
     if reason := offline_reason(place["host"]):
         return {run.path: run.path.name for run in runs}, reason, []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
 
     from sentattn.loggers.guard import Guard
-    from sentattn.loggers.wandb import WandbGuard
+    from sentattn.loggers.wandb.run import WandbGuard
 
 EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
 """The constructors that need a package which is also an extra of ours."""
@@ -88,7 +88,7 @@ def wandb_logger(
     Raises:
         SettingError: If the host is not an address.
     """
-    from sentattn.loggers.wandb import WandbGuard
+    from sentattn.loggers.wandb.run import WandbGuard
 
     if host is not None and urlsplit(host).scheme not in ("http", "https"):
         message = f"logger.host must be an address such as https://HOST, got {host}."

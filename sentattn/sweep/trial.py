@@ -31,7 +31,7 @@ from sentattn.distributed import ranks
 from sentattn.distributed.devices import leave_step
 from sentattn.distributed.launch import explain, run_ranks
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
-from sentattn.loggers.wandb import TrialCallback
+from sentattn.loggers.wandb.run import TrialCallback
 from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
 from sentattn.sweep.engines import FirstBatch, PipeConnection, Report, TrialConnection, TrialTask
 from sentattn.sweep.plan import metric_of

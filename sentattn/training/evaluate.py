@@ -17,7 +17,7 @@ from sentattn import build
 from sentattn.console import Progress
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault
-from sentattn.loggers import media
+from sentattn.loggers.wandb import media
 from sentattn.metrics import MAJORITY, format_value, majority_share
 from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, writing

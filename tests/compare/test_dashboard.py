@@ -15,9 +15,9 @@ from wandb_server import UNREACHABLE, Server, serving
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.dashboard import specification
-from sentattn.loggers import upload
-from sentattn.loggers.dashboard import FILE
-from sentattn.loggers.panels import picture_panels, place_of, study_specification
+from sentattn.loggers.wandb import upload
+from sentattn.loggers.wandb.panels import picture_panels, place_of, study_specification
+from sentattn.loggers.wandb.workspace import FILE
 
 STORED = Path(__file__).parent.parent / "fixtures" / "dashboard.json"
 PLACE = {"project": "sentattn", "entity": None, "host": None}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.loggers import media
-from sentattn.loggers.media import LEGIBLE, legible_rows, spread_rows
+from sentattn.loggers.wandb import media
+from sentattn.loggers.wandb.media import LEGIBLE, legible_rows, spread_rows
 from sentattn.prediction.model import LoadedRun
 
 

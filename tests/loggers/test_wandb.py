@@ -19,8 +19,9 @@ import sentattn
 from sentattn import fit
 from sentattn.config.compose import compose, setting_hash
 from sentattn.errors import SettingError
-from sentattn.loggers import upload, wandb_logger
-from sentattn.loggers.wandb import WandbGuard
+from sentattn.loggers import wandb_logger
+from sentattn.loggers.wandb import upload
+from sentattn.loggers.wandb.run import WandbGuard
 from sentattn.run import Run
 
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": ["try"]}

@@ -17,9 +17,9 @@ from wandb_reader import read
 from wandb_server import Mood, serving
 
 from sentattn import fit
-from sentattn.loggers import wandb as wandb_guard
 from sentattn.loggers import wandb_logger
-from sentattn.loggers.wandb import WandbGuard
+from sentattn.loggers.wandb import run as wandb_guard
+from sentattn.loggers.wandb.run import WandbGuard
 
 KEY = "a" * 40
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
@@ -105,7 +105,8 @@ def test_a_program_ends_though_the_server_went_silent(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from sentattn.loggers import wandb, wandb_logger
+from sentattn.loggers import wandb_logger
+from sentattn.loggers.wandb import run as wandb
 wandb.INIT_SECONDS, wandb.FINISH_SECONDS = 60.0, 1.0
 settings = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
 filled = {"settings": settings, "setting": "5e77", "resumed": False, "study": None}
@@ -149,7 +150,7 @@ def test_a_picture_that_cannot_be_drawn_switches_off_the_logger_alone(
     def fail(*_: Any) -> bytes:
         raise RuntimeError("no font")
 
-    monkeypatch.setattr("sentattn.loggers.media.picture", fail)
+    monkeypatch.setattr("sentattn.loggers.wandb.media.picture", fail)
     run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb"))
     assert run.result["status"] == "finished"
     assert len((run.path / "metrics.jsonl").read_text().splitlines()) == 2

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sentattn.errors import RunError, UserError
-from sentattn.loggers.panels import place_of, study_specification
-from sentattn.loggers.upload import find_runs, offline_reason
+from sentattn.loggers.wandb.panels import place_of, study_specification
+from sentattn.loggers.wandb.upload import find_runs, offline_reason
 from sentattn.sweep.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.records import Record, TrialOutcome
 from sentattn.sweep.records import best as best_records
@@ -22,7 +22,7 @@ from sentattn.sweep.report.figures import Charts
 if TYPE_CHECKING:
     import wandb
 
-    from sentattn.loggers.wandb import WandbGuard
+    from sentattn.loggers.wandb.run import WandbGuard
     from sentattn.sweep.plan import Plan
     from sentattn.sweep.study import SweepStudy
 
@@ -112,23 +112,23 @@ class StudyLogger(SweepCallback):
         """Makes the study's workspace and report where its trials are online; a line says where, or why not."""
         if find_spec("wandb_workspaces") is None:
             return
-        from sentattn.loggers import dashboard
+        from sentattn.loggers.wandb import workspace
 
         folder = self._study.folder
         local = [run for run in find_runs([folder]) if run.directory.resolve() != folder.resolve()]
         if any(run.folder.name.startswith("offline-") for run in local) or offline_reason(self._place["host"]):
             return  # compare ... to=wandb does it later
-        path = folder / dashboard.FILE
-        published: dict[str, str] = next((one.get("published", {}) for one in dashboard.read(path)), {})
+        path = folder / workspace.FILE
+        published: dict[str, str] = next((one.get("published", {}) for one in workspace.read(path)), {})
         try:
             ids = {run.directory: run.run_id for run in local}
             one = study_specification(folder, ids, self._place) | {"published": published}
-            dashboard.publish(one, one["published"])
-            dashboard.write(path, [one])
+            workspace.publish(one, one["published"])
+            workspace.write(path, [one])
         except (UserError, OSError) as error:
             print(f"W&B: {error} Later: python -m sentattn.compare {shlex.quote(str(folder))} to=wandb")
         else:
-            print(f"W&B: workspace {one['published'][dashboard.WORKSPACE]}")
+            print(f"W&B: workspace {one['published'][workspace.WORKSPACE]}")
 
     def _submit(self, action: Callable[[wandb.Run], None]) -> None:
         """Calls W&B in the thread; an error there switches the logger off and costs one line."""
@@ -177,7 +177,7 @@ def study_guard(
     study: SweepStudy, settings: Mapping[str, Any], records: Sequence[Record], *, resumed: bool
 ) -> WandbGuard:
     """Returns the logger of a study, not open yet, from the settings of one of its trials."""
-    from sentattn.loggers.wandb import WandbGuard  # imports Lightning
+    from sentattn.loggers.wandb.run import WandbGuard  # imports Lightning
 
     plan, logger = study.plan, settings["logger"]
     started = next(record.started for record in records if record.started)

@@ -175,7 +175,7 @@ def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
     """Two runs are open at once, as those of a sweep's studies are; neither takes the other's place."""
     from sentattn.errors import Pruned
     from sentattn.loggers import build_logger
-    from sentattn.loggers.wandb import TrialCallback, WandbGuard
+    from sentattn.loggers.wandb.run import TrialCallback, WandbGuard
 
     settings = compose([*OFFLINE, "group=big"])
     loggers = {}

@@ -13,8 +13,8 @@ import numpy as np
 from sentattn.errors import Fault, RunError
 from sentattn.loggers import wandb_logger
 from sentattn.loggers.guard import summarize
-from sentattn.loggers.media import confusion_matrix
-from sentattn.loggers.upload import LocalRun, find_runs
+from sentattn.loggers.wandb.media import confusion_matrix
+from sentattn.loggers.wandb.upload import LocalRun, find_runs
 from sentattn.prediction.model import LABELS
 from sentattn.run import MODEL, PREDICTIONS, Run
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.loggers.guard import first_line
-from sentattn.loggers.upload import server
+from sentattn.loggers.wandb.upload import server
 from sentattn.run import write_atomically
 
 FILE = "dashboard.json"

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from sentattn.loggers.guard import Guard
-from sentattn.loggers.wandb import WandbGuard
+from sentattn.loggers.wandb.run import WandbGuard
 from sentattn.prediction.model import Classifier
 from sentattn.rendering.png import picture
 

@@ -13,7 +13,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.errors import Pruned
-from sentattn.loggers import upload
+from sentattn.loggers.wandb import upload
 from sentattn.loggers.guard import Guard, first_line
 
 if TYPE_CHECKING:

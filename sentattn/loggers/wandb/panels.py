@@ -1,6 +1,6 @@
 """What a dashboard on W&B shows, as plain data: panels of a workspace, blocks of a report, and those of a study.
 
-`sentattn.loggers.dashboard` makes W&B's own objects of it. A panel or block is a dictionary of its class in
+`sentattn.loggers.wandb.workspace` makes W&B's own objects of it. A panel or block is a dictionary of its class in
 `wandb_workspaces.reports.v2` (`kind`) and the arguments of that class, in which `{"config": KEY}` and
 `{"summary": KEY}` stand for a setting and a final value of a run.
 """
