@@ -1,4 +1,4 @@
-"""Upload what Weights & Biases has not got yet: runs that were trained offline, or whose upload broke off.
+"""Upload runs that are missing or incomplete on Weights & Biases.
 
 usage: python -m sentattn.sync [DIR ...] [output_dir=outputs] [minutes=10]
 
@@ -6,7 +6,7 @@ usage: python -m sentattn.sync [DIR ...] [output_dir=outputs] [minutes=10]
   output_dir  where runs are looked for when no DIR is given; default outputs
   minutes     longest time for one run; default 10
 
-Figures that `python -m sentattn.compare ... insight=true` has measured go into the summary of their run, as insight/...
+Diagnostics of `python -m sentattn.compare ... insight=true` go into the summary of their run, as insight/...
 
 Each run goes to the server that it was trained for: logger.host, or else WANDB_BASE_URL, or else W&B's own. A run that
 was interrupted and resumed is uploaded as one run. `wandb login` stores the key that an upload needs.
@@ -43,7 +43,7 @@ def _command(arguments: list[str]) -> None:
     if missing:
         raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder; {advice}.") for path in missing))
 
-    from sentattn.loggers.wandb.upload import MINUTES, find_runs, send, upload
+    from sentattn.loggers.wandb.upload import MINUTES, add_to_summary, find_runs, upload
 
     runs = find_runs(folders)
     if not runs:
@@ -51,34 +51,34 @@ def _command(arguments: list[str]) -> None:
         return
     failed: dict[tuple[str, Fault], list[Path]] = {}
     for run in runs:
-        what = ""
+        subject = ""
         try:
             outcome = upload(run, minutes=values.get("minutes", MINUTES)) or "uploaded before"
             print(f"{run.directory}: {outcome}", flush=True)
-            what = "the insight of "
-            if (figures := _insight(run.directory)) and send(run, figures):
+            subject = "the insight of "
+            if (metrics := _insight(run.directory)) and add_to_summary(run, metrics):
                 print(f"{run.directory}: insight added to its summary", flush=True)
         except RunError as error:
-            failed.setdefault((what, error.faults[0]), []).append(run.directory)
+            failed.setdefault((subject, error.faults[0]), []).append(run.directory)
     if failed:
-        raise RunError(*(_describe(what, fault, paths) for (what, fault), paths in failed.items()))
+        raise RunError(*(_describe(subject, fault, paths) for (subject, fault), paths in failed.items()))
 
 
 def _insight(directory: Path) -> dict[str, float]:
-    """Returns the figures of attention that were measured of a run; none for most runs."""
+    """Returns the diagnostics of attention that are kept with a run; none for most runs."""
     if not any(directory.glob("insight-*")):
         return {}
-    from sentattn.compare.insight_table import stored_figures  # imports torch
+    from sentattn.compare.insight_table import stored_metrics  # imports torch
 
-    return stored_figures(directory)
+    return stored_metrics(directory)
 
 
-def _describe(what: str, fault: Fault, paths: Sequence[Path]) -> Fault:
-    """Returns one fault for all runs with the same reason."""
+def _describe(subject: str, fault: Fault, paths: Sequence[Path]) -> Fault:
+    """Returns one error for all runs with the same reason."""
     runs = str(paths[0]) if len(paths) == 1 else f"{len(paths)} runs"
-    verb = "was" if what or len(paths) == 1 else "were"
+    verb = "was" if subject or len(paths) == 1 else "were"
     others = f" ({paths[0]} and others)" if len(paths) > 1 else ""
-    return Fault(str(paths[0]), fault.kind, f"{what}{runs} {verb} not uploaded{others}: {fault.message}.")
+    return Fault(str(paths[0]), fault.kind, f"{subject}{runs} {verb} not uploaded{others}: {fault.message}.")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def test_each_server_gets_its_own_key(tmp_path: Path, monkeypatch: pytest.Monkey
         assert sync.main([str(run)]) == 0
         log_a_run(tmp_path / "online", host=server.address, mode="online")
         [found] = upload.find_runs([run])
-        assert upload.send(found, {"insight/entropy": 0.5})
+        assert upload.add_to_summary(found, {"insight/entropy": 0.5})
         assert set(server.runs) == {"offline", "online"}
         assert server.keys == {"a" * 40}
     wandb.teardown()
@@ -202,7 +202,8 @@ def test_a_lost_file_is_reported(tmp_path: Path) -> None:
 
 def measure(directory: Path, **figures: float) -> None:
     """Leaves behind what `compare ... insight=true` does."""
-    values = dict.fromkeys(insight_table.needed(), np.nan) | figures
+    needed = [name for block in insight_table.BLOCKS for name in block.needs]
+    values = dict.fromkeys(needed, np.nan) | figures
     Diagnostics({name: np.full(3, value) for name, value in values.items()}, [np.ones(2)] * 3).save(
         directory / "insight-test-3.parquet"
     )

@@ -1,4 +1,4 @@
-"""Tables of the diagnostics of a comparison, each with what it can say and what it cannot."""
+"""Tables of the diagnostics of attentions, each with a text on how to read it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sentattn.compare.leaderboard import Format, csv_lines, table_in_format
 from sentattn.compare.statistics import Estimate
 from sentattn.console import WIDTH, table_lines
 from sentattn.insight.diagnostics import Diagnostics
-from sentattn.insight.faithfulness import SHARES, percent
+from sentattn.insight.faithfulness import KINDS, SHARES, percent
+from sentattn.run import SPLITS
 
-SPLITS = ("val", "test")
 ABSENT = "-"
-"""Shown where a figure does not apply."""
+"""Shown where a metric does not apply."""
 INTERVALS = "with 95% intervals where there are seeds enough"
-"""What a heading says of the figures' intervals."""
+"""The part of a heading about intervals."""
 RANKINGS = {
     "attention": "attn",
     "attention_x_gradient": "a*g",
@@ -35,40 +35,40 @@ RANKINGS = {
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of a table.
+    """A metric of a table.
 
     Attributes:
         name: Its name in CSV and on Weights & Biases.
-        heading: Its name in the other formats, short; empty for a figure that they do not have.
-        needs: The figures of texts from whose means it is computed; none for the agreement of seeds.
-        figure: The computation.
+        heading: Its name in the other formats, short; empty for a metric that they do not have.
+        needs: The metrics of texts from whose means it is computed; none for the agreement of seeds.
+        compute: The computation.
         digits: Digits after the point.
     """
 
     name: str
     heading: str
     needs: Sequence[str]
-    figure: Callable[..., Any] = lambda mean: mean
+    compute: Callable[..., Any] = lambda mean: mean
     digits: int = 2
 
-    def estimate(self, one: Insight, among: Sequence[str] = ()) -> Estimate:
-        """Returns the figure of a setting; NaN where it does not apply, with an error of NaN where that is unknown.
+    def estimate(self, insight: Insight, among: Sequence[str] = ()) -> Estimate:
+        """Returns the metric of an attention; NaN where it does not apply, with an error of NaN where that is unknown.
 
         Args:
-            one: The setting's diagnostics.
-            among: Figures that have to apply to a text for it to count.
+            insight: The diagnostics.
+            among: Metrics that have to apply to a text for it to count.
         """
-        return one.estimate(self.needs, self.figure, among=among) if self.needs else one.agreement(among)
+        return insight.estimate(self.needs, self.compute, among=among) if self.needs else insight.agreement(among)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Figures that answer one question, all of them means over the same texts.
+    """Metrics that answer one question, all of them means over the same texts.
 
     Attributes:
         title: The heading of their table, short.
-        about: What they are, what they can say and what they cannot.
-        columns: The figures.
+        about: Their definitions, and how to read them.
+        columns: The metrics.
     """
 
     title: str
@@ -77,12 +77,12 @@ class Block:
 
     @property
     def needs(self) -> list[str]:
-        """The figures that have to apply to a text for it to count, as far as they apply to any text of a setting."""
+        """The metrics that have to apply to a text for it to count, as far as they apply to any text of a setting."""
         return list(dict.fromkeys(name for column in self.columns for name in column.needs))
 
-    def estimates(self, one: Insight) -> list[Estimate]:
-        """Returns the figures of a setting."""
-        return [column.estimate(one, self.needs) for column in self.columns]
+    def estimates(self, insight: Insight) -> list[Estimate]:
+        """Returns the metrics of an attention."""
+        return [column.estimate(insight, self.needs) for column in self.columns]
 
 
 class Shown(NamedTuple):
@@ -98,24 +98,23 @@ def _column(name: str, heading: str = "", digits: int = 2) -> Column:
 
 
 def _less(name: str, heading: str, of: str, less: str, digits: int = 2) -> Column:
-    """The mean difference of two figures of a text."""
+    """The mean difference of two metrics of a text."""
     return Column(name, heading, [of, less], sub, digits)
 
 
 def _removal(kind: str, removal: str, title: str, about: str, more: Sequence[Column] = ()) -> Block:
-    """The falls of the probability, less those with random tokens, for one kind and one way to remove tokens."""
+    """The falls of the probability, less those with random tokens, for a kind and a way to remove tokens."""
     name = f"{kind}_{removal}"
 
     def relative(attention: Any, random: Any, whole: Any, unknown: Any) -> Any:
         return (attention - random) / (whole - unknown)
 
-    columns = [
+    falls = [
         _less(f"{name}_{ranking}", heading, f"{name}_{ranking}", f"{name}_random")
         for ranking, heading in RANKINGS.items()
     ]
-    needs = [f"{name}_attention", f"{name}_random", "p", "p_unknown"]
-    columns.append(Column(f"{name}_relative", "attn/all", needs, relative))
-    return Block(title, about, (*columns, *more, _column(f"{name}_random")))
+    share = Column(f"{name}_relative", "attn/all", [f"{name}_attention", f"{name}_random", "p", "p_unknown"], relative)
+    return Block(title, about, (*falls, share, *more, _column(f"{name}_random")))
 
 
 BLOCKS = (
@@ -216,18 +215,28 @@ BLOCKS = (
 )
 
 
-CURVES = tuple(
-    _less(f"{name}_{percent(share)}", "", f"{name}_{percent(share)}", f"{kind}_{removal}_random_{percent(share)}")
-    for kind, removal in (("comprehensiveness", "deleted"), ("sufficiency", "deleted"))
-    for ranking in RANKINGS
-    for name in [f"{kind}_{removal}_{ranking}"]
-    for share in SHARES
+CURVES = Block(
+    "by share of the tokens",
+    "",
+    [
+        _less(f"{name}_{percent(share)}", "", f"{name}_{percent(share)}", f"{kind}_deleted_random_{percent(share)}")
+        for kind in KINDS
+        for name in [f"{kind}_deleted_{ranking}" for ranking in RANKINGS]
+        for share in SHARES
+    ],
 )
 """The falls at each share of the tokens, which tables show the mean of."""
+OUTCOMES = (
+    "falls more than for random tokens with {}",
+    "does not fall measurably more with {}",
+    "falls less with {}",
+    "falls by a difference without an interval with {}",
+)
+"""The conclusions about attentions."""
 
 
 def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]:
-    """Returns the diagnostics as lines of text: a table for each question, or with `csv` a line for each figure.
+    """Returns the diagnostics as lines of text: a table for each question, or with `csv` a line for each metric.
 
     Args:
         insights: The diagnostics, on the same sample of rows.
@@ -237,82 +246,81 @@ def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]
     if not insights:
         return []
     if style == "csv":
-        header = ["settings", "seeds", "rows", "figure", "value", "low", "high"]
-        return ["", *csv_lines([header, *_values(insights)])]
+        return ["", *csv_lines([["settings", "seeds", "rows", "metric", "value", "low", "high"], *_values(insights)])]
     count = len(insights[0].seeds[0].weights)
     drawn = f"a sample of {count:,} of" if count < rows else "all"
     title = f"Does the attention mean anything? Means over {drawn} {rows:,} rows and over seeds, {INTERVALS}."
-    shown = [*_texts([title, conclusion(insights)], style)]
-    for table in tables(insights):
-        cells = [table.heading, *table.rows]
+    shown = ["", *_texts([title, conclusion(insights)], style)]
+    for heading, cells, about in tables(insights):
         if style == "table":
-            align = "<" + ">" * (len(table.heading) - 1)
-            broken = [[name, *(cell.replace(" ±", "\n±") for cell in others)] for name, *others in cells]
-            shown += ["", *table_lines(broken, align=align, wrap=0), *_texts([table.about], style)]
+            broken = [[name, *(cell.replace(" ±", "\n±") for cell in others)] for name, *others in (heading, *cells)]
+            table = table_lines(broken, align="<" + ">" * (len(heading) - 1), wrap=0)
         else:
-            shown += ["", *table_in_format(cells, style), *_texts([table.about], style)]
-    return ["", *shown]
+            table = table_in_format([heading, *cells], style)
+        shown += ["", *table, *_texts([about], style)]
+    return shown
 
 
 def tables(insights: Sequence[Insight]) -> list[Shown]:
-    """Returns for each question its table and what it says, where any figure applies."""
-    found = (_shown(block, insights) for block in BLOCKS) if insights else ()
-    return [one for one in found if one is not None]
+    """Returns for each question its table and how to read it, if any of its metrics applies."""
+    shown = []
+    for block in BLOCKS if insights else ():
+        estimates = [block.estimates(insight) for insight in insights]
+        if any(not np.isnan(estimate.value) for row in estimates for estimate in row):
+            shown.append(_show(block, insights, estimates))
+    return shown
 
 
-OUTCOMES = (
-    "falls more than for random tokens with {}",
-    "does not fall measurably more with {}",
-    "falls less with {}",
-    "falls by a difference without an interval with {}",
-)
-"""What a conclusion says of attentions."""
+def _show(block: Block, insights: Sequence[Insight], estimates: Sequence[Sequence[Estimate]]) -> Shown:
+    visible = [i for i, column in enumerate(block.columns) if column.heading]
+    rows = [
+        [insight.name, *(rounded(row[i], block.columns[i].digits) for i in visible)]
+        for insight, row in zip(insights, estimates, strict=True)
+    ]
+    values = {column.name: estimate.value for column, estimate in zip(block.columns, estimates[0], strict=True)}
+    about = block.about.format(**values)
+    counts = [count for insight in insights if (count := insight.texts(block.needs))]
+    if counts and min(counts) < (total := len(insights[0].block_N)):
+        about += f" The values of a row are means over the same texts, {min(counts)} of {total} or more."
+    return Shown([block.title, *(block.columns[i].heading for i in visible)], rows, about)
 
 
 def conclusion(insights: Sequence[Insight]) -> str:
-    """Returns in one sentence for which attentions the prediction depends on the tokens that they rank first."""
-    block = next(one for one in BLOCKS if one.title == "C, tokens deleted")
+    """Returns for which attentions the prediction depends on the tokens that they rank first."""
+    block = next(block for block in BLOCKS if block.title == "C, tokens deleted")
     groups: dict[int, list[str]] = {}
-    ties = [one.name for one in insights if not one.is_ranking]
-    for one in insights:
-        estimate = block.columns[0].estimate(one, block.needs)
+    for insight in insights:
+        estimate = block.columns[0].estimate(insight, block.needs)
         if not np.isnan(estimate.value):
             low, high = (np.nan, np.nan) if np.isnan(estimate.error) else estimate.interval()
             outcome = 3 if np.isnan(low) else 0 if low > 0 else 2 if high < 0 else 1
-            groups.setdefault(outcome, []).append(f"{one.name} ({rounded(estimate, 2, sign='+')})")
-    found = [OUTCOMES[outcome].format(" and ".join(groups[outcome])) for outcome in sorted(groups)]
-    found += [f"{' and '.join(ties)} {'has' if len(ties) == 1 else 'have'} even weights, which rank no token"] * bool(
-        ties
-    )
+            groups.setdefault(outcome, []).append(f"{insight.name} ({rounded(estimate, 2, sign='+')})")
+    clauses = [OUTCOMES[outcome].format(" and ".join(groups[outcome])) for outcome in sorted(groups)]
+    if even := [insight.name for insight in insights if not insight.is_ranking]:
+        verb = "has" if len(even) == 1 else "have"
+        clauses.append(f"{' and '.join(even)} {verb} even weights, which rank no token")
     start = "When the tokens that an attention ranks first are deleted, the probability of the predicted class "
-    return f"{start if groups else ''}{'; '.join(found)}."
+    return f"{start if groups else ''}{'; '.join(clauses)}."
 
 
-def needed() -> set[str]:
-    """Returns the names of the figures of a text that the tables are computed from."""
-    return {name for block in BLOCKS for name in block.needs} | {name for one in CURVES for name in one.needs}
+def stored_metrics(folder: Path) -> dict[str, float]:
+    """Returns the stored diagnostics of a run, of the largest sample of each split, such as `insight/val/evenness`.
 
-
-def stored_figures(folder: Path) -> dict[str, float]:
-    """Returns the figures kept with a run, of the largest sample of each split, by names as `insight/test/evenness`.
-
-    Those of an attention over n-grams are called `insight/test/ngrams/evenness`.
+    Those of an attention over n-grams are called `insight/val/ngrams/evenness`.
     """
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for split in SPLITS:
         for over, file in FILES.items():
             kept = filter(None, map(Diagnostics.load, folder.glob(file.format(split=split, rows="*"))))
-            if largest := max(kept, key=lambda one: len(one.weights), default=None):
-                values = {
-                    column.name: column.figure(*largest.means(column.needs, block.needs))
-                    for block in BLOCKS
-                    for column in block.columns
-                    if column.needs
-                }
-                values["rows"] = len(largest.weights)
+            if largest := max(kept, key=lambda diagnostics: len(diagnostics.weights), default=None):
                 prefix = f"insight/{split}/{'ngrams/' if over == 'ngrams' else ''}"
-                found |= {f"{prefix}{name}": float(value) for name, value in values.items() if not np.isnan(value)}
-    return found
+                metrics[f"{prefix}rows"] = len(largest.weights)
+                for block in BLOCKS:
+                    for column in block.columns:
+                        if column.needs:
+                            value = column.compute(*largest.means(column.needs, block.needs))
+                            metrics[f"{prefix}{column.name}"] = float(value)
+    return {name: value for name, value in metrics.items() if not np.isnan(value)}
 
 
 def _texts(texts: Sequence[str], style: Format) -> list[str]:
@@ -323,37 +331,18 @@ def _texts(texts: Sequence[str], style: Format) -> list[str]:
     return [line for text in texts for line in textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=mark)]
 
 
-def _shown(block: Block, insights: Sequence[Insight]) -> Shown | None:
-    """Returns the table of a block; None where no figure applies."""
-    estimates = [block.estimates(one) for one in insights]
-    if all(np.isnan(estimate.value) for row in estimates for estimate in row):
-        return None
-    shown = [i for i, column in enumerate(block.columns) if column.heading]
-    rows = [
-        [one.name, *(rounded(row[i], block.columns[i].digits) for i in shown)]
-        for one, row in zip(insights, estimates, strict=True)
-    ]
-    values = {column.name: estimate.value for column, estimate in zip(block.columns, estimates[0], strict=True)}
-    about = block.about.format(**values)
-    counts = [count for one in insights if (count := one.texts(block.needs))]
-    if counts and min(counts) < (count := len(insights[0].block_N)):
-        about += f" The figures of a row are means over the same texts, {min(counts)} of {count} or more."
-    return Shown([block.title, *(block.columns[i].heading for i in shown)], rows, about)
-
-
 def rounded(estimate: Estimate, digits: int, *, sign: str = "") -> str:
-    """The figure with half of its interval, with the same digits after the point."""
+    """Returns the value with half of its interval, with the same digits after the point."""
     half = "" if np.isnan(estimate.error) else f" ±{estimate.half_width():.{digits}f}"
     return ABSENT if np.isnan(estimate.value) else f"{estimate.value:{sign}.{digits}f}{half}"
 
 
 def _values(insights: Sequence[Insight]) -> Iterator[list[str]]:
-    """Yields for each attention and figure the value and the ends of its interval, as they are; empty where unknown."""
-    curves = Block("", "", CURVES)
-    for one in insights:
-        start = [one.name, str(len(one.seeds)), str(len(one.block_N))]
-        for block in (*BLOCKS, curves):
-            for column, estimate in zip(block.columns, block.estimates(one), strict=True):
+    """Yields the unrounded value of each attention and metric, and the ends of its interval; empty where unknown."""
+    for insight in insights:
+        start = [insight.name, str(len(insight.seeds)), str(len(insight.block_N))]
+        for block in (*BLOCKS, CURVES):
+            for column, estimate in zip(block.columns, block.estimates(insight), strict=True):
                 if not np.isnan(estimate.value):
                     ends = ["", ""] if np.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
                     yield [*start, column.name, f"{estimate.value:.17g}", *ends]

@@ -50,7 +50,7 @@ def test_the_attention_over_ngrams_has_a_row(runs: Path, capsys: pytest.CaptureF
     rows = list(csv.DictReader(table.splitlines()))
     [wide] = {row["settings"] for row in rows if row["settings"].startswith("mean")}
     assert wide.endswith("(n-grams)")
-    found = {row["figure"]: float(row["value"]) for row in rows if row["settings"] == wide}
+    found = {row["metric"]: float(row["value"]) for row in rows if row["settings"] == wide}
     rankings = ("attention", "attention_x_gradient", "integrated", "integrated_magnitude", "input_x_gradient")
     assert {f"comprehensiveness_deleted_{name}" for name in rankings} < found.keys()
     assert {"evenness", "tau_integrated", "tvd_permuted", "jsd_adversarial", "correct_uniform"} < found.keys()
@@ -59,7 +59,7 @@ def test_the_attention_over_ngrams_has_a_row(runs: Path, capsys: pytest.CaptureF
 def test_numbers_are_in_the_other_formats_too(runs: Path, tmp_path: Path) -> None:
     assert main([str(runs), "insight=20", "format=csv", f"output={tmp_path / 'file'}"]) == 0
     table = (tmp_path / "file").read_text().split("\n\n")[1]
-    rows = {(row["settings"], row["figure"]): row for row in csv.DictReader(table.splitlines())}
+    rows = {(row["settings"], row["metric"]): row for row in csv.DictReader(table.splitlines())}
     assert rows["structured", "evenness"]["seeds"] == "2"
     assert 0 < float(rows["structured", "evenness"]["value"]) < 1
     assert ("lstm_mean", "hop_overlap") not in rows

@@ -122,7 +122,7 @@ def test_agreement_has_an_interval_from_three_seeds_on(seeds: int) -> None:
 
 def test_one_seed_has_figures_and_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(insight_table, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
-    monkeypatch.setattr(insight_table, "CURVES", ())
+    monkeypatch.setattr(insight_table, "CURVES", Block("", "", []))
     values_SN = RANDOM.normal(size=(3, TEXTS))
     weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(TEXTS)] for _ in range(3)]
     both = [insight(values_SN, weights=weights), insight(values_SN[:1], weights=weights[:1])]

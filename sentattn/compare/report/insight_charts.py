@@ -21,13 +21,14 @@ def curve_charts(insights: Sequence[Insight], settings: Sequence[Setting]) -> li
     """
     ranks = {setting.key: rank for rank, setting in enumerate(settings)}
     charts = []
+    curves = {column.name: column for column in CURVES.columns}
     for kind in KINDS:
         figure = empty_figure(320, top=12, xaxis_title="share of the tokens", yaxis_title=kind, showlegend=False)
         rows = []
         for insight in insights:
             for ranking in RANKINGS:
                 names = [f"{kind}_deleted_{ranking}_{percent(share)}" for share in SHARES]
-                estimates = [curve.estimate(insight) for name in names for curve in CURVES if curve.name == name]
+                estimates = [curves[name].estimate(insight) for name in names]
                 if np.isnan([estimate.value for estimate in estimates]).all():
                     continue
                 rows.append(

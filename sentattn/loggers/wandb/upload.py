@@ -27,7 +27,7 @@ MINUTES = 10.0
 STUDY = "study.db"
 """The folder of a study has this file instead of a run's settings."""
 SENT = "sent.json"
-"""The file next to W&B's folders with the values of `send` that its server has."""
+"""The file next to W&B's folders with the values of `add_to_summary` that its server has."""
 JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
 """Variables with which an upload would join W&B's process of this program, and print nothing."""
 _ADDRESS = re.compile(r"https?://\S+/runs/\S+")
@@ -128,7 +128,7 @@ def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
     return f"uploaded to {addresses[-1]}" if addresses else "uploaded"
 
 
-def send(run: LocalRun, values: Mapping[str, float]) -> bool:
+def add_to_summary(run: LocalRun, values: Mapping[str, float]) -> bool:
     """Adds values to the summary of an uploaded run; returns False where its server has them.
 
     Raises:
