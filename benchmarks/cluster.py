@@ -83,7 +83,7 @@ class SimulatedEngine(Engine):
         self._skipped += max(0.0, self._events[0][0] - self.now())
         while self._events and self._events[0][0] <= self.now():
             ended, _, trial, step = heapq.heappop(self._events)
-            value = 1 - abs(float(str(trial.values["loss.penalty"])) - 0.3)
+            value = 1 - abs(float(str(trial.task.values["loss.penalty"])) - 0.3)
             if step <= self._epochs:
                 yield trial, Report(step, value, {})
             else:

@@ -69,13 +69,13 @@ class Gaps:
 
     def started(self, trial: RunningTrial) -> None:
         """Records when a trial was assigned."""
-        self.assigned[trial.number] = time.monotonic()
+        self.assigned[trial.task.number] = time.monotonic()
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
         """Records the first batch of a trial; epochs are ignored."""
         # The very first trial waits for the server, so it is not counted.
         if not metrics and trial.first_batch is not None and self._ended is not None:
-            self.to_first_batch.append(trial.first_batch - self.assigned[trial.number])
+            self.to_first_batch.append(trial.first_batch - self.assigned[trial.task.number])
             self.gaps.append(trial.first_batch - self._ended)
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:

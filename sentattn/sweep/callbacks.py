@@ -18,8 +18,7 @@ from sentattn.sweep.records import TrialOutcome
 
 if TYPE_CHECKING:
     from sentattn.sweep.resources import Slot
-    from sentattn.sweep.search_space import Value
-    from sentattn.sweep.source import TrialSource
+    from sentattn.sweep.source import TrialSource, TrialTask
 
 LOG = "log.txt"
 LOG_LINES = 3
@@ -32,9 +31,7 @@ class RunningTrial:
     """A trial in a slot.
 
     Attributes:
-        arguments: Its command line for `python -m sentattn.train`.
-        folder: Its run directory.
-        name: What messages call it; empty for its number.
+        source: The study or grid that it is a trial of.
         since: When it was assigned to its slot, by `time.monotonic`.
         first_batch: When its first training batch began.
         epochs: The largest number of epochs.
@@ -44,12 +41,8 @@ class RunningTrial:
         stopped: Whether it was told to stop after its step.
     """
 
-    study: TrialSource
-    number: int
-    values: Mapping[str, Value]
-    arguments: Sequence[str]
-    folder: Path
-    name: str
+    source: TrialSource
+    task: TrialTask
     slot: Slot
     since: float = field(default_factory=time.monotonic)
     first_batch: float | None = None
@@ -62,12 +55,12 @@ class RunningTrial:
     @property
     def key(self) -> str:
         """A name that is unique among all running trials."""
-        return f"{self.study.plan.study}/{self.number}"
+        return f"{self.source.plan.study}/{self.task.number}"
 
     @property
     def log(self) -> Path:
         """The file with its output."""
-        return self.folder / LOG
+        return self.task.folder / LOG
 
 
 class SweepCallback(Protocol):
@@ -126,7 +119,7 @@ class SweepProgress:
         self._running[trial.key] = trial
         self._drawn = 0.0
         if self._table is None:
-            values = "" if trial.name else f": {format_values(trial.values)}"
+            values = "" if trial.task.name else f": {format_values(trial.task.values)}"
             self.message(f"{self._name(trial)} on {trial.slot.name}{values}")
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
@@ -136,14 +129,14 @@ class SweepProgress:
         """Prints how a trial ended, and why if it failed."""
         self._running.pop(trial.key, None)
         self._drawn = 0.0
-        study, seconds = trial.study, time.monotonic() - trial.since
+        study, seconds = trial.source, time.monotonic() - trial.since
         if outcome.state == "failed":
             log = "".join(f"\n    {line}" for line in outcome.log_lines[-LOG_LINES:])
             self.message(f"{self._name(trial)} failed: {outcome.error.rstrip('.')} (log: {trial.log}){log}")
             return
         self._seconds.append(seconds)
         if outcome.state == "complete":
-            best = ", the best so far" if next(iter(study.best_values), None) == trial.number else ""
+            best = ", the best so far" if next(iter(study.best_values), None) == trial.task.number else ""
             result = f"{_objectives(study, outcome.values or ())} in {seconds:.0f} s{best}"
         else:
             value = f" at {trial.value:.4f}" if trial.value is not None else ""
@@ -176,7 +169,7 @@ class SweepProgress:
             state = "ending" if trial.killed or trial.stopped else state
             epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
             value = f"{trial.value:.4f}" if trial.value is not None else "-"
-            cells = (name, trial.slot.name, state, epoch, value, taken, format_values(trial.values))
+            cells = (name, trial.slot.name, state, epoch, value, taken, format_values(trial.task.values))
             table.add_row(*map(Text, cells))
         return table
 
@@ -188,10 +181,10 @@ class SweepProgress:
         return Text(f"{name}{self._state(study)}{best}")
 
     def _name(self, trial: RunningTrial) -> str:
-        return trial.name or self._number(trial)
+        return trial.task.name or self._number(trial)
 
     def _number(self, trial: RunningTrial) -> str:
-        return f"{trial.study.plan.study if len(self._studies) > 1 else 'trial'} {trial.number}"
+        return f"{trial.source.plan.study if len(self._studies) > 1 else 'trial'} {trial.task.number}"
 
     def _state(self, study: TrialSource) -> str:
         """Returns how many trials are finished, and the time left if trials take as long as those before."""

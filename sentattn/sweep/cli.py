@@ -7,11 +7,12 @@ Ranges, of any setting of a training:
   model.attention.hops=range(1,31)                   integers, without the end
   model.head.dropout=interval(0,0.5)                 numbers
   loss.penalty='tag(log,interval(1e-3,1))'           on a log scale; tag(log,zero,...) adds the point 0
-  model/pooling=choice(flatten,mean,prune)           choices
+  model/pooling=choice(flatten,mean)                 choices
 
   sweep=NAME           a file of sweeps/ (`python -m sentattn.list sweeps`) or a path; the command line replaces or
                        extends it. A bare command runs sweep=default, small and on the demo corpus
   study=NAME           the study, in outputs/sweeps/NAME; by default named after model and data
+  warm_start=STUDY     adds the finished trials of another study to a new one, as far as they lie in its search space
   trials=20 hours=8    the budget: finished trials, including pruned ones, or time
   objective.metric     val/accuracy, val/log_loss, latency_ms.one, parameters.total, ...
   sampler=tpe          gp, cmaes, random, qmc, grid, nsgaii, ...; its settings as sampler.multivariate=true
@@ -22,7 +23,7 @@ Ranges, of any setting of a training:
   slots_per_gpu=4      trials that share a GPU; gpus_per_trial=2 trains each trial on two
   threads=N            CPU threads per trial
   engine=ray           trials on the nodes of a Ray cluster: engine.address=HOST:PORT, by default that of this machine;
-                       engine.collect=true where the nodes share no folder
+                       output_dir= must be a folder that all nodes see
   limit_minutes=60     a trial that takes longer is killed
   retries=1            attempts after a trial has died; failures=5 in a row end the sweep
   keep=3               best trials that keep checkpoints and model; metrics and predictions of all are kept
@@ -221,7 +222,7 @@ def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> t
 
         nodes = stack.enter_context(ray_cluster.connected(plan.engine["address"]))
         on_ray = ray_cluster.find_slots(request, nodes)
-        engine = ray.RayEngine(module, studies, log, nodes, collect=plan.engine["collect"])
+        engine = ray.RayEngine(module, studies, log, nodes)
         return engine, on_ray, ray_cluster.description(on_ray, nodes)
     from sentattn.sweep.engines.local import LocalEngine
 
@@ -249,5 +250,5 @@ def _standing(study: SweepStudy) -> str:
     parts = [f"{study.finished()} of {budget.trials} trials" if budget.trials else f"{study.finished()} trials"]
     if budget.hours:
         parts.append(f"{study.seconds() / 3600:.1f} of {budget.hours:g} hours")
-    retries = f"; {study.waiting()} to be run again" if study.waiting() else ""
-    return f"Study {study.folder}: {', '.join(parts)} done{retries}."
+    waiting = f"; {study.waiting()} waiting" if study.waiting() else ""
+    return f"Study {study.folder}: {', '.join(parts)} done{waiting}."

@@ -12,12 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from sentattn.config import types
+from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.sweep.engines.choice import read_engine
 from sentattn.sweep.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
 from sentattn.sweep.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
+from sentattn.sweep.search_space import Dimension, Value
 from sentattn.sweep.sweep_file import OPTIONS, SWEEP, Draft, read_draft
-from sentattn.sweep.validation import SpaceCheck, read_space, words
+from sentattn.sweep.validation import check_space, read_space, words
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 TRIALS = 20
@@ -40,14 +42,15 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     name, budget, options = _options(draft, faults)
     objectives = _objectives(draft.components["objective"], faults)
     drafts = {study: draft.study(entries, faults) for study, entries in draft.studies.items()} or {"": draft}
-    checks = {study: _check(draft, faults) for study, draft in drafts.items()}
-    first = next(iter(checks.values()))
-    sampler = {"name": DEFAULT_SAMPLER} | _parsed(draft.components["sampler"])
-    pruner = {"name": default_pruner(len(objectives), options.repeats)} | _parsed(draft.components["pruner"])
-    faults += check_sampler(sampler, first.space, len(objectives))
+    spaces = {study: _space(draft, faults) for study, draft in drafts.items()}
+    space, settings = next(iter(spaces.values()))
+    sampler = _component("sampler", DEFAULT_SAMPLER, draft, faults)
+    pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft, faults)
+    faults += check_sampler(sampler, space, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
     engine, engine_faults = read_engine(_parsed(draft.components["engine"]))
     faults += engine_faults
+    faults += _enqueue_faults(draft, space, sampler["name"])
     if len(objectives) > 1 and options.confirm:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
@@ -57,23 +60,24 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         positions = {word.partition("=")[0]: position for position, word in enumerate(arguments)}
         raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: positions.get(fault.key, -1)))
     if name is None:
-        model = "models" if "model" in first.space else first.settings["model"]["name"]
-        name = f"{model}-{first.settings['data']['name']}"
+        model = "models" if "model" in space else settings["model"]["name"]
+        name = f"{model}-{settings['data']['name']}"
     plans = []
-    for study, check in checks.items():
-        random = " and ".join(drawn_at_random(sampler, check.space))
+    for study, (space, _) in spaces.items():
+        random = " and ".join(drawn_at_random(sampler, space))
         note = [f"sampler={sampler['name']} does not model {random}, and draws it at random."] if random else []
         plans.append(
             Plan(
                 study=f"{name}-{study}" if study else name,
-                overrides=(*draft.folders, *words(check.overrides)),
-                space=check.space,
+                overrides=(*draft.folders, *words(drafts[study].overrides)),
+                space=space,
                 objectives=objectives,
                 budget=budget,
                 sampler=sampler,
                 pruner=pruner,
                 engine=engine,
-                notes=(*check.notes, *note),
+                enqueue=tuple(_enqueued(draft)),
+                notes=tuple(note),
                 **vars(options),
             )
         )
@@ -101,19 +105,21 @@ def _without_default(draft: Draft, faults: Sequence[Fault], arguments: Sequence[
 def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Options]:
     """Returns the name of the study, its budget and the other options; faulty ones have their defaults."""
     values: dict[str, Any] = {}
-    for key, text in draft.options.items():
-        is_text = text != "null" and types.mismatch(OPTIONS[key], text) is None  # a study may be called 2026
-        value = text if is_text else types.parse(text)
+    for key, written in draft.options.items():
+        is_text = written != "null" and types.mismatch(OPTIONS[key], written) is None  # a study may be called 2026
+        value = written if is_text else types.parse(written)
         if fault := types.fault(key, OPTIONS[key], value):
             faults.append(fault)
         else:
             values[key] = value
+    for key in ("study", "warm_start"):
+        text = values.get(key)
+        if text is not None and not NAME.fullmatch(text):
+            legal = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("._-")[:64] or "my-study"
+            message = f"{key} must be a name for a folder, of letters, digits, - and _, got {text}; type {key}={legal}."
+            faults.append(Fault(key, "type", message))
     name, hours = values.pop("study", None), values.pop("hours", None)
     trials = values.pop("trials", None if hours else TRIALS)
-    if name is not None and not NAME.fullmatch(name):
-        legal = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:64] or "my-study"
-        message = f"study={name} must be a name for a folder, of letters, digits, - and _; type study={legal}."
-        faults.append(Fault("study", "type", message))
     if trials is None and hours is None:
         faults.append(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
     if values.get("slots") is not None and "slots_per_gpu" in values:
@@ -123,6 +129,26 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Opt
         message = f"heartbeat={values['heartbeat']} needs a database, storage=URL: its schedulers write heartbeats."
         faults.append(Fault("heartbeat", "conflict", message))
     return name, Budget(trials, hours), Options(**values)
+
+
+def _enqueued(draft: Draft) -> list[dict[str, Value]]:
+    """Returns the points to try first, without settings that the command line has given one value."""
+    return [{key: value for key, value in point.items() if key not in draft.overrides} for point in draft.enqueue]
+
+
+def _enqueue_faults(draft: Draft, space: Mapping[str, Dimension], sampler: str) -> list[Fault]:
+    """Returns what is wrong with the points to try first."""
+    faults = []
+    if draft.enqueue and sampler == "grid":
+        faults.append(Fault("enqueue", "conflict", "enqueue cannot be used with sampler=grid, which tries each point."))
+    for key, value in (entry for point in _enqueued(draft) for entry in point.items()):
+        if key not in space and key not in draft.ranges:
+            message = f"enqueue: {key} is not searched.{suggestion(key, space)}"
+            faults.append(Fault("enqueue", "unknown", message))
+        elif key in space and not space[key].contains(value):
+            message = f"enqueue: {key} must lie in {space[key].written}, got {types.as_typed(value)}."
+            faults.append(Fault("enqueue", "range", message))
+    return faults
 
 
 def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:
@@ -155,8 +181,21 @@ def _parsed(settings: Mapping[str, str]) -> dict[str, Any]:
     return {key: types.parse(text) for key, text in settings.items()}
 
 
-def _check(draft: Draft, faults: list[Fault]) -> SpaceCheck:
-    """Checks the settings of a study; refuses those that the sweep sets."""
+def _component(kind: str, default: str, draft: Draft, faults: list[Fault]) -> dict[str, Any]:
+    """Returns the settings of a sampler or pruner; one by `_target_` runs code, and so needs `trust=true`."""
+    settings = _parsed(draft.components[kind])
+    target = settings.get(TARGET)
+    if target is None:
+        return {"name": default} | settings
+    if not draft.trust:
+        message = f"{kind}._target_={target} runs the code of that class: type trust=true if you trust it."
+        faults.append(Fault(f"{kind}.{TARGET}", "unsafe", message))
+        return {"name": default}
+    return settings | {"name": target}
+
+
+def _space(draft: Draft, faults: list[Fault]) -> tuple[dict[str, Dimension], Mapping[str, Any]]:
+    """Returns the checked space of a study and the settings of one trial; refuses settings that a sweep sets."""
     faults += [
         Fault(key, "unsupported", f"{key}={text}: a sweep sets {key} itself; {DECIDED[key]}.")
         for key, text in draft.overrides.items()
@@ -165,6 +204,5 @@ def _check(draft: Draft, faults: list[Fault]) -> SpaceCheck:
     if not draft.ranges:
         message = "there is nothing to search: type a range such as model.attention.hops=range(1,31), or sweep=NAME."
         faults.append(Fault("space", "missing", message))
-    check = SpaceCheck(draft, read_space(draft, faults))
-    faults += check.faults()
-    return check
+    space = read_space(draft, faults)
+    return space, check_space(draft, space, faults)

@@ -21,7 +21,6 @@ from optuna.trial import TrialState
 from sqlalchemy import func, select
 
 from sentattn.sweep.owner import has_ended, identity, owner
-from sentattn.sweep.records import attributes
 from sentattn.sweep.storage import SILENT, load, open_storage
 
 SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
@@ -120,7 +119,7 @@ def peers(study: optuna.Study, storage: RDBStorage) -> list[Peer]:
     if not signs:
         return []
     running = [
-        attributes(trial).get(SCHEDULER) for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        trial.user_attrs.get(SCHEDULER) for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     ]
     now = _now(storage)
     return [

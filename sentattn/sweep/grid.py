@@ -20,7 +20,7 @@ from sentattn.sweep.callbacks import LOG
 from sentattn.sweep.cells import Cell
 from sentattn.sweep.plan import Plan
 from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.source import NextTrial
+from sentattn.sweep.source import TrialTask
 from sentattn.training.resume import (
     SavedRuns,
     find_begun,
@@ -51,7 +51,7 @@ class Grid:
     runs: dict[int, Path] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     interrupted: int = 0
-    study: None = None
+    resumable = True
     failures: int = 0  # one model that fails with all seeds does not keep the others from theirs
     best_values: Mapping[int, Sequence[float]] = field(default_factory=dict)
     _running: dict[int, Path] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Grid:
         """Returns the trainings that are neither finished nor running nor failed."""
         return [self.cells[number] for number in self._waiting]
 
-    def ask(self) -> NextTrial | None:
+    def ask(self) -> TrialTask | None:
         """Returns the next training with its run directory, which may be that of an interrupted run.
 
         What other processes train, such as the same command in another terminal, is left to them, and looked for again
@@ -101,7 +101,8 @@ class Grid:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._running[number] = folder
                 self._locks[number] = stack.pop_all()
-                return NextTrial(number, cell.values, cell.arguments, folder, cell.name)
+                metrics = [objective.metric for objective in self.plan.objectives]
+                return TrialTask(number, cell.values, cell.arguments, folder, metrics, name=cell.name)
         return None
 
     def report(self, number: int, step: int, value: float) -> bool:

@@ -96,6 +96,7 @@ class Options:
         seed: Of the sampler and of every trial.
         storage: SQLAlchemy's URL of its database, which may hold a password; None for a file in its folder.
         heartbeat: Seconds between two signs of life of a scheduler and its trials in that database.
+        warm_start: Another study, whose finished trials are added to a new one as far as they lie in its space.
     """
 
     repeats: Count = 1
@@ -112,6 +113,7 @@ class Options:
     seed: Seed = 0
     storage: str | None = field(default=None, repr=False)
     heartbeat: Count = 20
+    warm_start: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,7 @@ class Plan(Options):
     Attributes:
         overrides: Arguments that all trials have.
         space: The search space; each dimension comes after those that it depends on.
+        enqueue: Points to try first: values by key, of which a point may leave some to the sampler.
         members: The studies of a file that starts several; the plan itself then has no trials.
         notes: Messages for the user on what was added or left out.
     """
@@ -133,6 +136,7 @@ class Plan(Options):
     sampler: Mapping[str, Any]
     pruner: Mapping[str, Any]
     engine: Mapping[str, Any] = field(default_factory=lambda: {"name": "local"})
+    enqueue: tuple[Mapping[str, Value], ...] = ()
     members: tuple[Plan, ...] = ()
     notes: tuple[str, ...] = ()
 

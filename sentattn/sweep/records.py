@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from operator import ge
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import optuna
@@ -26,13 +26,8 @@ STATES: dict[TrialState, State] = {
     TrialState.PRUNED: "pruned",
     TrialState.RUNNING: "running",
 }
-SPACE, OUTSIDE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT = "space", "outside", "error", "retryable", "retry_of", "attempt"
-DIVERGED = "diverged"
+SPACE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT, DIVERGED = "space", "error", "retryable", "retry_of", "attempt", "diverged"
 """User attributes, the first of a study and the others of a trial."""
-RENAMED = {"note": ERROR, "again_of": RETRY_OF, "next_attempt": RETRYABLE}
-"""Attributes of a trial by the names that they had in 2026."""
-INTERRUPTED = "it was broken off with the sweep"
-"""What a trial of 2026 had as a note that was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +65,7 @@ class Record:
 
     Attributes:
         number: Its number and that of its directory.
-        state: How it ended. `interrupted` is one that ended with the sweep and is tried again; `outside` is a finished
-            trial outside of a space that was changed.
+        state: How it ended; one that is `interrupted` ended with the sweep and is tried again.
         values: What it tried, by key.
         objectives: What it reached; None where it did not finish.
         steps: What it had reached after each epoch or repeat.
@@ -108,34 +102,23 @@ def records(study: optuna.Study) -> list[Record]:
     return [record(trial, space) for trial in trials if trial.state is not TrialState.WAITING]
 
 
-def attributes(trial: FrozenTrial) -> dict[str, Any]:
-    """Returns the user attributes of a trial; those of an earlier revision by the names of today."""
-    attrs = {RENAMED.get(key, key): value for key, value in trial.user_attrs.items()}
-    if attrs.get(ERROR) == INTERRUPTED:
-        del attrs[ERROR]
-    return attrs
-
-
 def is_complete(trial: FrozenTrial) -> bool:
     """Whether a trial has reached its values; one that diverged has those that its study has set."""
-    return trial.state is TrialState.COMPLETE and not attributes(trial).get(DIVERGED, False)
+    return trial.state is TrialState.COMPLETE and not trial.user_attrs.get(DIVERGED, False)
 
 
 def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     """Returns what is known of a trial."""
-    attrs = attributes(trial)
-    outside: Mapping[str, Any] | None = attrs.get(OUTSIDE)
+    attrs = trial.user_attrs
     values = {key: space[key].value(value) if key in space else value for key, value in trial.params.items()}
-    objectives = outside["objectives"] if outside else trial.values if is_complete(trial) else None
-    steps = outside["steps"] if outside else trial.intermediate_values
     failed: State = "failed" if ERROR in attrs else "interrupted"
     state = failed if trial.state is TrialState.COMPLETE and not is_complete(trial) else STATES.get(trial.state, failed)
     return Record(
         number=trial.number,
-        state="outside" if outside else state,
-        values=outside["values"] if outside else values,
-        objectives=tuple(objectives) if objectives else None,
-        steps={int(step): value for step, value in steps.items()},
+        state=state,
+        values=values,
+        objectives=tuple(trial.values) if is_complete(trial) else None,
+        steps=dict(trial.intermediate_values),
         error=attrs.get(ERROR, ""),
         retry_of=attrs.get(RETRY_OF),
         attempt=attrs.get(ATTEMPT, 0),

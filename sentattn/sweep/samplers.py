@@ -15,29 +15,26 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna import pruners, samplers
 from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import nsgaii
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
 
 from sentattn.config import types
-from sentattn.errors import Fault
-from sentattn.sweep.components import check_component
+from sentattn.config.targets import TARGET
+from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.sweep.search_space import Dimension, points
 
 if TYPE_CHECKING:
-    from optuna.pruners import BasePruner
-    from optuna.samplers import BaseSampler
-
     from sentattn.sweep.plan import Plan
 
 DEFAULT_SAMPLER, DEFAULT_PRUNER, REPEATS_PRUNER, NO_PRUNER = "tpe", "percentile", "wilcoxon", "none"
+GRID, BRUTE_FORCE = "grid", "brute_force"
 LARGEST_GRID = 1_000_000
 
 
@@ -46,29 +43,6 @@ def quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     for category in (ExperimentalWarning, FutureWarning, UserWarning):
         warnings.filterwarnings("ignore", category=category, module=r"optuna\.|sentattn\.sweep")
-
-
-@dataclass(frozen=True)
-class Component:
-    """A sampler or a pruner: Optuna's class, and our defaults where they differ from Optuna's."""
-
-    make: Callable[..., Any]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-
-    def settings(self) -> dict[str, Any]:
-        """Returns the types of what can be set: numbers, truth values, texts, and objects by their names."""
-        kinds = types.hints(self.make)
-        kinds |= {name: Literal[tuple(table)] for name, table in OBJECTS.items() if name in kinds}
-        return {name: kind for name, kind in kinds.items() if kind is not Any and name != "seed"}
-
-    def build(self, settings: Mapping[str, Any], **others: Any) -> Any:
-        """Returns Optuna's object."""
-        quiet()
-        arguments = {**self.defaults, **settings, **others}
-        if settings.get("multivariate") is False and "group" not in settings:
-            del arguments["group"]  # Optuna groups only what it models together
-        objects = {name: table[arguments[name]]() for name, table in OBJECTS.items() if name in arguments}
-        return self.make(**arguments | objects)
 
 
 class _Grid(samplers.GridSampler):
@@ -86,74 +60,109 @@ class _BruteForce(samplers.BruteForceSampler):
         """Does nothing, as in a grid."""
 
 
-SAMPLERS: dict[str, Component] = {
-    DEFAULT_SAMPLER: Component(samplers.TPESampler, {"multivariate": True, "group": True}),
-    "gp": Component(samplers.GPSampler, {"warn_independent_sampling": False}),
-    "cmaes": Component(samplers.CmaEsSampler, {"warn_independent_sampling": False}),
-    "random": Component(samplers.RandomSampler),
+SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
+    DEFAULT_SAMPLER: samplers.TPESampler,
+    "gp": samplers.GPSampler,
+    "cmaes": samplers.CmaEsSampler,
+    "random": samplers.RandomSampler,
+    "qmc": samplers.QMCSampler,
+    GRID: _Grid,
+    "nsgaii": samplers.NSGAIISampler,
+    "nsgaiii": samplers.NSGAIIISampler,
+    BRUTE_FORCE: _BruteForce,
+}
+PRUNERS: dict[str, Callable[..., BasePruner]] = {
+    DEFAULT_PRUNER: pruners.PercentilePruner,
+    "median": pruners.MedianPruner,
+    "hyperband": pruners.HyperbandPruner,
+    "successive_halving": pruners.SuccessiveHalvingPruner,
+    "threshold": pruners.ThresholdPruner,
+    REPEATS_PRUNER: pruners.WilcoxonPruner,
+    NO_PRUNER: pruners.NopPruner,
+}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    DEFAULT_SAMPLER: {"multivariate": True, "group": True},
+    "gp": {"warn_independent_sampling": False},
+    "cmaes": {"warn_independent_sampling": False},
     # Without scrambling every study would begin with the same points, the first of them a corner.
-    "qmc": Component(
-        samplers.QMCSampler,
-        {"scramble": True, "warn_independent_sampling": False, "warn_asynchronous_seeding": False},
-    ),
-    "grid": Component(partial(_Grid, {})),
+    "qmc": {"scramble": True, "warn_independent_sampling": False, "warn_asynchronous_seeding": False},
     # Optuna's 50 would be a sweep of random draws.
-    "nsgaii": Component(samplers.NSGAIISampler, {"population_size": 20}),
-    "nsgaiii": Component(samplers.NSGAIIISampler, {"population_size": 20}),
-    "brute_force": Component(_BruteForce),
+    "nsgaii": {"population_size": 20},
+    "nsgaiii": {"population_size": 20},
+    DEFAULT_PRUNER: {"percentile": 75.0, "n_startup_trials": 3},
 }
-PRUNERS: dict[str, Component] = {
-    DEFAULT_PRUNER: Component(pruners.PercentilePruner, {"percentile": 75.0, "n_startup_trials": 3}),
-    "median": Component(pruners.MedianPruner),
-    "hyperband": Component(pruners.HyperbandPruner),
-    "successive_halving": Component(pruners.SuccessiveHalvingPruner),
-    "threshold": Component(pruners.ThresholdPruner),
-    "patient": Component(pruners.PatientPruner, {"wrapped_pruner": "median"}),
-    REPEATS_PRUNER: Component(pruners.WilcoxonPruner),
-    NO_PRUNER: Component(pruners.NopPruner),
-}
-OBJECTS: dict[str, dict[str, Callable[[], Any]]] = {
-    "crossover": {
-        name.removesuffix("Crossover").lower(): getattr(nsgaii, name)
-        for name in sorted(nsgaii.__all__)
-        if name.endswith("Crossover") and not name.startswith("Base")
-    },
-    "mutation": {"polynomial": nsgaii.PolynomialMutation},
-    "wrapped_pruner": {
-        name: partial(PRUNERS[name].build, {})
-        for name in ("median", DEFAULT_PRUNER, "hyperband", "successive_halving", "threshold")
-    },
-}
-"""Arguments that are objects in Optuna and names here."""
+"""Settings that differ from Optuna's defaults."""
 
 
-def _check(kind: str, component: Mapping[str, Any], table: Mapping[str, Component]) -> list[Fault]:
-    """Returns what is wrong with a sampler or a pruner by itself."""
-    name = component["name"]
-    faults = check_component(kind, component, {one: made.settings for one, made in table.items()})
+def _settings(kind: str, component: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a component by the keys under which they are typed, such as `sampler.multivariate`."""
+    return {f"{kind}.{key}": value for key, value in component.items() if key not in ("name", TARGET)}
+
+
+def _build(kind: str, component: Mapping[str, Any], **others: Any) -> Any:
+    """Returns Optuna's object, or that of a class of the user's own.
+
+    Raises:
+        SettingError: With Optuna's reason, if it refuses its settings.
+    """
+    quiet()
+    base, table = (BaseSampler, SAMPLERS) if kind == "sampler" else (BasePruner, PRUNERS)
+    name, settings = component["name"], {key: value for key, value in component.items() if key != "name"}
+    try:
+        if TARGET in component:
+            from sentattn.build import instantiate  # imports torch
+
+            return instantiate(settings, base)
+        make: Callable[..., Any] = table[name]
+        return make(**DEFAULTS.get(name, {}) | settings | others)
+    except SettingError:
+        raise
+    except (TypeError, ValueError) as error:
+        typed = " ".join(f"{key}={types.as_typed(value)}" for key, value in _settings(kind, component).items())
+        message = f"{kind}={name}{f' {typed}' if typed else ''}: {' '.join(str(error).split())}"
+        raise SettingError(Fault(kind, "conflict", message)) from error
+
+
+def _check(kind: str, component: Mapping[str, Any], **others: Any) -> list[Fault]:
+    """Returns what is wrong with the name of a component, with the types of its settings, or what Optuna refuses."""
+    table: Mapping[str, Callable[..., Any]] = SAMPLERS if kind == "sampler" else PRUNERS
+    name, faults = component["name"], list[Fault]()
+    if TARGET not in component:
+        if name not in table:
+            text = types.as_typed(name)
+            close = f"{suggestion(text, table)} There are {', '.join(table)}"
+            return [Fault(kind, "unknown", f"{kind}={text}: there is no {kind} {text!r}.{close}.")]
+        legal = {key: type_ for key, type_ in types.hints(table[name]).items() if type_ is not Any and key != "seed"}
+        for key, value in _settings(kind, component).items():
+            setting = key.partition(".")[2]
+            if setting not in legal:
+                has = f"{suggestion(setting, legal)} It has {', '.join(legal) or 'no settings'}"
+                faults.append(Fault(key, "unknown", f"{key}: {kind}={name} has no {setting!r}.{has}."))
+            elif fault := types.fault(key, legal[setting], value):
+                faults.append(fault)
     if not faults:
         try:
-            table[name].build({key: value for key, value in component.items() if key != "name"})
-        except (TypeError, ValueError) as error:
-            reason = " ".join(str(error).replace("`", "").split()).rstrip(".")
-            faults.append(Fault(kind, "conflict", f"{kind}={name}: {reason}."))
+            _build(kind, component, **others)
+        except SettingError as error:
+            faults += error.faults
     return faults
 
 
 def check_sampler(sampler: Mapping[str, Any], space: Mapping[str, Dimension], objectives: int) -> list[Fault]:
     """Returns what is wrong with a sampler, by itself and for a space and this number of objectives."""
     name, messages = sampler["name"], []
-    if name in ("grid", "brute_force") and points(space, LARGEST_GRID) is None:
+    if name in (GRID, BRUTE_FORCE) and points(space, LARGEST_GRID) is None:
         limit = f"at most {LARGEST_GRID:,} points, of choices and ranges with steps"
         messages.append(f"sampler={name} needs a space of {limit}; type sampler=qmc.")
-    if name == "grid" and (conditional := [key for key, dimension in space.items() if dimension.when]):
+    if name == GRID and (conditional := [key for key, dimension in space.items() if dimension.when]):
         conditions = f"would also try {' and '.join(conditional)} where their conditions do not hold"
         messages.append(f"sampler=grid {conditions}; type sampler=brute_force.")
     numbers = len(space) - len(drawn_at_random(sampler, space))
     if name == "cmaes" and (importlib.util.find_spec("cmaes") is None or objectives > 1 or numbers < 2):
         needs = "one objective, two ranges of numbers that every trial has, and the package cmaes (pip install cmaes)"
         messages.append(f"sampler=cmaes needs {needs}; type sampler=tpe.")
-    return [*_check("sampler", sampler, SAMPLERS), *(Fault("sampler", "conflict", message) for message in messages)]
+    faults = [Fault("sampler", "conflict", message) for message in messages]
+    return faults or _check("sampler", sampler, **({"search_space": {}} if name == GRID else {}))
 
 
 def drawn_at_random(sampler: Mapping[str, Any], space: Mapping[str, Dimension]) -> list[str]:
@@ -175,12 +184,13 @@ def build_sampler(plan: Plan, *, past: int = 0) -> BaseSampler:
         past: Trials of the study so far. A resumed study has new draws; a quasi-random sequence and a grid keep their
             place themselves, and need the seed they began with.
     """
-    settings = dict(plan.sampler)
-    name = settings.pop("name")
-    seed = plan.seed if name in ("qmc", "grid") else (plan.seed + 7919 * past) % 2**32
-    if name == "grid":
-        return _Grid({key: list(dimension.values() or ()) for key, dimension in plan.space.items()}, seed=seed)
-    sampler: BaseSampler = SAMPLERS[name].build(settings, seed=seed)
+    name = plan.sampler["name"]
+    arguments: dict[str, Any] = {"seed": plan.seed if name in ("qmc", GRID) else (plan.seed + 7919 * past) % 2**32}
+    if TARGET in plan.sampler:
+        arguments = {}
+    elif name == GRID:
+        arguments["search_space"] = {key: list(dimension.values() or ()) for key, dimension in plan.space.items()}
+    sampler: BaseSampler = _build("sampler", plan.sampler, **arguments)
     return sampler
 
 
@@ -194,7 +204,7 @@ def default_pruner(objectives: int, repeats: int) -> str:
 def check_pruner(pruner: Mapping[str, Any], objectives: int, repeats: int) -> list[Fault]:
     """Returns what is wrong with a pruner, by itself and for these numbers of objectives and trainings a trial."""
     name, default = pruner["name"], default_pruner(objectives, repeats)
-    faults = _check("pruner", pruner, PRUNERS)
+    faults = _check("pruner", pruner)
     if name in PRUNERS and name != NO_PRUNER and (objectives > 1 or (name == REPEATS_PRUNER) != (repeats > 1)):
         count = f"{objectives} objective{'s' * (objectives > 1)} and repeats={repeats}"
         message = f"pruner={name} cannot be used with {count}: type pruner={default} or pruner={NO_PRUNER}."
@@ -204,6 +214,5 @@ def check_pruner(pruner: Mapping[str, Any], objectives: int, repeats: int) -> li
 
 def build_pruner(plan: Plan) -> BasePruner:
     """Returns Optuna's pruner."""
-    settings = dict(plan.pruner)
-    pruner: BasePruner = PRUNERS[settings.pop("name")].build(settings)
+    pruner: BasePruner = _build("pruner", plan.pruner)
     return pruner

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -52,7 +52,7 @@ class Scheduler:
             return
         with Signals():  # either ends the preparation
             self.engine.prepare()
-        with StopSignals(resumable=all(study.study is None for study in self.studies)) as stop:
+        with StopSignals(resumable=all(study.resumable for study in self.studies)) as stop:
             with self.engine:
                 self._assign(stop)
                 while (self._running or self._is_waiting(stop)) and not stop.at_once:
@@ -63,7 +63,7 @@ class Scheduler:
                     self._kill_late()
                     self._assign(stop)
             for trial in self._running.values():  # they have ended with the engine
-                trial.study.interrupt(trial.number)
+                trial.source.interrupt(trial.task.number)
         if stop.received is not None:
             again = f"{plural(len(self._running), 'trial')} will be run again; " if self._running else ""
             raise Interruption(stop.received, f"{again}the same command resumes.")
@@ -81,7 +81,9 @@ class Scheduler:
             next_trial = next(((study, trial) for study in studies if (trial := study.ask())), None)
             if next_trial is None:
                 break
-            self._running[slot] = RunningTrial(next_trial[0], *next_trial[1], slot)
+            source, task = next_trial
+            task = replace(task, threads=slot.threads, devices=max(1, len(slot.gpus)))
+            self._running[slot] = RunningTrial(source, task, slot)
             self.engine.start(self._running[slot])
             self._notify("started", self._running[slot])
         for study in self.studies:
@@ -96,20 +98,20 @@ class Scheduler:
                 self._notify("moved", trial, {})
             case Report(step, value, metrics):
                 trial.epoch, trial.value = step, value
-                prune = value is not None and trial.study.report(trial.number, step, value)
+                prune = value is not None and trial.source.report(trial.task.number, step, value)
                 self.engine.reply(trial, prune=prune)
                 self._notify("moved", trial, metrics)
             case TrialOutcome(state="failed") if trial.stopped:
                 del self._running[trial.slot]
-                trial.study.interrupt(trial.number)
+                trial.source.interrupt(trial.task.number)
             case TrialOutcome(lost=True):
                 del self._running[trial.slot]
-                trial.study.interrupt(trial.number)
+                trial.source.interrupt(trial.task.number)
                 self._notify("ended", trial, message)
             case TrialOutcome():
-                study = trial.study
+                study = trial.source
                 del self._running[trial.slot]
-                study.tell(trial.number, message)
+                study.tell(trial.task.number, message)
                 self._notify("ended", trial, message)
                 if study.failures >= study.plan.failures and self._error is None:
                     text = f"{study.failures} trials have failed in a row; the last one: {message.error}"
@@ -125,7 +127,7 @@ class Scheduler:
     def _stop(self) -> None:
         """Stops what can be resumed; nothing else is started."""
         for trial in self._running.values():
-            if trial.study.study is None:
+            if trial.source.resumable:
                 trial.stopped = True
                 self.engine.stop(trial)
         stopped = sum(trial.stopped for trial in self._running.values())
@@ -136,7 +138,7 @@ class Scheduler:
     def _kill_late(self) -> None:
         for trial in self._running.values():
             if time.monotonic() >= _deadline(trial):
-                trial.killed = f"it took longer than limit_minutes={trial.study.plan.limit_minutes:g}"
+                trial.killed = f"it took longer than limit_minutes={trial.source.plan.limit_minutes:g}"
                 self.engine.kill(trial)
 
     def _notify(self, event: str, *arguments: Any) -> None:
@@ -198,5 +200,5 @@ class StopSignals:
 
 def _deadline(trial: RunningTrial) -> float:
     """Returns when a trial is late; never once it is being killed."""
-    limit = trial.study.plan.limit_minutes
+    limit = trial.source.plan.limit_minutes
     return trial.since + limit * MINUTE if limit and not trial.killed else float("inf")

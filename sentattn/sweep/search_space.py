@@ -139,7 +139,9 @@ def is_range(key: str, text: str) -> bool:
         return False
 
 
-def read_dimension(key: str, text: str, choices: Choices, when: When | None = None) -> Dimension:
+def read_dimension(
+    key: str, text: str, choices: Choices, when: When | None = None, *, is_conditional: bool = False
+) -> Dimension:
     """Reads a range in Hydra's grammar.
 
     Args:
@@ -147,6 +149,7 @@ def read_dimension(key: str, text: str, choices: Choices, when: When | None = No
         text: Such as `range(1,31)`, `tag(log,interval(1e-3,1))`, `choice(flatten,mean,prune)`, `1,2,4`.
         choices: Groups and choices, for `glob`.
         when: Under which values of other dimensions it is set.
+        is_conditional: Whether it has conditions, with which a single choice is a range too.
 
     Raises:
         SettingError: If it cannot be read, or holds fewer than two values.
@@ -159,7 +162,9 @@ def read_dimension(key: str, text: str, choices: Choices, when: When | None = No
         if not isinstance(parsed, ChoiceSweep | RangeSweep | IntervalSweep):
             raise ValueError("glob(...) is for groups" if isinstance(parsed, Glob) else "it is one value")
         _check_tags(parsed)
-        distribution = _choices(parsed) if isinstance(parsed, ChoiceSweep) else _numbers(parsed)
+        distribution = (
+            _choices(parsed, 1 if is_conditional else 2) if isinstance(parsed, ChoiceSweep) else _numbers(parsed)
+        )
     except (HydraException, ValueError) as error:
         call = CALL.match(text)
         close = suggestion(call[1].lower(), FUNCTIONS) if call and call[1] not in FUNCTIONS else ""
@@ -182,12 +187,12 @@ def _check_tags(parsed: ChoiceSweep | RangeSweep | IntervalSweep) -> None:
         raise ValueError(f"the tag {tag} is not legal here.{close} Numbers have log, log intervals of floats have zero")
 
 
-def _choices(parsed: ChoiceSweep) -> CategoricalDistribution:
+def _choices(parsed: ChoiceSweep, fewest: int) -> CategoricalDistribution:
     values: list[Any] = [value.text if isinstance(value, QuotedString) else value for value in parsed.list]
     numbers = [value for value in values if isinstance(value, int | float)]
     if not all(map(math.isfinite, numbers)) or any(isinstance(value, list | dict | ChoiceSweep) for value in values):
         raise ValueError("choices are names, finite numbers, true, false and null")
-    if len(values) < 2:
+    if len(values) < fewest:
         raise ValueError(f"{' '.join(map(as_typed, values)) or 'nothing'} is all there is to choose from")
     if double := [value for position, value in enumerate(values) if value in values[:position]]:
         raise ValueError(f"the choice {as_typed(double[0])} is listed twice")

@@ -21,7 +21,6 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sentattn.errors import RunError
 from sentattn.sweep import storage as storages
 from sentattn.sweep.coordination import SCHEDULER, Membership
-from sentattn.sweep.records import attributes
 from sentattn.sweep.resume import interrupt
 from sentattn.sweep.study import SECONDS, SweepStudy
 
@@ -80,7 +79,7 @@ class SharedStudy(SweepStudy):
         """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
         running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
         running = [trial for trial in running if trial.number not in self._running]
-        if orphans := [one for one in running if attributes(one).get(SCHEDULER) in (None, self._membership.number)]:
+        if orphans := [one for one in running if one.user_attrs.get(SCHEDULER) in (None, self._membership.number)]:
             for trial in orphans:
                 interrupt(self._study, self._storage, trial)
             self._read()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
@@ -12,22 +13,33 @@ if TYPE_CHECKING:
     from sentattn.sweep.search_space import Value
 
 
-class NextTrial(NamedTuple):
-    """A trial to be run.
+@dataclass(frozen=True)
+class TrialTask:
+    """A trial to be run, as the process that runs it receives it.
 
     Attributes:
         number: Its number.
         values: What it tries, by key.
         arguments: Its command line for `python -m sentattn.train`.
         folder: Its run directory; one that holds a checkpoint is resumed.
+        metrics: The objectives.
+        repeats: Trainings, with consecutive seeds.
+        study: The study that it is a trial of; None for a run of a grid.
         name: What messages call it; empty for its number.
+        threads: CPU threads of its slot.
+        devices: How many devices its slot has.
     """
 
     number: int
     values: Mapping[str, Value]
-    arguments: list[str]
+    arguments: Sequence[str]
     folder: Path
+    metrics: Sequence[str]
+    repeats: int = 1
+    study: str | None = None
     name: str = ""
+    threads: int = 1
+    devices: int = 1
 
 
 class TrialSource(Protocol):
@@ -38,8 +50,8 @@ class TrialSource(Protocol):
         """Objectives, budget and limits."""
 
     @property
-    def study(self) -> str | None:
-        """The study that runs are trials of; None for a grid, whose runs are ordinary ones and can be resumed."""
+    def resumable(self) -> bool:
+        """Whether a trial that is stopped after its step can be resumed later."""
 
     @property
     def failures(self) -> int:
@@ -49,7 +61,7 @@ class TrialSource(Protocol):
     def best_values(self) -> Mapping[int, Sequence[float]]:
         """Objectives of the best trials by number, the best first."""
 
-    def ask(self) -> NextTrial | None:
+    def ask(self) -> TrialTask | None:
         """Returns the next trial; None if there is none now."""
 
     def report(self, number: int, step: int, value: float) -> bool:

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import itertools
 import json
-import re
 import shlex
 import sqlite3
 import sys
@@ -30,8 +29,8 @@ from sentattn.sweep.samplers import quiet
 
 DATABASE, RECORD = "study.db", "storage.json"
 """In the folder of a study: its database, unless `storage=` names another, and which storage it has."""
-CURRENT = "current"
-"""Numbers the studies of a sweep whose space was changed: the largest is the current one."""
+ID = "id"
+"""A study's attribute: a random ID. It is written last, and a study without it is incomplete."""
 T = TypeVar("T")
 POSTGRESQL = "postgresql"
 OUTAGE = 300.0
@@ -104,45 +103,37 @@ def exclusive(engine: Engine, name: str) -> Iterator[None]:
 
 
 def sweeps(url: str) -> list[str]:
-    """Returns the names of the sweeps in a database.
+    """Returns the names of the studies in a database.
 
     Raises:
         RunError: If it cannot be read.
     """
-    names: dict[str, int] = {}
+    names: list[str] = []
     with _reading(Path(), url):
-        names = studies(open_storage(Path(), url, reader=True), None)
-    return sorted({re.sub(r" \(\d+\)$", "", name) for name in names})
+        storage = open_storage(Path(), url, reader=True)
+        names = [study.study_name for study in storage.get_all_studies() if ID in study.user_attrs]
+    return sorted(names)
 
 
-def studies(storage: RDBStorage, sweep: str | None) -> dict[str, int]:
-    """Returns the studies of a sweep, or of the whole storage, by name, with the number of each; 0 if incomplete."""
-    return {
-        study.study_name: int(study.user_attrs.get(CURRENT, 0))
-        for study in storage.get_all_studies()
-        if sweep is None or f"{study.study_name} (".startswith(f"{sweep} (")
-    }
-
-
-def current(storage: RDBStorage, sweep: str | None) -> str | None:
-    """Returns the name of the current study of a sweep; None if there is none yet.
+def find_study(storage: RDBStorage, name: str | None) -> str | None:
+    """Returns the name of a study, or with None that of the only one of a file; None if there is none.
 
     Raises:
         RunError: If it has another format than this version's.
     """
-    complete = {study: number for study, number in studies(storage, sweep).items() if number}
-    name = max(complete, key=complete.__getitem__, default=None)
-    if name is not None:
-        attrs = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
-        require_format(f"study {name}", attrs.get(FORMAT_KEY, FORMAT))
-    return name
+    for study in storage.get_all_studies():
+        if ID in study.user_attrs and name in (None, study.study_name):
+            require_format(f"study {study.study_name}", study.user_attrs.get(FORMAT_KEY, FORMAT))
+            found: str = study.study_name
+            return found
+    return None
 
 
-def delete_others(storage: RDBStorage, sweep: str | None, kept: str) -> None:
-    """Deletes all studies of a sweep but one: what a change of the space left, or had begun when it was killed."""
-    for study in studies(storage, sweep):
-        if study != kept:
-            optuna.delete_study(study_name=study, storage=storage)
+def delete_incomplete(storage: RDBStorage, name: str | None) -> None:
+    """Deletes what is left of a study, or with None of all of a file, that was being created by a killed process."""
+    for study in storage.get_all_studies():
+        if ID not in study.user_attrs and name in (None, study.study_name):
+            optuna.delete_study(study_name=study.study_name, storage=storage)
 
 
 def recorded(folder: Path, url: str | None, study: str) -> str | None:
@@ -201,7 +192,7 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def load(folder: Path, url: str | None = None) -> optuna.Study:
-    """Opens the current study of a folder to read it.
+    """Opens the study of a folder to read it.
 
     Raises:
         RunError: If there is none.
@@ -210,7 +201,7 @@ def load(folder: Path, url: str | None = None) -> optuna.Study:
     if url is not None or (folder / DATABASE).is_file():
         with _reading(folder, url):
             storage = open_storage(folder, url, reader=True)
-            name = current(storage, folder.name if url else None)
+            name = find_study(storage, folder.name if url else None)
     if name is None:
         path = shlex.quote(folder.name)
         hint = f"`python -m sentattn.sweep study={path} ...` begins one; another storage needs storage=URL"

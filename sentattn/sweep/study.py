@@ -30,7 +30,6 @@ from sentattn.sweep.records import (
     TRIALS,
     Record,
     TrialOutcome,
-    attributes,
     best,
     best_first,
     continue_from,
@@ -42,7 +41,7 @@ from sentattn.sweep.records import (
 from sentattn.sweep.resume import open_study
 from sentattn.sweep.samplers import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.search_space import points, suggest
-from sentattn.sweep.source import NextTrial
+from sentattn.sweep.source import TrialTask
 from sentattn.sweep.tally import Tally, is_finished
 
 if TYPE_CHECKING:
@@ -61,7 +60,10 @@ class SweepStudy:
     Attributes:
         best_values: Objectives of the best trials by number, the best first; those that keep their checkpoints.
         failures: How many trials have failed since the last that did not.
+        resumable: False, since the trials of a study finish where a signal would stop runs of a grid.
     """
+
+    resumable = False
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
@@ -87,7 +89,7 @@ class SweepStudy:
     @classmethod
     @contextmanager
     def open(cls, plan: Plan, folder: Path) -> Iterator[SweepStudy]:
-        """Begins a study or resumes it, and holds its folder; its space may have been changed since.
+        """Begins a study or resumes it, and holds its folder.
 
         Raises:
             RunError: If another process works on it that may not, or it cannot be written.
@@ -106,19 +108,14 @@ class SweepStudy:
                 raise
             study._access(study._leave)
 
-    @property
-    def study(self) -> str:
-        """Its name."""
-        return self.plan.study
-
-    def ask(self) -> NextTrial | None:
+    def ask(self) -> TrialTask | None:
         """Returns the next trial; None if there is none now, since those that run may fill the budget.
 
         A trial that is tried again comes first.
         """
         return None if self.ended() else self._access(self._ask)
 
-    def _ask(self) -> NextTrial | None:
+    def _ask(self) -> TrialTask | None:
         drawn = self._draw()
         if drawn is None:
             return None
@@ -131,7 +128,15 @@ class SweepStudy:
         folder.mkdir(parents=True)
         if (retried := asked.user_attrs.get(RETRY_OF)) is not None:
             continue_from(self.folder / TRIALS / str(retried), folder)
-        return NextTrial(asked.number, values, self.plan.trial_arguments(values), folder)
+        return TrialTask(
+            asked.number,
+            values,
+            self.plan.trial_arguments(values),
+            folder,
+            metrics=[objective.metric for objective in self.plan.objectives],
+            repeats=self.plan.repeats,
+            study=self.plan.study,
+        )
 
     def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
         """Returns a new trial, its values, and the one that it tries again; None where the budget has none left."""
@@ -328,7 +333,7 @@ class SweepStudy:
 
 def retry_of(trial: FrozenTrial) -> FrozenTrial:
     """Returns what tries a trial again, with all that is known of its values, so that one transaction adds it."""
-    attempt = attributes(trial).get(ATTEMPT, 0) + (ERROR in attributes(trial))
+    attempt = trial.user_attrs.get(ATTEMPT, 0) + (ERROR in trial.user_attrs)
     return create_trial(
         state=TrialState.WAITING,
         params=trial.params,

@@ -14,10 +14,11 @@ from sentattn.config.arguments import closest, split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.schema import TOP
+from sentattn.config.targets import TARGET
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.sweep.plan import DECIDED, METRICS, Budget, Options
-from sentattn.sweep.search_space import is_range
+from sentattn.sweep.search_space import Value, is_range
 
 SWEEP, DEFAULT = "sweep", "default"
 OPTIONS: dict[str, Any] = {
@@ -46,6 +47,8 @@ class Draft:
         options: The sweep's own keys: text by key.
         components: Settings by component, its name or metric among them.
         studies: What each study of a file changes, where it starts several.
+        enqueue: Points to try first.
+        trust: Whether `trust=true` is typed.
         is_default: Whether its file is `sweeps/default.yaml` because no range and no file is typed.
     """
 
@@ -56,6 +59,8 @@ class Draft:
     options: dict[str, str] = field(default_factory=dict)
     components: dict[str, dict[str, str]] = field(default_factory=lambda: {name: {} for name in COMPONENTS})
     studies: dict[str, list[Entry]] = field(default_factory=dict)
+    enqueue: list[dict[str, Value]] = field(default_factory=list)
+    trust: bool = False
     is_default: bool = False
 
     def add(self, entries: Sequence[Entry], faults: list[Fault]) -> None:
@@ -132,6 +137,7 @@ class _Study(BaseModel, extra="forbid"):
 
 class _File(_Study):
     studies: dict[str, Annotated[_Study, _or("overrides")]] = {}
+    enqueue: list[dict[str, Value]] = []
     budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Annotated[dict[str, Any], _or("name")] = {}
     pruner: Annotated[dict[str, Any], _or("name")] = {}
@@ -167,6 +173,7 @@ def _read_file(draft: Draft, name: str, faults: list[Fault]) -> None:
     options |= {str(key): value for key, value in sweep.budget.items()}
     for component, settings in sweep.components().items():
         options |= {f"{component}.{key}": value for key, value in settings.items()}
+    draft.enqueue = sweep.enqueue
     draft.studies = {study: content.entries() for study, content in sweep.studies.items()}
     entries = [entry for entries in draft.studies.values() for entry in entries]
     misplaced = [key for key, text, _ in entries if _is_own(key) and not is_range(key, text)]
@@ -196,4 +203,7 @@ def read_draft(arguments: Sequence[str], faults: list[Fault]) -> Draft:
     if names or draft.is_default:
         _read_file(draft, names[0] if names else DEFAULT, faults)
     draft.add(entries, faults)
+    draft.trust = draft.overrides.get("trust") == "true"
+    if "from" not in draft.overrides and any(TARGET in settings for settings in draft.components.values()):
+        draft.overrides.pop("trust", None)  # it is about the sampler or pruner alone
     return draft

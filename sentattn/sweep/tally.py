@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from optuna.trial import FrozenTrial, TrialState
 
-from sentattn.sweep.records import ATTEMPT, ERROR, OUTSIDE, RETRY_OF, RETRYABLE, attributes, is_complete
+from sentattn.sweep.records import ATTEMPT, ERROR, RETRY_OF, RETRYABLE, is_complete
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Tally:
     @classmethod
     def of(cls, trials: Sequence[FrozenTrial], attempts: int) -> Tally:
         """Returns the tally of all trials that there are."""
-        retried = {attributes(trial).get(RETRY_OF) for trial in trials}
+        retried = {trial.user_attrs.get(RETRY_OF) for trial in trials}
         last = [trial for trial in trials if trial.number not in retried]
         due = [trial for trial in last if is_due(trial, attempts)]
         return cls(
@@ -75,14 +75,12 @@ def is_due(trial: FrozenTrial, attempts: int) -> bool:
         return True
     if trial.state is not TrialState.FAIL:
         return False
-    attrs = attributes(trial)
-    if OUTSIDE in attrs:
-        return False
+    attrs = trial.user_attrs
     return ERROR not in attrs or (bool(attrs.get(RETRYABLE)) and attrs.get(ATTEMPT, 0) < attempts)
 
 
 def _has_point(trial: FrozenTrial, attempts: int) -> bool:
     """Whether a trial, the last of its attempts, has a point of the space, or will have one when it is tried again."""
     if trial.state is TrialState.WAITING:
-        return RETRY_OF in attributes(trial)
+        return RETRY_OF in trial.user_attrs
     return bool(trial.params) or trial.state is TrialState.RUNNING or is_due(trial, attempts)

@@ -33,9 +33,10 @@ from sentattn.distributed.launch import explain, run_ranks
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb.run import TrialCallback
 from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
-from sentattn.sweep.engines import FirstBatch, PipeConnection, Report, TrialConnection, TrialTask
+from sentattn.sweep.engines import FirstBatch, PipeConnection, Report, TrialConnection
 from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialOutcome
+from sentattn.sweep.source import TrialTask
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries
 from sentattn.training.fit import Settings, fit
@@ -100,11 +101,10 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
     arguments = [word for word in task.arguments if task.devices == 1 or not word.startswith(f"{DEVICES}=")]
     # The devices of a slot are numbered from 0 there.
     settings = read_request([*arguments, *([f"{DEVICES}={task.devices}"] if task.devices > 1 else [])]).settings
-    folder = Path(task.directory)
     compared = task.metrics[0] if len(task.metrics) == 1 else None
     values: list[list[float]] = []
     for seed in range(settings["seed"], settings["seed"] + task.repeats):
-        directory = folder / f"seed-{seed}" if task.repeats > 1 else folder
+        directory = task.folder / f"seed-{seed}" if task.repeats > 1 else task.folder
         callbacks = [
             SchedulerCallback(connection, compared if task.repeats == 1 else None),
             *([TrialCallback(task.values)] if task.study else []),
@@ -210,7 +210,10 @@ def _run_ranks(task: TrialTask, connection: TrialConnection) -> None:
         relay.start()
         variables = {RELAY: json.dumps([listener.address, key.hex()])}
         failures = run_ranks(
-            ["-m", "sentattn.sweep.trial", json.dumps(asdict(task))], task.devices, Path(folder), **variables
+            ["-m", "sentattn.sweep.trial", json.dumps(asdict(task), default=str)],
+            task.devices,
+            Path(folder),
+            **variables,
         )
         relay.join(ranks.GRACE)  # until rank 0's last message; it may have died before its first
     if failures and not outcomes:
@@ -240,7 +243,8 @@ def _relay(listener: Listener, connection: TrialConnection, outcomes: list[Trial
 def main(arguments: Sequence[str]) -> None:
     """Trains as one of the ranks of a trial."""
     ranks.end_with_agent()
-    task = TrialTask(**json.loads(arguments[0]))
+    fields = json.loads(arguments[0])
+    task = TrialTask(**fields | {"folder": Path(fields["folder"])})
     if os.environ["RANK"] != "0":
         _train_and_send(task, None)
         return

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.errors import DataError, Fault
-from sentattn.sweep.engines import FirstBatch, Report, TrialConnection, TrialTask
+from sentattn.sweep.engines import FirstBatch, Report, TrialConnection
 from sentattn.sweep.records import TrialOutcome
+from sentattn.sweep.source import TrialTask
 
 STATE = {"touched": 0}
 """What a trial must not find changed by another."""
@@ -29,7 +30,7 @@ def preload(studies: Any) -> None:
 
 def run(task: TrialTask, connection: TrialConnection) -> None:
     given = dict(word.split("=", 1) for word in task.arguments)
-    directory = Path(task.directory)
+    directory = task.folder
     (directory / "server").write_text(str(os.getppid()))
     (directory / "pid").write_text(str(os.getpid()))
     act = given.get("act", "")

@@ -12,13 +12,15 @@ from sentattn.sweep.engines.local import LocalEngine
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.source import NextTrial
+from sentattn.sweep.source import TrialTask
 
 FAKE = "fake_trial"
 
 
 class Listed:
     """Asks for the trials of a list, each as the arguments of a fake trial."""
+
+    resumable = False
 
     def __init__(
         self, trials: list[list[str]], *, retries: int = 1, prune: Any = lambda number, step, value: False
@@ -37,10 +39,6 @@ class Listed:
         self.failures = 0
         self.best_values: dict[int, Sequence[float]] = {}
 
-    @property
-    def study(self) -> str:
-        return str(self.plan.study)
-
     def ask(self) -> Any:
         trials = self.plan.budget.trials
         if self.ended() or (trials is not None and self.finished() + self.running() >= trials):
@@ -50,7 +48,10 @@ class Listed:
         folder = self.folder / "trials" / str(number)
         folder.mkdir(parents=True, exist_ok=True)
         values = {word.partition("=")[0]: word.partition("=")[2] for word in self.given[number]}
-        return NextTrial(number, values, self.given[number], folder)
+        metrics = [objective.metric for objective in self.plan.objectives]
+        return TrialTask(
+            number, values, self.given[number], folder, metrics, repeats=self.plan.repeats, study=self.plan.study
+        )
 
     def report(self, number: int, step: int, value: float) -> bool:
         self.reports.append((number, step, value))
@@ -97,7 +98,7 @@ class Noted:
         self._running = 0
 
     def started(self, trial: RunningTrial) -> None:
-        self.starts.append((trial.number, trial.slot.name))
+        self.starts.append((trial.task.number, trial.slot.name))
         self._running += 1
         self.most = max(self.most, self._running)
 
@@ -105,7 +106,7 @@ class Noted:
         pass
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        self.outcomes.append((trial.number, outcome))
+        self.outcomes.append((trial.task.number, outcome))
         self._running -= 1
 
     def message(self, text: str) -> None:

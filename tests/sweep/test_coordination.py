@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plans import SPACE, plan
+from plans import plan
 from postgres_server import PASSWORD, PostgresServer
 from sqlalchemy import create_engine, text
 from studies import tell
@@ -133,18 +133,6 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
     with open_sweep(one, tmp_path / "mine") as study:
         assert (retried := study.ask())
         assert retried.number == 1
-
-
-def test_another_space_waits_for_the_schedulers_of_the_old_one(tmp_path: Path, database: str) -> None:
-    one = shared(database)
-    wider = shared(database, space={**SPACE, "model.attention.hops": "range(1,61)"})
-    with open_sweep(one, tmp_path / "mine") as study:
-        assert study.ask()
-        with pytest.raises(RunError) as caught, open_sweep(wider, tmp_path / "mine"):
-            pass
-        assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
-    with open_sweep(wider, tmp_path / "mine") as study:
-        assert study.waiting() == 1
 
 
 def test_the_first_scheduler_speaks_for_the_study(tmp_path: Path, database: str) -> None:

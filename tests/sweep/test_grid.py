@@ -153,10 +153,10 @@ def test_a_cell_is_trained_by_one_of_two_grids_and_finished_for_both(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" is being trained by ")[0] for line in lines] == ["seed=0", "seed=1"]
     assert all(f"process {os.getpid()}" in line for line in lines)
-    for source, next_trial in ((one, asked), (other, others)):
-        (next_trial.folder / "config.yaml").write_text(yaml.safe_dump(dict(one.cells[next_trial.number].settings)))
-        run.Run(next_trial.folder).write_result({"status": "finished", "seed": next_trial.number})
-        source.tell(next_trial.number, TrialOutcome("complete", [0.5]))
+    for source, task in ((one, asked), (other, others)):
+        (task.folder / "config.yaml").write_text(yaml.safe_dump(dict(one.cells[task.number].settings)))
+        run.Run(task.folder).write_result({"status": "finished", "seed": task.number})
+        source.tell(task.number, TrialOutcome("complete", [0.5]))
     assert (one.ask(), other.ask()) == (None, None)
     assert one.runs == other.runs == {0: asked.folder, 1: others.folder}
     assert (one.elsewhere(), one.tick(), bool(one.ended())) == (0, None, True)

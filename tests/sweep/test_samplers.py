@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from plans import PRUNE, plan
 from studies import run, tell
 
-from sentattn.errors import Fault
+from sentattn.errors import Fault, SettingError
 from sentattn.sweep.config import read_plan
 from sentattn.sweep.plan import Budget
 from sentattn.sweep.records import read
@@ -146,23 +145,35 @@ def test_a_continued_study_has_draws_of_its_own(name: str) -> None:
     assert len(set(draws)) > 1
 
 
-def test_all_plain_settings_of_optuna_can_be_reached() -> None:
-    named = {"tpe": "TPESampler", "qmc": "QMCSampler", "nsgaii": "NSGAIISampler", "cmaes": "CmaEsSampler"}
-    objects = {"seed", "gamma", "weights", "constraints_func", "independent_sampler", "x0", "source_trials"}
-    objects |= {"elite_population_selection_strategy", "child_generation_strategy", "after_trial_strategy"}
-    for name, known_as in named.items():
-        own = set(inspect.signature(getattr(optuna.samplers, known_as)).parameters)
-        assert set(SAMPLERS[name].settings()) == own - objects
-
-
 def test_our_defaults_and_what_replaces_them() -> None:
-    assert build_sampler(plan(sampler={"name": "tpe"}))._group  # type: ignore[attr-defined]
-    assert not build_sampler(plan(sampler={"name": "tpe", "multivariate": False}))._group  # type: ignore[attr-defined]
-    sampler = build_sampler(plan(sampler={"name": "nsgaii", "crossover": "sbx", "population_size": 7}))
+    sampler = build_sampler(plan(sampler={"name": "nsgaii", "population_size": 7}))
     assert isinstance(sampler, optuna.samplers.NSGAIISampler)
     assert sampler.population_size == 7
-    pruner = build_pruner(plan(pruner={"name": "patient", "patience": 2, "wrapped_pruner": "hyperband"}))
-    assert isinstance(pruner, optuna.pruners.PatientPruner)
+    assert isinstance(build_sampler(plan(sampler={"name": "nsgaii"})), optuna.samplers.NSGAIISampler)
+
+
+@pytest.mark.parametrize(
+    ("words", "faults"),
+    [
+        (["trust=true"], []),
+        ([], [("sampler._target_", "unsafe")]),
+        (["trust=true", "sampler._target_=optuna.pruners.NopPruner"], [("_target_", "type")]),
+        (["trust=true", "sampler._target_=optuna.samplers.Nowhere"], [("_target_", "not_found")]),
+        (["trust=true", "sampler.sed=5"], [("sampler", "conflict")]),
+    ],
+)
+def test_a_class_of_ones_own_needs_trust(words: list[str], faults: list[tuple[str, str]]) -> None:
+    typed = {"sampler._target_": "optuna.samplers.RandomSampler", "sampler.seed": "5"}
+    typed |= dict(word.split("=", 1) for word in words)
+    command = ["optimizer.lr=interval(0.001,0.01)", *(f"{key}={text}" for key, text in typed.items())]
+    if faults:
+        with pytest.raises(SettingError) as caught:
+            read_plan(command)
+        assert kinds([*caught.value.faults]) == faults
+    else:
+        one = read_plan(command)
+        assert isinstance(build_sampler(one), optuna.samplers.RandomSampler)
+        assert not [word for word in one.overrides if word.startswith("trust")]
 
 
 def kinds(faults: list[Fault]) -> list[tuple[str, str]]:
@@ -177,7 +188,6 @@ def kinds(faults: list[Fault]) -> list[tuple[str, str]]:
         ({"name": "tpe", "multivariat": True}, "sampler.multivariat", "unknown"),
         ({"name": "tpe", "multivariate": 3}, "sampler.multivariate", "type"),
         ({"name": "tpe", "multivariate": False, "group": True}, "sampler", "conflict"),
-        ({"name": "nsgaii", "crossover": "base"}, "sampler.crossover", "range"),
         ({"name": "random", "seed": 3}, "sampler.seed", "unknown"),
         ({"name": "nsgaii", "population_size": 1}, "sampler", "conflict"),
     ],
@@ -217,7 +227,6 @@ def test_cmaes_needs_its_package_one_objective_and_two_ranges(monkeypatch: pytes
         ({"name": "median"}, 1, 3, "pruner", "conflict"),
         ({"name": "wilcoxon"}, 1, 1, "pruner", "conflict"),
         ({"name": "percentile", "percentile": 120.0}, 1, 1, "pruner", "conflict"),
-        ({"name": "patient"}, 1, 1, "pruner", "conflict"),
         ({"name": "threshold"}, 1, 1, "pruner", "conflict"),
         ({"name": "none", "x": 1}, 1, 1, "pruner.x", "unknown"),
     ],
@@ -229,7 +238,6 @@ def test_faults_of_a_pruner(pruner: dict[str, object], objectives: int, repeats:
 def test_the_closest_spelling_is_suggested() -> None:
     assert "Did you mean 'tpe'?" in check_sampler({"name": "tpee"}, {}, 1)[0].message
     assert "Did you mean 'multivariate'?" in check_sampler({"name": "tpe", "multivariat": True}, {}, 1)[0].message
-    assert "patience" in check_pruner({"name": "patient"}, 1, 1)[0].message
 
 
 @pytest.mark.parametrize(("objectives", "repeats"), [(1, 1), (1, 4), (2, 1), (2, 4)])
@@ -237,6 +245,6 @@ def test_the_default_pruner_fits(objectives: int, repeats: int) -> None:
     assert check_pruner({"name": default_pruner(objectives, repeats)}, objectives, repeats) == []
 
 
-@pytest.mark.parametrize("name", [name for name in PRUNERS if name not in ("threshold", "patient")])
+@pytest.mark.parametrize("name", [name for name in PRUNERS if name != "threshold"])
 def test_pruners_are_optunas(name: str) -> None:
     assert isinstance(build_pruner(plan(pruner={"name": name})), optuna.pruners.BasePruner)

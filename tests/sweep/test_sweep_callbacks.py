@@ -10,6 +10,7 @@ from stand_in import Listed, prepared, scheduler, slots
 
 from sentattn.sweep.callbacks import RunningTrial, SweepProgress, duration, format_objective, format_values
 from sentattn.sweep.records import TrialOutcome
+from sentattn.sweep.source import TrialTask
 
 
 def prepare(folder: Path, *, is_terminal: bool = False) -> tuple[Any, Any, Any, io.StringIO]:
@@ -18,14 +19,14 @@ def prepare(folder: Path, *, is_terminal: bool = False) -> tuple[Any, Any, Any, 
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=is_terminal)
     values = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
-    trial = RunningTrial(study, 3, values, [], folder / "trials" / "3", "", slots(1)[0])
+    trial = RunningTrial(study, TrialTask(3, values, [], folder / "trials" / "3", ["val/accuracy"]), slots(1)[0])
     return SweepProgress([study], 2, console), trial, study, out
 
 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
     lines, trial, one, out = prepare(tmp_path)
     lines.started(trial)
-    trial.study.told = {3: ("complete", [0.875], "")}
+    trial.source.told = {3: ("complete", [0.875], "")}
     one.best_values = {3: [0.875]}
     trial.since -= 60
     lines.ended(trial, TrialOutcome("complete", values=[0.875]))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, IntDistribution
-from sweep_words import kinds, write
+from sweep_words import faults, kinds, write
 
 from sentattn.config.groups import comment
 from sentattn.config.request import read_request
@@ -101,36 +101,55 @@ def test_a_fixed_value_takes_its_conditions_along() -> None:
     assert plan.space["model.pooling.p"].when == {}
 
 
-def test_what_a_choice_needs_is_searched_as_well() -> None:
-    plan = read_plan(["model=structured", POOLING])
-    assert plan.space["model.pooling.p"].when == {"model/pooling": ("prune",)}
-    assert [note.partition("=")[0] for note in plan.notes] == ["model.pooling.p", "model.pooling.q"]
+@pytest.mark.parametrize(
+    ("words", "conditions"),
+    [
+        (
+            ["model=structured", POOLING],
+            {
+                "model.pooling.p": '{space: "RANGE", when: {model/pooling: prune}}',
+                "model.pooling.q": '{space: "RANGE", when: {model/pooling: prune}}',
+            },
+        ),
+        (
+            ["model/attention=choice(uniform,structured)", HOPS, "loss.penalty=0.1"],
+            {
+                "model.attention.hops": '{space: "range(1,31)", when: {model/attention: structured}}',
+                "loss.penalty": '{space: "choice(0.1)", when: {model/attention: structured}}',
+            },
+        ),
+        (
+            ["loss.class_weights=choice(none,balanced)", "loss.class_weight_power=interval(0,1)"],
+            {"loss.class_weight_power": '{space: "interval(0,1)", when: {loss.class_weights: balanced}}'},
+        ),
+    ],
+)
+def test_a_missing_condition_is_refused_with_the_line_to_write(
+    tmp_path: Path, words: list[str], conditions: dict[str, str]
+) -> None:
+    for fault in faults(*words):
+        assert fault.message.endswith(f"{fault.key}: {conditions[fault.key]}")
+    assert {fault.key for fault in faults(*words)} == set(conditions)
+    file = tmp_path / "mine.yaml"
+    lines = [f"  {key}: {line}".replace("RANGE", "range(4,8)") for key, line in conditions.items()]
+    file.write_text("\n".join(["space:", *lines]))
+    plan = read_plan([f"sweep={file}", *(word for word in words if word.partition("=")[0] not in conditions)])
+    assert all(plan.space[key].when for key in conditions)
+    for seed in range(4):
+        read_request(plan.trial_arguments(drawn(plan, seed)))  # type: ignore[arg-type]
 
 
-def test_what_a_choice_has_no_place_for_is_left_out_there() -> None:
-    plan = read_plan(["model/attention=choice(uniform,structured)", HOPS, "loss.penalty=0.1"])
-    assert plan.space["model.attention.hops"].when == {"model/attention": ("structured",)}
-    assert plan.space["loss.penalty"].when == {"model/attention": ("structured",)}
-    assert plan.space["loss.penalty"].ends() == (0.1,)
-    assert plan.overrides == ()
-    values = {"model/attention": "uniform"}
-    assert "hops" not in " ".join(plan.trial_arguments(values))
-    read_request(plan.trial_arguments(values))
-
-
-def test_fixed_values_of_one_choice_are_set_with_it_only() -> None:
-    plan = read_plan(["model.pooling.p=16", "model.pooling.q=4", POOLING, "loss.class_weights=choice(none,balanced)"])
-    for key in ("model.pooling.p", "model.pooling.q"):
-        assert plan.space[key].when == {"model/pooling": ("prune",)}
-    assert plan.notes == (
-        "model.pooling.p is set with model/pooling=prune only.",
-        "model.pooling.q is set with model/pooling=prune only.",
-    )
-
-
-def test_a_power_goes_with_balanced_weights() -> None:
-    plan = read_plan(["loss.class_weights=choice(none,balanced)", "loss.class_weight_power=interval(0,1)"])
-    assert plan.space["loss.class_weight_power"].when == {"loss.class_weights": ("balanced",)}
+def test_points_to_try_first(tmp_path: Path) -> None:
+    space = {"optimizer.lr": "interval(0.001,0.1)", "model/pooling": "choice(flatten,mean)"}
+    points = [{"optimizer.lr": 0.01}, {"model/pooling": "mean"}]
+    assert read_plan([write(tmp_path, space=space, enqueue=points)]).enqueue == tuple(points)
+    fixed = read_plan([write(tmp_path, space=space, enqueue=points), "optimizer.lr=0.02"])
+    assert fixed.enqueue == ({}, {"model/pooling": "mean"})
+    for point, kind in (({"optimizer.lr": 1.0}, "range"), ({"model/pooling": "max"}, "range"), ({"x": 1}, "unknown")):
+        assert kinds(write(tmp_path, space=space, enqueue=[point])) == [("enqueue", kind)]
+    finite = {"model/pooling": space["model/pooling"]}
+    assert kinds(write(tmp_path, space=finite, enqueue=points[1:], sampler="grid")) == [("enqueue", "conflict")]
+    assert kinds(write(tmp_path, space=space, enqueue=["mean"])) == [("sweep", "type")]
 
 
 def test_arguments_of_a_trial_and_of_its_setting() -> None:
@@ -148,8 +167,16 @@ def test_several_objectives() -> None:
 
 
 def test_components_and_their_settings() -> None:
-    plan = read_plan(["sweep=default", "sampler=tpe", "sampler.multivariate=false", "pruner.n_startup_trials=4"])
-    assert plan.sampler == {"name": "tpe", "multivariate": False}
+    plan = read_plan(
+        [
+            "sweep=default",
+            "sampler=tpe",
+            "sampler.multivariate=false",
+            "sampler.group=false",
+            "pruner.n_startup_trials=4",
+        ]
+    )
+    assert plan.sampler == {"name": "tpe", "multivariate": False, "group": False}
     assert plan.pruner == {"name": "percentile", "n_warmup_steps": 3, "n_startup_trials": 4}
 
 
@@ -158,11 +185,8 @@ def test_components_and_their_settings() -> None:
     [
         ([], {"name": "local"}),
         (["engine=local"], {"name": "local"}),
-        (["engine=ray"], {"name": "ray", "address": "auto", "collect": False}),
-        (
-            ["engine=ray", "engine.address=10.0.0.1:6379", "engine.collect=true"],
-            {"name": "ray", "address": "10.0.0.1:6379", "collect": True},
-        ),
+        (["engine=ray"], {"name": "ray", "address": "auto"}),
+        (["engine=ray", "engine.address=10.0.0.1:6379"], {"name": "ray", "address": "10.0.0.1:6379"}),
     ],
 )
 def test_the_engine_has_no_effect_on_the_arguments_of_trials(words: list[str], engine: dict[str, object]) -> None:
@@ -173,11 +197,11 @@ def test_the_engine_has_no_effect_on_the_arguments_of_trials(words: list[str], e
     assert plan.study == local.study
 
 
-@pytest.mark.parametrize("engine", ["ray", {"name": "ray", "collect": True}])
+@pytest.mark.parametrize("engine", ["ray", {"name": "ray", "address": "auto"}])
 def test_the_engine_of_a_file(tmp_path: Path, engine: object) -> None:
     pytest.importorskip("ray")
     file = write(tmp_path, space={"model.attention.hops": "range(1,31)"}, engine=engine)
-    assert read_plan([file]).engine == {"name": "ray", "address": "auto", "collect": isinstance(engine, dict)}
+    assert read_plan([file]).engine == {"name": "ray", "address": "auto"}
     assert read_plan([file, "engine=local"]).engine == {"name": "local"}
 
 

@@ -53,7 +53,8 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("sampler=grid", "sampler", "conflict"),
         ("pruner=wilcoxon", "pruner", "conflict"),
         ("engine=rai", "engine", "unknown"),
-        ("engine.collect=true", "engine.collect", "no_effect"),
+        ("engine.address=head:6379", "engine.address", "no_effect"),
+        ("warm_start=a/b", "warm_start", "type"),
         ("model.atention.hops=choice(1,2)", "model.atention", "unknown"),
     ],
 )
@@ -92,8 +93,7 @@ def test_settings_of_a_named_sweep_are_faults_each() -> None:
         ("engine.adress=auto", "unknown"),
         ("engine.address=ray://head:10001", "range"),
         ("engine.address=local", "range"),
-        ("engine.address=3", "type"),
-        ("engine.collect=yes", "type"),
+        ("engine.address=3", "range"),
     ],
 )
 def test_settings_of_ray(word: str, kind: str) -> None:

@@ -17,11 +17,12 @@ from sentattn.distributed import ranks
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
 from sentattn.run import Run
 from sentattn.sweep import trial
-from sentattn.sweep.engines import Report, TrialTask
+from sentattn.sweep.engines import Report
 from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialOutcome, continue_from
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
+from sentattn.sweep.source import TrialTask
 
 MODULE = "sentattn.sweep.trial"
 
@@ -204,7 +205,7 @@ def test_the_next_attempt_at_an_interrupted_trial_resumes(tmp_path: Path, repeat
     words = arguments(tmp_path, "trainer.max_epochs=3", "model.head.dropout=0.3")
 
     def run(name: str, connection: Any) -> Any:
-        task = TrialTask(words, {}, repeats, str(tmp_path / name), "study", ["val/accuracy"], 1, 1)
+        task = TrialTask(0, {}, words, tmp_path / name, ["val/accuracy"], repeats, "study")
         trial.run(task, connection)
         return connection.messages
 
@@ -228,7 +229,7 @@ def test_the_next_attempt_at_an_interrupted_trial_resumes(tmp_path: Path, repeat
 
 
 def test_a_trial_whose_checkpoint_cannot_be_read_starts_anew(tmp_path: Path) -> None:
-    task = TrialTask(arguments(tmp_path), {}, 1, str(tmp_path / "0"), "study", ["val/accuracy"], 1, 1)
+    task = TrialTask(0, {}, arguments(tmp_path), tmp_path / "0", ["val/accuracy"], study="study")
     with pytest.raises(SystemExit):
         trial.run(task, Ended())
     Run(tmp_path / "0").last_checkpoint.write_bytes(b"torn")
@@ -284,7 +285,7 @@ def test_the_error_of_any_rank_is_that_of_the_trial(
 
     monkeypatch.setattr(trial, "run_ranks", run_ranks)
     connection = Sent()
-    task = TrialTask([], {}, 1, str(tmp_path), "pair", ["val/accuracy"], 1, 2)
+    task = TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2)
     trial.run(task, connection)
     assert connection.messages == [expected]
 
@@ -294,7 +295,7 @@ def test_a_rank_that_was_killed_is_named_and_tried_again(tmp_path: Path, monkeyp
     monkeypatch.setattr(trial, "run_ranks", lambda *_, **__: killed)
     monkeypatch.setattr(ranks, "GRACE", 0.1)
     connection = Sent()
-    trial.run(TrialTask([], {}, 1, str(tmp_path), "pair", ["val/accuracy"], 1, 2), connection)
+    trial.run(TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2), connection)
     [outcome] = connection.messages
     assert (outcome.state, outcome.retry) == ("failed", True)
     assert "SIGKILL" in outcome.error
@@ -308,7 +309,7 @@ def test_a_rank_leaves_its_error_in_its_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(ranks.ERROR_FILE, str(tmp_path / "error.json"))
     connection = Sent()
     with pytest.raises(SystemExit):
-        trial._train_and_send(TrialTask([], {}, 1, str(tmp_path), "pair", ["val/accuracy"], 1, 2), connection)
+        trial._train_and_send(TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2), connection)
     assert connection.messages == []
     assert json.loads((tmp_path / "error.json").read_text())["faults"][0]["kind"] == "resources"
 

@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from sentattn.errors import Interruption
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.records import TrialOutcome
-
-
-@dataclass(frozen=True)
-class TrialTask:
-    """What the process of a trial gets: parts of the trial and of its plan, and the number of devices of its slot."""
-
-    arguments: Sequence[str]
-    values: Mapping[str, Any]
-    repeats: int
-    directory: str
-    study: str | None
-    metrics: Sequence[str]
-    threads: int
-    devices: int
-
-    @classmethod
-    def of(cls, trial: RunningTrial) -> TrialTask:
-        """Returns the task of a trial."""
-        plan = trial.study.plan
-        return cls(
-            arguments=list(trial.arguments),
-            values=dict(trial.values),
-            repeats=plan.repeats,
-            directory=str(trial.folder),
-            study=trial.study.study,
-            metrics=[objective.metric for objective in plan.objectives],
-            threads=trial.slot.threads,
-            devices=max(1, len(trial.slot.gpus)),
-        )
 
 
 @dataclass(frozen=True)

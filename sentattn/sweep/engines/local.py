@@ -24,7 +24,7 @@ from typing import Any
 
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.engines import Engine, Message, TrialTask, preload
+from sentattn.sweep.engines import Engine, Message, preload
 from sentattn.sweep.engines.failures import SERVER_DIED, exited, last_lines
 from sentattn.sweep.records import TrialOutcome
 
@@ -115,7 +115,7 @@ class LocalEngine(Engine):
             self.prepare()
         ours, theirs = self._context.Pipe()
         environment = {**os.environ, **trial.slot.environment()}
-        arguments = (self._module, TrialTask.of(trial), str(trial.log), environment, theirs)
+        arguments = (self._module, trial.task, str(trial.log), environment, theirs)
         process = self._context.Process(target=preload.run, args=arguments)
         try:
             with without_main_module():

@@ -21,7 +21,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from sentattn.errors import UserError
-from sentattn.sweep.engines import PipeConnection, TrialTask
+from sentattn.sweep.engines import PipeConnection
+from sentattn.sweep.source import TrialTask
 
 POOL = "SENTATTN_POOL"
 """Names the variable that the server has: a list of process ID of the scheduler, module, studies and log."""

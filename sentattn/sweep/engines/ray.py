@@ -6,9 +6,7 @@ of them when the scheduler dies.
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,7 +19,7 @@ from typing import Any
 
 from sentattn.errors import Fault, RunError
 from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.engines import Engine, Message, TrialTask, ray_node
+from sentattn.sweep.engines import Engine, Message, ray_node
 from sentattn.sweep.engines.failures import exited, failed
 from sentattn.sweep.engines.ray_cluster import (
     Node,
@@ -58,16 +56,13 @@ class RayEngine(Engine):
     Args:
         module: The module that trials run, as in `LocalEngine`.
         studies: For each study the arguments that all its trials share.
-        log: File for the output of the preparation, in a folder that all nodes see unless `collect`.
+        log: File for the output of the preparation, in the study's folder, which all nodes must see.
         nodes: The nodes of the cluster, which are checked.
-        collect: Whether run directories are brought back as files, since the nodes do not see the study's folder.
     """
 
-    def __init__(
-        self, module: str, studies: Sequence[Sequence[str]], log: Path, nodes: Sequence[Node], *, collect: bool = False
-    ) -> None:
+    def __init__(self, module: str, studies: Sequence[Sequence[str]], log: Path, nodes: Sequence[Node]) -> None:
         variables = {name: value for name, value in os.environ.items() if name.startswith(SENT)}
-        self._surroundings = ray_node.Surroundings(module, os.getcwd(), variables, collect)
+        self._context = ray_node.WorkerContext(module, os.getcwd(), variables)
         self._studies = studies
         self._log = log.absolute()
         self._nodes = nodes
@@ -103,8 +98,8 @@ class RayEngine(Engine):
         """
         import ray
 
-        check_nodes(self._nodes, None if self._surroundings.collect else self._log.parent)
-        prepare_nodes(self._nodes, self._surroundings, self._studies, self._log)
+        check_nodes(self._nodes, self._log.parent)
+        prepare_nodes(self._nodes, self._context, self._studies, self._log)
         context = ray.get_runtime_context()
         here = on_node(context.get_node_id())
         self._mailbox = ray.remote(ray_node.Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
@@ -117,10 +112,10 @@ class RayEngine(Engine):
         """Puts a trial into Ray's queue, from which it begins on a node with free resources."""
         slot = trial.slot
         assert isinstance(slot, RaySlot)
-        task = replace(TrialTask.of(trial), directory=str(trial.folder.absolute()))
+        task = replace(trial.task, folder=trial.task.folder.absolute())
         self._started += 1
         run = self._run_trial.options(num_cpus=slot.threads, num_gpus=slot.num_gpus)
-        result = run.remote(self._surroundings, task, slot.environment(), self._mailbox, self._started)
+        result = run.remote(self._context, task, slot.environment(), self._mailbox, self._started)
         self._running[self._started] = _Worker(trial, result)
         self._notice(self._started, result)
 
@@ -214,16 +209,13 @@ class RayEngine(Engine):
         import ray
 
         try:
-            end = future.result()
-            if end.archive:
-                with tarfile.open(fileobj=io.BytesIO(end.archive)) as archive:
-                    archive.extractall(trial.folder, filter="data")
+            code, outcome = future.result()
         except (ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
             return failed(trial, "its node has died", lost=not trial.killed)
         except ray.exceptions.OutOfMemoryError:
             return failed(trial, "Ray ended it because its node ran out of memory")
         except ray.exceptions.WorkerCrashedError:
             return failed(trial, "its process has died")
-        except (ray.exceptions.RayError, OSError, tarfile.TarError) as error:
+        except ray.exceptions.RayError as error:
             return failed(trial, f"its task on Ray has failed: {reason_of(error)}")
-        return end.outcome or exited(trial, end.code)
+        return outcome or exited(trial, code)

@@ -154,30 +154,29 @@ def _resources(nodes: Sequence[Node]) -> str:
     return f"the Ray cluster has {has} on {plural(len(nodes), 'node')}"
 
 
-def check_nodes(nodes: Sequence[Node], folder: Path | None) -> None:
-    """Compares the versions on all nodes, and requires that each sees a folder unless it is None.
+def check_nodes(nodes: Sequence[Node], folder: Path) -> None:
+    """Compares the versions on all nodes, and requires that each sees a folder.
 
     Raises:
         SettingError: With an error for each node that differs.
     """
-    file = folder / f".node-{secrets.token_hex(8)}" if folder else None
+    file = folder / f".node-{secrets.token_hex(8)}"
     expected, faults = ray_node.versions(), []
-    for node, (found, reason) in _on_nodes(nodes, ray_node.check_node, file and str(file)):
+    for node, (found, reason) in _on_nodes(nodes, ray_node.check_node, str(file)):
         if differing := [name for name, version in expected.items() if found[name] != version]:
             theirs, ours = (", ".join(f"{name} {of[name]}" for name in differing) for of in (found, expected))
             faults.append(_fault("engine", "conflict", node, f"has {theirs}; here is {ours}: install the same"))
-        if file:
-            seen = file.with_name(f"{file.name}-{node.id}")
-            if not seen.exists():
-                legal = "type engine.collect=true, or output_dir=FOLDER on a file system that all nodes share"
-                faults.append(_fault("output_dir", "not_found", node, f"does not see {folder} ({reason}): {legal}"))
-            seen.unlink(missing_ok=True)
+        seen = file.with_name(f"{file.name}-{node.id}")
+        if not seen.exists():
+            legal = "type output_dir=FOLDER on a file system that all nodes share"
+            faults.append(_fault("output_dir", "not_found", node, f"does not see {folder} ({reason}): {legal}"))
+        seen.unlink(missing_ok=True)
     if faults:
         raise SettingError(*faults)
 
 
 def prepare_nodes(
-    nodes: Sequence[Node], surroundings: ray_node.Surroundings, studies: Sequence[Sequence[str]], log: Path
+    nodes: Sequence[Node], context: ray_node.WorkerContext, studies: Sequence[Sequence[str]], log: Path
 ) -> None:
     """Prepares the data on all nodes.
 
@@ -185,7 +184,7 @@ def prepare_nodes(
         UserError: If the data is unusable.
         RunError: If trials cannot be started on a node.
     """
-    for node, error in _on_nodes(nodes, ray_node.prepare_node, surroundings, studies, str(log)):
+    for node, error in _on_nodes(nodes, ray_node.prepare_node, context, studies, str(log)):
         if isinstance(error, tuple):
             kind, faults = error
             raise kind(*faults)

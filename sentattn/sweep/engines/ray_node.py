@@ -6,34 +6,26 @@ It is imported by Ray's workers, so that it imports neither torch nor, at its to
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import importlib
 import importlib.metadata
-import io
 import os
 import platform
-import shutil
 import signal
 import sys
-import tarfile
-import tempfile
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sentattn
 from sentattn.errors import Fault, Interruption, UserError
 from sentattn.sweep.callbacks import LOG
-from sentattn.sweep.engines import Message, Report, TrialConnection, TrialTask
+from sentattn.sweep.engines import Message, Report, TrialConnection
 from sentattn.sweep.engines.preload import redirect_output
 from sentattn.sweep.records import TrialOutcome
-
-TEMPORARY = "sentattn-trial-"
-"""Beginning of the names of the folders in which trials train whose run directories are brought back."""
+from sentattn.sweep.source import TrialTask
 
 
 class Mailbox:
@@ -96,35 +88,18 @@ class RayConnection(TrialConnection):
 
 
 @dataclass(frozen=True)
-class TrialEnd:
-    """What the task of a trial returns.
-
-    Attributes:
-        code: The exit code that a process of its own would have.
-        outcome: What the trial has sent, if anything.
-        archive: Its run directory as a tar file; empty where all nodes see the directory.
-    """
-
-    code: int
-    outcome: TrialOutcome | None
-    archive: bytes = b""
-
-
-@dataclass(frozen=True)
-class Surroundings:
+class WorkerContext:
     """What the processes on all nodes share.
 
     Attributes:
         module: The module that trials run, as in `LocalEngine`.
         directory: The scheduler's working directory; nodes that have it work there.
         environment: Variables of the scheduler that are set on the nodes too.
-        collect: Whether run directories are brought back as files.
     """
 
     module: str
     directory: str
     environment: Mapping[str, str]
-    collect: bool
 
     def enter(self, **variables: str) -> Any:
         """Makes this process one of them; returns the module."""
@@ -135,58 +110,19 @@ class Surroundings:
 
 
 def run_trial(
-    surroundings: Surroundings, task: TrialTask, variables: Mapping[str, str], mailbox: Any, trial: int
-) -> TrialEnd:
-    """Runs a trial in this process, which ends after it."""
+    context: WorkerContext, task: TrialTask, variables: Mapping[str, str], mailbox: Any, trial: int
+) -> tuple[int, TrialOutcome | None]:
+    """Runs a trial in this process, which ends after it; returns its exit code, and its outcome if it has sent one."""
     connection = RayConnection(mailbox, trial)
     connection.begin()
-    if not surroundings.collect:
-        redirect_output(str(Path(task.directory) / LOG))
-        return TrialEnd(_exit_code(surroundings, task, variables, connection), connection.outcome)
-    remove_abandoned()
-    with temporary_folder() as folder:
-        redirect_output(str(Path(folder) / LOG))
-        code = _exit_code(surroundings, replace(task, directory=folder), variables, connection)
-        content = io.BytesIO()
-        with tarfile.open(fileobj=content, mode="w") as archive:
-            archive.add(folder, arcname=".", filter=_without_links_to_elsewhere)
-        return TrialEnd(code, connection.outcome, content.getvalue())
+    redirect_output(str(task.folder / LOG))
+    return _exit_code(context, task, variables, connection), connection.outcome
 
 
-@contextmanager
-def temporary_folder() -> Iterator[str]:
-    """A folder of this node that is locked, until this process has removed it or was killed."""
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True) as folder:
-        lock = os.open(folder, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield folder
-        os.close(lock)
-
-
-def remove_abandoned() -> None:
-    """Removes the temporary folders of trials on this node that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
-        with suppress(OSError):  # it is locked, of another user, or gone
-            lock = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.listdir(folder):  # one that is empty may be about to be locked
-                    shutil.rmtree(folder)
-            finally:
-                os.close(lock)
-
-
-def _without_links_to_elsewhere(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Leaves out links to files of this node, such as W&B's to its own log, which nobody should unpack."""
-    return None if entry.issym() and os.path.isabs(entry.linkname) else entry
-
-
-def _exit_code(
-    surroundings: Surroundings, task: TrialTask, variables: Mapping[str, str], connection: RayConnection
-) -> int:
+def _exit_code(context: WorkerContext, task: TrialTask, variables: Mapping[str, str], connection: RayConnection) -> int:
     """Runs the trial and returns the exit code that its process would have."""
     try:
-        surroundings.enter(**variables).run(task, connection)
+        context.enter(**variables).run(task, connection)
     except SystemExit as end:  # which would end the worker before it has returned anything
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:
@@ -208,25 +144,24 @@ def versions() -> dict[str, str]:
     }
 
 
-def check_node(file: str | None) -> tuple[dict[str, str], str]:
+def check_node(file: str) -> tuple[dict[str, str], str]:
     """Returns the versions on this node, and why the file that shows which folder it sees could not be written."""
     import ray
 
     try:
-        if file is not None:
-            Path(f"{file}-{ray.get_runtime_context().get_node_id()}").touch()
+        Path(f"{file}-{ray.get_runtime_context().get_node_id()}").touch()
     except OSError as error:
         return versions(), str(error.strerror)
     return versions(), "what it writes there does not arrive here"
 
 
 def prepare_node(
-    surroundings: Surroundings, studies: Sequence[Sequence[str]], log: str
+    context: WorkerContext, studies: Sequence[Sequence[str]], log: str
 ) -> tuple[type[UserError], Sequence[Fault]] | str:
     """Prepares the data on this node; returns the error, or an empty string."""
-    redirect_output(os.devnull if surroundings.collect else log)
+    redirect_output(log)
     try:
-        surroundings.enter().preload(studies)
+        context.enter().preload(studies)
     except UserError as error:
         return type(error), error.faults  # an exception would be pickled by its message alone
     except BaseException as error:

@@ -84,7 +84,7 @@ class ReportCallback(SweepCallback):
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Writes the best setting where a trial of this study has changed it."""
-        if trial.study is not self._study:
+        if trial.source is not self._study:
             return
         self._changed = True
         if outcome.state == "complete":
@@ -183,9 +183,9 @@ def _reason(error: Exception) -> str:
 def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
     """Returns a trial that has just ended as the study has it, without reading all of them."""
     return Record(
-        number=trial.number,
+        number=trial.task.number,
         state=outcome.state,
-        values=trial.values,
+        values=trial.task.values,
         objectives=tuple(outcome.values) if outcome.values else None,
         steps={},
         error=outcome.report,

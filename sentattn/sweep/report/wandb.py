@@ -74,11 +74,11 @@ class StudyLogger(SweepCallback):
 
     def started(self, trial: RunningTrial) -> None:
         """Opens the run with the first trial, whose settings say where."""
-        if self._opened or trial.study is not self._study:
+        if self._opened or trial.source is not self._study:
             return
         from sentattn.config.request import read_request
 
-        settings = read_request(list(trial.arguments)).settings
+        settings = read_request(list(trial.task.arguments)).settings
         is_logged = settings["logger"]["_target_"] == WANDB
         try:
             # Of several schedulers one logs the study.
@@ -88,7 +88,7 @@ class StudyLogger(SweepCallback):
             return
         self._opened = True
         if records is not None:
-            past = [record for record in records if record.state != "running" and record.number != trial.number]
+            past = [record for record in records if record.state != "running" and record.number != trial.task.number]
             self._place = place_of([settings])
             self._guard = study_guard(self._study, settings, records, resumed=bool(past))
             self._thread.submit(self._guard.start)
@@ -96,7 +96,7 @@ class StudyLogger(SweepCallback):
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Logs a trial of this study that has ended."""
-        if trial.study is self._study:
+        if trial.source is self._study:
             record = record_of(trial, outcome)
             self._submit(lambda run: run.log(self._rows.next(record)))
 

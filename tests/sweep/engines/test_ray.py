@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -74,14 +73,12 @@ def address(cluster: Any) -> str:
     return f"127.0.0.1:{cluster.address.rpartition(':')[2]}"
 
 
-def sweep(
-    cluster: Any, folder: Path, study: Any, *callbacks: Any, count: int = 2, studies: Any = (), collect: bool = False
-) -> None:
+def sweep(cluster: Any, folder: Path, study: Any, *callbacks: Any, count: int = 2, studies: Any = ()) -> None:
     """Runs fake trials on the cluster."""
     folder.mkdir(parents=True, exist_ok=True)
     with connected(address(cluster)) as nodes:
         slots = [RaySlot(f"Ray {number}", (), 1) for number in range(1, count + 1)]
-        engine = RayEngine(FAKE, studies, folder / "server.txt", nodes, collect=collect)
+        engine = RayEngine(FAKE, studies, folder / "server.txt", nodes)
         Scheduler([study], slots, engine, callbacks).run()
 
 
@@ -111,7 +108,7 @@ class OnceAllRun(Noted):
         self._call = call
 
     def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        self._begun.add(trial.number)
+        self._begun.add(trial.task.number)
         if len(self._begun) >= self._count and self._call:
             call, self._call = self._call, None
             call()
@@ -189,30 +186,6 @@ def test_trials_of_a_node_that_dies_are_tried_again_elsewhere(cluster: Any, seco
     [lost] = [record for record in records if record.state == "interrupted"]
     [again] = [record for record in records if record.retry_of == lost.number]
     assert (again.values, again.attempt, again.state) == (lost.values, 0, "complete")
-
-
-@pytest.mark.usefixtures("second")
-def test_run_directories_come_back_as_files(cluster: Any, tmp_path: Path) -> None:
-    study, noted = Listed([["x=1"], ["act=raise"]], retries=0), Noted()
-    sweep(cluster, tmp_path, prepared(tmp_path, study, trials=1, failures=1), noted, count=1, collect=True)
-    assert study.told[0] == ("complete", [1.0], "")
-    assert {file.name for file in (tmp_path / "trials" / "0").iterdir()} == {"pid", "server", "done", "log.txt"}
-
-
-def test_a_trial_that_is_killed_leaves_no_temporary_folder(cluster: Any, tmp_path: Path) -> None:
-    before = {*Path(tempfile.gettempdir()).glob(f"{ray_node.TEMPORARY}*")}
-    study = prepared(tmp_path, Listed([["act=hang"]], retries=0), trials=1, limit_minutes=3 / 60)
-    sweep(cluster, tmp_path, study, count=1, collect=True)
-    assert [study.told[number][0] for number in range(2)] == ["failed", "complete"]
-    assert {*Path(tempfile.gettempdir()).glob(f"{ray_node.TEMPORARY}*")} <= before
-
-
-@pytest.mark.usefixtures("second")
-def test_the_log_of_a_failed_trial_comes_back(cluster: Any, tmp_path: Path) -> None:
-    study, noted = Listed([["act=raise"]], retries=0), Noted()
-    sweep(cluster, tmp_path, prepared(tmp_path, study, trials=1), noted, count=1, collect=True)
-    assert noted.outcomes[0][1].log_lines[-1] == "ValueError: nothing works"
-    assert "Traceback" in (tmp_path / "trials" / "0" / "log.txt").read_text()
 
 
 @pytest.mark.usefixtures("second")
@@ -354,9 +327,9 @@ def test_a_trial_has_the_metrics_of_a_local_one(cluster: Any, tmp_path: Path) ->
     words = ["model=mean", "trainer.accelerator=cpu", "trainer.max_epochs=2", "optimizer.lr=interval(0.001,0.01)"]
     words += ["trials=1", "threads=1", "slots=1", "study=one"]
     ray = ["engine=ray", f"engine.address={address(cluster)}"]
-    for name, engine in {"local": [], "ray": ray, "collected": [*ray, "engine.collect=true"]}.items():
+    for name, engine in {"local": [], "ray": ray}.items():
         command = [sys.executable, "-m", "sentattn.sweep", *words, *engine, f"output_dir={tmp_path / name}"]
         subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": PATH})
-    local, on_ray, collected = (metrics(tmp_path / name) for name in ("local", "ray", "collected"))
+    local, on_ray = (metrics(tmp_path / name) for name in ("local", "ray"))
     assert len(local) == 2
-    assert local == on_ray == collected
+    assert local == on_ray
