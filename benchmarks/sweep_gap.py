@@ -23,11 +23,12 @@ from typing import Any
 
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.engines import TrialConnection, TrialTask
+from sentattn.sweep.engines import TrialConnection
 from sentattn.sweep.engines.local import LocalEngine
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
+from sentattn.sweep.source import TrialTask
 from sentattn.sweep.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
@@ -49,7 +50,7 @@ def run(task: TrialTask, connection: TrialConnection) -> None:
 
     before = _read()
     trial.run(task, connection)
-    (Path(task.directory) / BYTES).write_text(str(_read() - before))
+    (task.folder / BYTES).write_text(str(_read() - before))
 
 
 def _read() -> int:

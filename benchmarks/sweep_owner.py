@@ -19,10 +19,11 @@ from typing import Any
 from sentattn.sweep import study as study_module
 from sentattn.sweep.callbacks import RunningTrial
 from sentattn.sweep.config import read_plan
-from sentattn.sweep.engines import TrialConnection, TrialTask, local
+from sentattn.sweep.engines import TrialConnection, local
 from sentattn.sweep.records import TrialOutcome
 from sentattn.sweep.resources import Slot
 from sentattn.sweep.scheduler import Scheduler
+from sentattn.sweep.source import TrialTask
 from sentattn.sweep.study import SweepStudy
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")

@@ -141,14 +141,14 @@ def replay(
     """
     import optuna
 
-    from sentattn.sweep.samplers import PRUNERS
+    from sentattn.sweep.samplers import DEFAULTS, PRUNERS
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     order = random.Random(seed).sample(range(len(curves)), len(curves))  # noqa: S311 - no secrets here
     study = optuna.create_study(
         direction="maximize" if mode == "max" else "minimize",
         sampler=optuna.samplers.RandomSampler(seed=seed),
-        pruner=PRUNERS[name].build(dict(options)),
+        pruner=PRUNERS[name](**DEFAULTS.get(name, {}) | dict(options)),
     )
     waiting = [curves[number] for number in order]
     running: list[tuple[Any, Sequence[float], int]] = []

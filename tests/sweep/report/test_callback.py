@@ -31,7 +31,7 @@ def ended(study: SweepStudy, *values: float, state: str = "complete") -> Any:
     assert asked is not None
     how = TrialOutcome(state, values=list(values) or None, error="it failed")  # type: ignore[arg-type]
     study.tell(asked.number, how)
-    return SimpleNamespace(number=asked.number, values=asked.values, arguments=asked.arguments, study=study), how
+    return SimpleNamespace(task=asked, source=study), how
 
 
 def best_trial(folder: Path) -> int:
@@ -73,7 +73,7 @@ def test_of_equals_the_one_that_started_first_is_the_best_in_any_order(tmp_path:
         trials = [study.ask() for _ in range(3)]
         for number in (2, 0, 1):
             study.tell(number, TrialOutcome("complete", [0.5]))
-            trial: Any = SimpleNamespace(number=number, values=trials[number].values, study=study)
+            trial: Any = SimpleNamespace(task=trials[number], source=study)
             report.ended(trial, TrialOutcome("complete", values=[0.5]))
             assert best_trial(tmp_path) == study.best()[0].number
 
