@@ -1,4 +1,4 @@
-"""Selections of rows: at random or evenly spread, stratified by class, of single rows or of whole groups."""
+"""Stratified selections of rows: evenly spread, or at random, by row or by group."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Rows: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 NO_GROUP = -1
-"""Number of the group of a row that has none."""
+"""Group number of a row without a group."""
 
 
 def apportion(sizes: Rows, total: int) -> Rows:
-    """Divides `total` in proportion to sizes, by largest remainder; no share exceeds its size."""
+    """Divides `total` in proportion to `sizes` by largest remainder; no share exceeds its size."""
     total = min(total, int(sizes.sum()))
     exact = sizes * total / max(1, sizes.sum())
     shares: Rows = np.floor(exact).astype(np.int64)
@@ -25,7 +25,7 @@ def apportion(sizes: Rows, total: int) -> Rows:
 
 
 def spread(labels: Rows, total: int) -> Rows:
-    """Returns `total` positions in ascending order, stratified by class and spread evenly over each class."""
+    """Returns `total` positions in ascending order, stratified by class and evenly spread over each class."""
     members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     shares = apportion(np.array([len(rows) for rows in members]), total)
     spread_rows = [rows[np.arange(n) * len(rows) // max(1, n)] for rows, n in zip(members, shares, strict=True)]
@@ -35,7 +35,7 @@ def spread(labels: Rows, total: int) -> Rows:
 def draw(labels: Rows, total: int, seed: int) -> Mask:
     """Returns the mask of a random, stratified selection of `total` rows.
 
-    For the same rows and seed, a smaller selection of a class is a subset of a larger one.
+    For the same rows and seed, a smaller selection of a class is a subset of a larger selection.
     """
     random = np.random.default_rng(seed)
     classes, sizes = np.unique(labels, return_counts=True)
@@ -48,12 +48,12 @@ def draw(labels: Rows, total: int, seed: int) -> Mask:
 def draw_groups(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
     """Returns the mask of a random selection of whole groups with about `total` rows, stratified by class.
 
-    Groups are visited in random order and drawn as long as no class gets more rows than its share of `total`. Then,
-    while a group brings the number of rows nearer to `total`, the one is drawn that leaves the classes nearest to
-    their shares (squared distance). Rows of `NO_GROUP` are drawn by themselves, as many as are still missing.
+    First, each group is drawn, in random order, unless a class would exceed its share of `total`. Then, while a group
+    brings the number of rows nearer to `total`, the group is drawn that brings the classes nearest to their shares
+    (squared distance). Rows without a group are drawn one by one.
 
-    A group with the last rows of a class is never drawn, nor is the last row of a class that has no group: these are
-    for training. Apart from that, the number of rows differs from `total` by less than the largest group has.
+    The last rows of a class always stay for training. Otherwise, the number of rows differs from `total` by less than
+    the size of the largest group.
 
     Args:
         labels: Class of each row.
@@ -72,7 +72,7 @@ def draw_groups(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
 
 
 def _draw_whole(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
-    """Draws from rows that all have a group."""
+    """Draws whole groups from rows that all have a group."""
     classes, class_N = np.unique(labels, return_inverse=True)
     names, group_N = np.unique(groups, return_inverse=True)
     rows_GC = np.zeros((len(names), len(classes)), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Tokenizer: text to tokens and ids, with the character span of each token."""
+"""Text to tokens and ids, with the character span of each token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import chain
@@ -24,8 +24,8 @@ from sentattn.errors import DataError, Fault, SettingError
 if TYPE_CHECKING:
     from spacy.tokenizer import Tokenizer as SpacyTokenizer
 
-# Set explicitly, so that `tokenizers` does not warn at every fork. A forked process has none of its parent's
-# threads and would wait for them, so it runs without.
+# Set explicitly, so that `tokenizers` does not warn at every fork. A forked process would wait for the threads of its
+# parent, which it does not have.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
@@ -34,11 +34,11 @@ PAD, UNKNOWN = "<pad>", "<unk>"
 PAD_ID, UNKNOWN_ID = 0, 1
 SPECIALS = (PAD, UNKNOWN)
 CHUNK = 1000
-MOST_PIECES, LONGEST_PIECE = 1 << 17, 64
-"""Of what stands between spaces: how many different ones are kept with their tokens, 25 MB, and how long."""
+MAX_PIECES, MAX_PIECE_LENGTH = 1 << 17, 64
+"""Number (25 MB) and length of the pieces between spaces whose tokens `WordTypes` caches."""
 
 LINE_BREAK = r"(?i)<br\s*/?>"
-# In this Python's \s are four control characters that are no white space to the library.
+# Python's \s includes four control characters that are no white space in Oniguruma.
 _LINE_BREAK = re.compile(LINE_BREAK.replace(r"\s", r"[^\S\x1c-\x1f]"))
 _MARK = "\\p{M}\u200c\u200d"  # accents, variation selectors, and the joiners of Indic scripts, Persian and emoji
 _MODIFIER = f"{_MARK}\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # skin tones, and the letters in a flag
@@ -49,33 +49,33 @@ TOKEN = "|".join(
         rf"{_WORD}(?:['\u2019][{_MARK}]*{_WORD})*",  # words, don't, 1990's
         rf"\.{{2,}}[{_MARK}]*",
         rf"[!?]+[{_MARK}]*",
-        # Other signs; a mark that follows nothing; emoji, which a joiner makes one.
+        # Other signs; a mark after nothing; emoji, joined by joiners.
         rf"(?:[^\w\s]|_|\p{{M}})[{_MODIFIER}]*(?:(?<=\u200d)\p{{So}}[{_MODIFIER}]*)*",
     )
 )
-"""A token with the marks that follow it, in the syntax of Oniguruma."""
+"""A token with the marks after it, in the syntax of Oniguruma."""
 _ASCII_TOKEN = re.compile(r"\d+(?:[./,]\d+)*(?!'?[^\W_])|[^\W_]+(?:'[^\W_]+)*|\.{2,}|[!?]+|[^\w\s]|_", re.ASCII)
 """`TOKEN` on ASCII text."""
 
 BASIC_ENGLISH = r"['.,()!?]|[^\s\x1c-\x1f'.,()!?]+"
 BASIC_ENGLISH_REPLACED = (('"', ""), (Regex(r"(?i)<br />"), " "), (Regex("[;:]"), " "))
-"""The tokens of torchtext's `basic_english`, and what it replaces before; it lowercases all texts."""
+"""Tokens of torchtext's `basic_english`, and its replacements before; it lowercases all texts."""
 
 Span: TypeAlias = tuple[int, int]
 Clip: TypeAlias = Literal["head", "tail", "both"]
-"""Which tokens of a long text are read: its first, its last, or half of each."""
+"""Which tokens of a long text are kept: its first, its last, or half of each."""
 Rules: TypeAlias = Literal["words", "basic_english", "spacy"]
 """Tokenization rules: the pattern `TOKEN`, torchtext's `basic_english`, or spaCy's English rules."""
 Normalize: TypeAlias = Literal["nfc"] | None
-"""Unicode normalization of words, so that a letter with an accent is one word however it is encoded."""
+"""Unicode normalization of words, so that both encodings of an accented letter are the same word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A text as the model reads it.
+    """The tokens of a text, clipped.
 
     Attributes:
-        ids: One id a token, int32; empty for a text without a token.
+        ids: Id of each token, int32; empty for a text without a token.
         tokens: The tokens as written in the text.
         spans: Start and end of each token in the text, in characters.
     """
@@ -86,15 +86,15 @@ class Encoded:
 
 
 class Tokenizer:
-    """Splits texts into words, numbers and signs, and looks their ids up.
+    """Splits texts into words, numbers and signs, and looks up their ids.
 
     Args:
         words: The vocabulary; the first word has the id 2, after `<pad>` and `<unk>`.
         lowercase: Whether words are looked up in lower case.
-        max_length: Most tokens of a text that are read; None reads all.
-        clip: Which tokens of a longer text are read.
+        max_length: Most tokens per text; None keeps all.
+        clip: Which tokens of a longer text are kept.
         rules: Tokenization rules.
-        normalize: Normalization of the words that are looked up; None leaves them as they are.
+        normalize: Normalization of words before they are looked up; None for no normalization.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Tokenizer:
     def load(
         cls, path: Path, *, max_length: int | None = None, clip: Clip = "both", rules: Rules = "words"
     ) -> Tokenizer:
-        """Reads what `save` wrote; clipping and rules are not in the file.
+        """Reads a file that `save` wrote; clipping and rules are not in the file.
 
         Raises:
             DataError: If the file is missing or holds something else.
@@ -144,9 +144,9 @@ class Tokenizer:
         return len(self.words) + len(SPECIALS)
 
     def save(self, path: Path) -> None:
-        """Writes a file that `tokenizers.Tokenizer.from_file` reads too; it does not clip.
+        """Writes a file that `tokenizers.Tokenizer.from_file` reads too, but without clipping.
 
-        With spaCy's rules, that tokenizer expects one word a line.
+        With spaCy's rules, that tokenizer expects one word per line.
         """
         self._backend.save(str(path))
 
@@ -158,17 +158,18 @@ class Tokenizer:
         """
         encoded: list[Encoded] = []
         for first in range(0, len(texts), CHUNK):
-            chunk = list(texts[first : first + CHUNK])
+            chunk = lines = list(texts[first : first + CHUNK])
             for text in chunk:
                 _require_unicode(text)
-            if self._rules != "spacy":
-                lines, spans = chunk, None
-            else:
+            if self._rules == "spacy":
                 spans = [spacy_spans(text) for text in chunk]
-                lines = [_joined(text, its_spans) for text, its_spans in zip(chunk, spans, strict=True)]
+                words = zip(chunk, spans, strict=True)
+                lines = ["\n".join(text[start:end] for start, end in its_spans) for text, its_spans in words]
             encodings = self._backend.encode_batch(lines, add_special_tokens=False)
-            for i, (text, encoding) in enumerate(zip(chunk, encodings, strict=True)):
-                its_spans = _whole_spans(text, encoding.offsets) if spans is None else spans[i]
+            if self._rules != "spacy":
+                pairs = zip(chunk, encodings, strict=True)
+                spans = [_with_marks(text, encoding.offsets) for text, encoding in pairs]
+            for text, encoding, its_spans in zip(chunk, encodings, spans, strict=True):
                 encoded.append(self._clipped(text, encoding.ids, its_spans))
         return encoded
 
@@ -180,10 +181,10 @@ class Tokenizer:
         return Encoded(ids, [text[start:end] for start, end in spans], spans)
 
 
-def _whole_spans(text: str, spans: list[Span]) -> list[Span]:
-    """Returns spans with the marks that normalization has composed with the last character of a token.
+def _with_marks(text: str, spans: list[Span]) -> list[Span]:
+    """Extends spans by the marks that normalization has composed with the last character of a token.
 
-    The library counts them to no token. All else between two tokens is white space or a line break.
+    The library leaves them out. Between two tokens there is otherwise only white space or a line break.
     """
     if text.isascii() or unicodedata.is_normalized("NFC", text):
         return spans
@@ -196,7 +197,7 @@ def _whole_spans(text: str, spans: list[Span]) -> list[Span]:
 
 
 def _require_unicode(text: str) -> None:
-    """Refuses a lone surrogate, which bytes that are not UTF-8 become on a command line."""
+    """Refuses a lone surrogate, by which Python represents bytes of a command line that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -238,17 +239,13 @@ def _english() -> SpacyTokenizer:
     return spacy.blank("en").tokenizer
 
 
-def _joined(text: str, spans: Iterable[Span]) -> str:
-    return "\n".join(text[start:end] for start, end in spans)
-
-
 def backend(
     ids: Mapping[str, int], *, lowercase: bool, normalize: Normalize = None, rules: Rules = "words"
 ) -> tokenizers.Tokenizer:
-    """Returns the library's tokenizer over a vocabulary; with spaCy's rules, it expects one word a line.
+    """Returns the library's tokenizer over a vocabulary; with spaCy's rules, it expects one word per line.
 
-    The special tokens are ordinary words here, not the library's "added tokens", which would match a review that
-    contains the text `<pad>`.
+    The special tokens are ordinary words, not the library's "added tokens", which would match the text `<pad>` in a
+    review.
     """
     built = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=UNKNOWN))
     replaced = {"words": ((Regex(LINE_BREAK), " "),), "basic_english": BASIC_ENGLISH_REPLACED, "spacy": ()}[rules]
@@ -264,10 +261,10 @@ def backend(
 
 
 class WordTypes(dict[str, tuple[int, ...]]):
-    """Splits texts into tokens and numbers their word types in the order in which they first occur.
+    """Splits texts into tokens and numbers their word types in order of first occurrence.
 
-    No token holds a space, so what stands between spaces is split once and looked up afterwards: nearly all of it
-    repeats. Long pieces, as in languages without spaces, are not kept.
+    A cache of the tokens of each piece between spaces, which no token crosses: nearly all pieces repeat. Long pieces,
+    as in languages without spaces, are not cached.
 
     Attributes:
         numbers: The number of each word type.
@@ -291,28 +288,28 @@ class WordTypes(dict[str, tuple[int, ...]]):
         return array("i", chain.from_iterable(map(self.__getitem__, pieces)))
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        if self._rules == "words" and piece.isascii():  # without the cost of a call of the library
+        if self._rules == "words" and piece.isascii():  # faster than a call of the library
             tokens = _ASCII_TOKEN.findall(piece.lower() if self._lowercase else piece)
         else:
             tokens = [token for token, _ in self._split(self._normalize(piece))]
         types = tuple([self.numbers.setdefault(token, len(self.numbers)) for token in tokens])
-        if len(self) < MOST_PIECES and len(piece) <= LONGEST_PIECE:
+        if len(self) < MAX_PIECES and len(piece) <= MAX_PIECE_LENGTH:
             self[piece] = types
         return types
 
 
 def clipped(lengths: NDArray[np.int64], max_length: int | None) -> NDArray[np.int64]:
-    """Returns the number of tokens that are read of each text."""
+    """Returns the number of tokens of each text after clipping."""
     return lengths if max_length is None else np.minimum(lengths, max_length)
 
 
 def kept_positions(
     lengths_B: NDArray[np.int64], max_length: int | None, clip: Clip
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns the positions of the tokens that are read, (B, L), and the mask of the real ones.
+    """Returns the positions of the tokens that are kept, (B, L), 0 for padding, and the mask of the real ones.
 
-    `lengths_B` are those of whole texts. `both` keeps the first half of `max_length` (the larger one where it is odd)
-    and the last half. Positions of padding are 0.
+    `lengths_B` are the lengths of the whole texts. `both` keeps the first half of `max_length`, rounded up, and the
+    last half.
     """
     kept_B = clipped(lengths_B, max_length)
     position_L = np.arange(kept_B.max(initial=0))

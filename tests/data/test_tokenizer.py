@@ -226,11 +226,11 @@ def test_word_types_do_not_depend_on_what_is_kept(monkeypatch: pytest.MonkeyPatc
     texts = ["b a. B", "a<br>c", "b " + "word." * 20] * 2
     kept = WordTypes(lowercase=True)
     before = [kept.read(text) for text in texts]
-    monkeypatch.setattr(text_module, "MOST_PIECES", 1)
+    monkeypatch.setattr(text_module, "MAX_PIECES", 1)
     fresh = WordTypes(lowercase=True)
     assert [fresh.read(text) for text in texts] == before
     assert len(fresh) == 1
-    assert max(map(len, kept)) <= text_module.LONGEST_PIECE
+    assert max(map(len, kept)) <= text_module.MAX_PIECE_LENGTH
 
 
 def test_a_fork_neither_warns_nor_hangs() -> None:
