@@ -14,17 +14,17 @@ from sentattn.data.corpus import Corpus
 from sentattn.data.sampling import NO_GROUP, Mask, Rows, draw, draw_groups
 from sentattn.errors import DataError, Fault
 
-MOST_SHOWN = 10
-"""Classes that a message lists."""
 Splits: TypeAlias = dict[str, Rows]
 By: TypeAlias = Literal["group", "row"]
 
-MOST_TEST_ROWS, TEST_SHARE = 10_000, 0.1
-"""Default number and share of test rows where the source has none; the smaller one is used."""
+MAX_SHOWN = 10
+"""Most classes in a message."""
+MAX_TEST_ROWS, TEST_SHARE = 10_000, 0.1
+"""Default number and share of test rows if the source has none; the smaller is used."""
 
 
 class Selection(NamedTuple):
-    """The rows of `train`, `val` and `test`, and notes on them for the user."""
+    """The rows of `train`, `val` and `test`, and notes about them for the user."""
 
     rows: Splits
     notes: list[str]
@@ -56,16 +56,16 @@ def select(
 
     Args:
         corpus: All rows.
-        drop_duplicates: Whether rows outside the test split are dropped whose text occurs earlier in their split or
-            in a later split.
-        val_size: Number or share of training rows used for validation, or None where the source has validation rows.
+        drop_duplicates: Whether to drop rows outside the test split whose text occurs earlier in their split or in a
+            later split.
+        val_size: Number or share of training rows used for validation; None uses the validation rows of the source.
         split_seed: Seed of this selection, and of the selection of training rows.
-        val_by: What is drawn from training rows, for validation and, where the source has no test rows, for testing:
-            whole groups, or rows whatever their group is.
-        train_size: Number of training rows, stratified by class, or None for all.
-        test_size: Number or share of the source's test rows, or of all rows where it has none. None: its test rows,
-            or else a tenth of all rows, at most 10,000.
-        test_seed: Seed of a stratified selection of test rows, or None for the last ones.
+        val_by: Whether to draw whole groups or single rows from the training rows, for validation and, if the source
+            has no test rows, for testing.
+        train_size: Number of training rows, stratified by class; None for all.
+        test_size: Number or share of the test rows of the source, or of its training rows if it has none. None: its
+            test rows, or else a tenth of its training rows, at most 10,000.
+        test_seed: Seed of a stratified selection of test rows; None for the last rows.
 
     Raises:
         DataError: If a split is empty or has fewer rows than a setting asks for, or its groups cannot be divided.
@@ -87,9 +87,10 @@ def select(
     if val_size is not None and trains:
         all_rows = rows.pop("train")
         groups = corpus.groups[all_rows] if val_by == "group" else None
-        train, val = set_aside(corpus.labels[all_rows], val_size, split_seed, groups)
-        rows = {"train": all_rows[train], "val": all_rows[val], **rows}
-        notes += [] if groups is None else [_groups_note("Validation", groups, val)]
+        number = num_rows("data.val_size", val_size, len(all_rows), most=len(all_rows) - 1)
+        is_val = _draw(corpus.labels[all_rows], groups, number, split_seed)
+        rows = {"train": all_rows[~is_val], "val": all_rows[is_val], **rows}
+        notes += [] if groups is None else [_groups_note("Validation", groups, is_val)]
     if train_size is not None:
         most = len(rows["train"])
         if train_size > most:
@@ -103,7 +104,7 @@ def select(
 
 
 def _require_enough(rows: int, *, validates: bool, tests: bool) -> None:
-    """Refuses training rows that cannot be divided: two are for training, and one for each other split."""
+    """Refuses too few training rows: two are for training, and one for each split that is drawn from them."""
     needed = 2 + validates + tests
     if rows < needed and (validates or tests):
         others = " and ".join(name for name, is_taken in (("validation", validates), ("testing", tests)) if is_taken)
@@ -112,7 +113,7 @@ def _require_enough(rows: int, *, validates: bool, tests: bool) -> None:
 
 
 def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int | None, val_by: By = "row") -> list[str]:
-    """Selects the test rows from the source's test rows, or else from its training rows; returns notes."""
+    """Selects test rows from the test rows of the source, or else from its training rows; returns notes."""
     split = "test" if "test" in splits else "train"
     rows = splits[split]
     if split == "test" and size is None:
@@ -124,7 +125,7 @@ def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int |
             raise DataError(Fault("data.test_seed", "no_effect", message))
         return []
     if size is None:
-        size = max(1, min(MOST_TEST_ROWS, round(TEST_SHARE * len(rows))))
+        size = max(1, min(MAX_TEST_ROWS, round(TEST_SHARE * len(rows))))
     number = num_rows("data.test_size", size, len(rows), most=len(rows) - (split == "train"))
     groups = corpus.groups[rows] if split == "train" and val_by == "group" else None
     if groups is None and seed is None:
@@ -138,36 +139,36 @@ def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int |
     number = len(splits["test"])
     selected = f"the last {number:,}" if seed is None else f"{number:,} (data.test_seed={seed})"
     notes = [f"The data has no test rows: {selected} of its {len(rows):,} rows are used for testing."]
-    return notes if groups is None else [*notes, _groups_note("Test", groups, np.flatnonzero(is_test))]
+    return notes if groups is None else [*notes, _groups_note("Test", groups, is_test)]
 
 
 def _draw(labels: Rows, groups: Rows | None, number: int, seed: int) -> Mask:
-    """Draws rows, or whole groups.
+    """Returns the mask of randomly drawn rows, or of whole groups.
 
     Raises:
-        DataError: If a group has to be drawn and none can be.
+        DataError: If no group can be drawn.
     """
     if groups is None:
         return draw(labels, number, seed)
     if (drawn := draw_groups(labels, groups, number, seed)).any():
         return drawn
     count = len(np.unique(groups))
-    reason = f"a class would be left without training rows (groups: {count:,})"
-    message = f"data.val_by=group: no whole group can be set aside, since {reason}. Type data.val_by=row for rows."
+    reason = f"a class would have no training rows (groups: {count:,})"
+    message = f"data.val_by=group: no whole group can be set aside, since {reason}. Type data.val_by=row to draw rows."
     raise DataError(Fault("data.val_by", "conflict", message))
 
 
-def _groups_note(split: str, groups: Rows, rows: Rows) -> str:
-    """Says how many groups were drawn, and how many rows that have none."""
-    drawn, number = (len(np.unique(some[some != NO_GROUP])) for some in (groups[rows], groups))
-    single, singles = (np.count_nonzero(some == NO_GROUP) for some in (groups[rows], groups))
+def _groups_note(split: str, groups: Rows, is_drawn: Mask) -> str:
+    """Returns a note with the numbers of groups and of rows without a group that were drawn."""
+    drawn, number = (len(np.unique(some[some != NO_GROUP])) for some in (groups[is_drawn], groups))
+    single, singles = (np.count_nonzero(some == NO_GROUP) for some in (groups[is_drawn], groups))
     parts = [f"{drawn:,} of {number:,} groups"] if number else []
     parts += [f"{single:,} of {singles:,} rows without a group"] if singles else []
     return f"{split}: {' and '.join(parts)} (data.val_by=group)."
 
 
 def _duplicates(corpus: Corpus, rows: Splits, dropped: bool) -> list[str]:
-    """Counts texts that occur in two splits, and rows that repeat an earlier row of their split."""
+    """Returns a note with the numbers of texts in two splits, and of rows that repeat a row of their split."""
     ids = {split: corpus.row_ids[its_rows] for split, its_rows in rows.items()}
     counts = {
         f"in both {first} and {second}": len(np.intersect1d(ids[first], ids[second]))
@@ -181,7 +182,7 @@ def _duplicates(corpus: Corpus, rows: Splits, dropped: bool) -> list[str]:
 
 
 def _without_duplicates(corpus: Corpus, rows: Splits) -> Splits:
-    """Keeps the last split, and of the others the first row of each text that no later split contains."""
+    """Keeps the last split, and in the others the first row of each text that no later split contains."""
     kept: Splits = {}
     later = corpus.row_ids[:0]
     for split in reversed(rows):
@@ -192,7 +193,7 @@ def _without_duplicates(corpus: Corpus, rows: Splits) -> Splits:
 
 
 def num_rows(setting: str, size: float, rows: int, *, most: int) -> int:
-    """Returns how many of some rows a setting selects: a number, or, below 1, a share, which is one row at least.
+    """Returns how many of `rows` a setting selects: a number, or a share below 1 of at least one row.
 
     Raises:
         DataError: If the number is 0 or above `most`, or there are too few rows to select any.
@@ -204,20 +205,8 @@ def num_rows(setting: str, size: float, rows: int, *, most: int) -> int:
     return number
 
 
-def set_aside(labels: Rows, size: float, seed: int, groups: Rows | None = None) -> tuple[Rows, Rows]:
-    """Splits positions at random into training and validation rows, stratified by class, each in ascending order.
-
-    With groups, the rows of one stay together.
-
-    Raises:
-        DataError: If no training or no validation row would be left.
-    """
-    is_val = _draw(labels, groups, num_rows("data.val_size", size, len(labels), most=len(labels) - 1), seed)
-    return np.flatnonzero(~is_val), np.flatnonzero(is_val)
-
-
 def few_rows(corpus: Corpus, rows: Splits, labels: Sequence[str]) -> list[str]:
-    """Returns a warning of classes with fewer than two training rows, or with no row of another split."""
+    """Returns a warning about classes with fewer than two training rows, or without rows in another split."""
     if "train" not in rows:
         return []
     counts = {split: np.bincount(corpus.labels[its_rows], minlength=len(labels)) for split, its_rows in rows.items()}
@@ -226,13 +215,13 @@ def few_rows(corpus: Corpus, rows: Splits, labels: Sequence[str]) -> list[str]:
         f"{labels[i]} ({', '.join(f'{count[i]} {split}' for split, count in counts.items())})"
         for i in np.flatnonzero(is_few).tolist()
     ]
-    more = f" and {len(few) - MOST_SHOWN:,} more" if len(few) > MOST_SHOWN else ""
-    message = f"warning: classes with too few rows to learn or to evaluate: {', '.join(few[:MOST_SHOWN])}{more}."
+    more = f" and {len(few) - MAX_SHOWN:,} more" if len(few) > MAX_SHOWN else ""
+    message = f"warning: classes with too few rows to learn or to evaluate: {', '.join(few[:MAX_SHOWN])}{more}."
     return [message] if few else []
 
 
 def repeats(ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
-    """Returns the mask of the rows whose text occurs in an earlier row."""
+    """Returns the mask of rows whose text occurs in an earlier row."""
     repeated = np.ones(len(ids), dtype=bool)
     repeated[np.unique(ids, return_index=True)[1]] = False
     return repeated

@@ -1,4 +1,4 @@
-"""Datasets of torchtext 0.6.0, its last release in Python alone, as tables and a data module."""
+"""Datasets of torchtext 0.6.0, its last release in pure Python, as tables and a data module."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def from_torchtext(
 ) -> Table:
     """Writes torchtext's datasets as tables, and returns the data module of these tables.
 
-    With the files of its attribute `files` any command reads the same rows: `data=table data.train=FILE ...`.
+    Its attribute `files` has the paths, so that any command can read the same rows: `data=table data.train=FILE ...`.
 
     Args:
         train: Dataset of the training rows (`torchtext.data.Dataset`), whose examples have a text and a label.
         val: Dataset of the validation rows; None sets a tenth of the training rows aside.
         test: Dataset of the test rows; None likewise.
         folder: Where the tables are written, as `train.parquet` and so on.
-        text: Name of the field of texts. The tokens of a field that has split its texts are joined by spaces.
+        text: Name of the field of texts. If the field has tokenized its texts, the tokens are joined by spaces.
         label: Name of the field of labels.
-        tokenizer: Tokenization rules of the joined texts; `basic_english` gives the tokens that torchtext's tokenizer
-            of this name has made.
+        tokenizer: Tokenization rules of the joined texts; `basic_english` restores the tokens of torchtext's tokenizer
+            of this name.
         settings: Other arguments of `Table`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Vocabulary: the frequent words of the training rows, and how well it and pretrained vectors cover the data."""
+"""The vocabulary of the training rows, and how much of the data the vocabulary and word vectors cover."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentattn.data.vectors.pretrained import WordVectors
 from sentattn.errors import DataError, Fault
 
 COUNTED_ROWS = 5000
-"""Rows whose tokens are counted at once: few enough to need little memory, many enough for large vocabularies."""
+"""Rows whose tokens are counted at once, which bounds memory and still amortizes a large vocabulary."""
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese syllables
@@ -22,17 +22,17 @@ UNSPACED = re.compile(
 )
 """A character of a script that is written without spaces between words."""
 MANY_UNSPACED = 0.1
-"""Above this share of letters of such scripts, the tokens of a text are no words."""
-FEW = 0.5
-"""Below this share of training tokens with a vector, the vectors probably do not fit the data."""
+"""Share of letters of such scripts from which a warning is printed."""
+MIN_COVERAGE = 0.5
+"""Share of training tokens with a vector below which the vectors probably do not fit the data."""
 
 
 def count_types(
     tokens: NDArray[np.int32], offsets: NDArray[np.int64], rows: NDArray[np.int64], num_types: int
 ) -> NDArray[np.int64]:
-    """Returns how often each of `num_types` word types occurs in some rows, counted over whole texts.
+    """Returns how often each of `num_types` word types occurs in the whole texts of `rows`, int64.
 
-    `tokens` are the types of all rows, and `offsets` says where each row starts, and where the last one ends.
+    `tokens` are the types of all rows of the corpus, and `offsets` the start of each row and the end of the last.
     """
     is_counted = np.zeros(len(offsets) - 1, dtype=bool)
     is_counted[rows] = True
@@ -62,13 +62,13 @@ def frequent_types(counts: NDArray[np.int64], *, min_count: int, vocab_size: int
 
 
 def lookup_table(types: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
-    """Returns the id of each type: its position in the vocabulary after the specials, or that of `<unk>`."""
+    """Returns the id of each type: its position in the vocabulary after the special tokens, or the id of `<unk>`."""
     ids = {word: number for number, word in enumerate(words, start=len(SPECIALS))}
     return np.fromiter((ids.get(word, UNKNOWN_ID) for word in types), dtype=np.int64, count=len(types))
 
 
 def unspaced(types: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
-    """Returns a warning where many letters are of scripts without spaces; `counts` says how often each type occurs."""
+    """Returns a warning if many letters are of scripts without spaces; `counts` are the numbers of each word type."""
     letters = sum(
         int(count) * sum(map(str.isalpha, UNSPACED.findall(word)))
         for word, count in zip(types, counts, strict=True)
@@ -82,7 +82,7 @@ def unspaced(types: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
     return [
         f"warning: {share:.0%} of the letters in the training texts are of scripts without spaces, such as Chinese, "
         "Japanese and Thai. data.tokenizer=words reads a run of them as one token, and data.tokenizer=spacy has the "
-        "rules of English: put a space between two words of the texts."
+        "rules of English: put spaces between the words of the texts."
     ]
 
 
@@ -95,7 +95,7 @@ def coverage(
 ) -> list[str]:
     """Returns messages: size of the vocabulary, share of unknown validation tokens, coverage by vectors.
 
-    `rows` are those of each split, and `ids` is what `lookup_table` returns for the word types of the corpus.
+    `rows` are the rows of each split, and `ids` the ids of the word types of the corpus, by `lookup_table`.
     """
     counts = count_types(corpus.tokens, corpus.token_offsets, rows["val"], len(ids))
     unknown = counts[ids == UNKNOWN_ID].sum() / max(1, counts.sum())
@@ -110,7 +110,7 @@ def coverage(
         )
         if vectors.skipped:
             messages.append(f"{vectors.name}: skipped lines whose word is empty or not UTF-8: {vectors.skipped:,}.")
-        if covered < FEW:
+        if covered < MIN_COVERAGE:
             messages.append(
                 "Most training tokens have no vector: are the vectors of another language, or in another case "
                 "(data.lowercase)?"
