@@ -1,4 +1,4 @@
-"""Batches: padded tensors, the order of rows and batches, and the loader of each rank."""
+"""Padded batches, the order of rows and batches, and the loader of each rank."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from sentattn.data.tokenizer import PAD_ID
 
 Share: TypeAlias = Literal["rows", "batches"]
-"""What the ranks share, as `OrderOfRank` describes."""
+"""Whether the ranks divide the rows of each batch or whole batches, see `OrderOfRank`."""
 WINDOW = 128
-"""Batches that are sorted by length together: enough to leave little padding, few enough to stay random."""
+"""Batches whose rows are sorted by length together: enough for little padding, few enough to stay random."""
 
 
 class Batch(NamedTuple):
-    """Some rows of a split.
+    """Padded rows of a split.
 
     Attributes:
-        tokens_BL: Ids, int64; `<pad>` after the end of a row.
-        mask_BL: True at real tokens.
+        tokens_BL: Ids, int64, `<pad>` after the end of a row.
+        mask_BL: True for real tokens.
         labels_B: Classes, int64.
         rows_B: Indices of the rows within their split, int64.
-        lengths_B: Numbers of real tokens, int64. No tensor, so that it stays in main memory when the batch is moved,
-            and reading it does not wait for a GPU.
+        lengths_B: Numbers of real tokens, int64. A NumPy array, which stays in main memory when the batch is moved, so
+            that reading it does not wait for a GPU.
     """
 
     tokens_BL: Tensor
@@ -39,13 +39,13 @@ class Batch(NamedTuple):
     lengths_B: NDArray[np.int64]
 
     def take(self, rows: slice) -> Batch:
-        """Returns some of the rows, padded as before."""
+        """Returns some of the rows with the same padding."""
         tokens_BL, mask_BL, labels_B, rows_B, lengths_B = self
         return Batch(tokens_BL[rows], mask_BL[rows], labels_B[rows], rows_B[rows], lengths_B[rows])
 
 
 def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
-    """Returns rows of ids as one tensor, (B, L), int64, and the mask of its real tokens."""
+    """Returns rows of ids as one tensor, (B, L), int64, and the mask of the real tokens, bool."""
     lengths_B = np.array([len(ids) for ids in rows], dtype=np.int64)
     mask_BL = np.arange(lengths_B.max(initial=0)) < lengths_B[:, None]
     tokens_BL = np.full(mask_BL.shape, PAD_ID, dtype=np.int64)
@@ -54,26 +54,26 @@ def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
 
 
 class TrainingOrder(Sampler[list[int]]):
-    """Yields the rows of each batch of an epoch, in an order that depends on seed and epoch alone."""
+    """Yields the rows of each batch of an epoch; the order depends only on seed and epoch."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of the next pass; Lightning calls it."""
+        """Sets the epoch of the next pass; Lightning calls it."""
         self._epoch = epoch
 
     def random(self) -> np.random.Generator:
-        """Returns the generator of the epoch."""
+        """Returns the random generator of the epoch."""
         return np.random.default_rng([self._seed, self._epoch])
 
 
 class ShuffledBatches(TrainingOrder):
-    """Every row once an epoch; the last batch may have fewer rows than `batch_size`.
+    """Every row once per epoch; the last batch may be smaller.
 
-    With `by_length`, rows of similar length share a batch: random windows of 128 batches are sorted and cut, and the
-    batches shuffled. Otherwise the order is random. `lengths` are the numbers of tokens of the rows.
+    With `by_length`, rows of similar length share a batch: random windows of 128 batches are sorted by length and cut
+    into batches, which are shuffled. Otherwise the order is random. `lengths` are the numbers of tokens of the rows.
     """
 
     def __init__(self, lengths: NDArray[np.int64], *, batch_size: int, seed: int, by_length: bool) -> None:
@@ -98,9 +98,9 @@ class ShuffledBatches(TrainingOrder):
 
 
 class LengthBatches(Sampler[list[int]]):
-    """Every row once, the longest first: the least padding, and a batch that exceeds the memory fails at once.
+    """Every row once, the longest first: minimal padding, and a batch that exceeds the memory fails at once.
 
-    The last batch may have fewer rows than `batch_size`; `lengths` are the numbers of tokens of the rows.
+    The last batch may be smaller; `lengths` are the numbers of tokens of the rows.
     """
 
     def __init__(self, lengths: NDArray[np.int64], *, batch_size: int) -> None:
@@ -116,24 +116,24 @@ class LengthBatches(Sampler[list[int]]):
 
 
 class FixedBuckets(TrainingOrder):
-    """Every row once an epoch, in batches from buckets of fixed lengths; short rows come in larger batches.
+    """Every row once per epoch, in batches from buckets of fixed lengths; batches of short rows are larger.
 
-    As the Gluon tutorial on structured self-attention does (GluonNLP's `FixedBucketSampler` with constant width): the
-    longest rows of the buckets, their keys, are max, max - width, ... with width = max((1 + max - min) //
-    num_buckets, 1); a row goes to the smallest key that holds it; a batch of a bucket has
-    max(int(max / key x bucket_ratio x batch_size), batch_size) rows. A bucket without a row is left out.
+    As in the Gluon tutorial on structured self-attention (GluonNLP's `FixedBucketSampler` with constant width): the
+    keys of the buckets, their maximal lengths, are max, max - width, ... with width = max((1 + max - min) //
+    num_buckets, 1); a row belongs to the smallest key that is not below its length; a batch of a bucket has
+    max(int(max / key x bucket_ratio x batch_size), batch_size) rows. Empty buckets are left out.
 
     Args:
         lengths: Number of tokens of each row, 1 or more.
-        batch_size: Fewest rows of a batch; the last one of a bucket may be smaller.
-        num_buckets: Most buckets.
-        bucket_ratio: How far batches of short rows grow: at 1 all batches hold about as many tokens.
+        batch_size: Minimal rows per batch, except for the last batch of a bucket.
+        num_buckets: Maximal number of buckets.
+        bucket_ratio: Growth of batches of short rows: with 1 all batches have about as many tokens.
         seed: Seed of the order.
 
     Attributes:
-        keys: Most tokens of a row of each bucket, ascending.
-        counts: Rows of each bucket.
-        batch_sizes: Rows of a batch of each bucket.
+        keys: Maximal length of the rows of each bucket, ascending.
+        counts: Number of rows of each bucket.
+        batch_sizes: Rows per batch of each bucket.
     """
 
     def __init__(
@@ -144,11 +144,11 @@ class FixedBuckets(TrainingOrder):
         width = max((1 + longest - shortest) // num_buckets, 1)
         keys = np.unique(np.maximum(longest - np.arange(num_buckets) * width, shortest))
         bucket = np.searchsorted(keys, lengths)
-        held, counts = np.unique(bucket, return_counts=True)
-        self.keys: list[int] = keys[held].tolist()
+        occupied, counts = np.unique(bucket, return_counts=True)
+        self.keys: list[int] = keys[occupied].tolist()
         self.counts: list[int] = counts.tolist()
         self.batch_sizes = [max(int(longest / key * bucket_ratio * batch_size), batch_size) for key in self.keys]
-        self._buckets = [np.flatnonzero(bucket == place) for place in held]
+        self._buckets = [np.flatnonzero(bucket == index) for index in occupied]
 
     def __len__(self) -> int:
         return sum(-(-count // size) for count, size in zip(self.counts, self.batch_sizes, strict=True))
@@ -171,11 +171,11 @@ class FixedBuckets(TrainingOrder):
 
 
 class OrderOfRank(Sampler[list[int]]):
-    """The part of an order that one rank reads; it can start in the middle of an epoch.
+    """The batches of one rank; they can start in the middle of an epoch.
 
-    Shared `rows`, for training: a rank has its rows of every batch, so that together the ranks train on the batches of
-    a single process. All have the same number of batches; of a batch with fewer rows than ranks, some have none.
-    Shared `batches`, for evaluation: each whole batch belongs to one rank.
+    `share="rows"`, for training: each rank has some rows of every batch, so that together the ranks train on the
+    batches of a single process. All ranks have the same number of batches, and no rows of a batch with fewer rows than
+    ranks. `share="batches"`, for evaluation: each batch belongs to one rank.
 
     Attributes:
         first: Number of batches that are skipped.
@@ -200,17 +200,17 @@ class OrderOfRank(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         batches: Iterator[list[int]] = iter(self._order)
         if self._share == "rows":
-            # Neighbours in a batch have similar lengths, so taking turns gives all ranks about as many tokens.
+            # Neighbouring rows have similar lengths, so all ranks get about as many tokens.
             batches = (batch[self._rank :: self._world_size] for batch in batches)
         else:
             batches = itertools.islice(batches, self._rank, None, self._world_size)
-        return itertools.islice(batches, self.first, None)  # `first` is read now, and not with the first batch
+        return itertools.islice(batches, self.first, None)  # reads `first` now, not with the first batch
 
 
 class BatchLoader(DataLoader[Batch]):
-    """Loads one rank's batches and can resume in the middle of an epoch; Lightning saves and restores its state.
+    """Loads the batches of one rank and can resume in the middle of an epoch; Lightning saves and restores its state.
 
-    With 0 workers the batches are built in this process.
+    With `num_workers=0` the batches are built in this process.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class BatchLoader(DataLoader[Batch]):
     ) -> None:
         self._order = OrderOfRank(order, rank=rank, world_size=world_size, share=share)
         self._yielded = 0
-        # An item of the loader is a whole batch, so the order is its sampler, whose epoch Lightning sets.
+        # An item of the data set is a whole batch, so the order is the sampler, whose epoch Lightning sets.
         super().__init__(
             split,
             sampler=self._order,
@@ -234,13 +234,13 @@ class BatchLoader(DataLoader[Batch]):
             num_workers=num_workers,
             persistent_workers=num_workers > 0,
             pin_memory=torch.cuda.is_available(),
-            generator=torch.Generator(),  # otherwise each pass draws a number from the generator of the training
+            generator=torch.Generator(),  # otherwise each pass draws a number from the global generator
         )
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]  # a generator, so that the epoch is set first
-        """Yields the batches of an epoch; the first time after `load_state_dict`, the remaining ones."""
+        """Yields the batches of an epoch; right after `load_state_dict`, the remaining batches."""
         self._yielded = self._order.first
-        batches = super().__iter__()  # workers read the order more than once, but no later than here
+        batches = super().__iter__()  # workers have read the order after this line
         self._order.first = 0
         for batch in batches:
             self._yielded += 1

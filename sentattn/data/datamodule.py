@@ -1,4 +1,4 @@
-"""Base class of the data modules: rows of a corpus, split and batched, with the vocabulary of the training rows."""
+"""Base class of the data modules: a corpus, split and batched, with the vocabulary of the training rows."""
 
 from __future__ import annotations
 
@@ -37,45 +37,44 @@ class TextData(LightningDataModule, ABC):
     """Labelled texts as batches. A subclass defines their source.
 
     Args:
-        name: Name of the data set, in paths and tables.
-        limit: Most rows of each split of the source, for a quick look; null reads all.
-        drop_duplicates: Whether training rows are dropped whose text is repeated or occurs in a later split.
-        vocab_size: Most words of the vocabulary, besides `<pad>` and `<unk>`.
-        min_count: Fewest occurrences of a word in the training rows.
+        name: Name of the data set in paths and tables.
+        limit: Maximal number of rows of each split of the source, for a quick look; null for all.
+        drop_duplicates: Whether to drop training rows whose text is repeated or occurs in a later split.
+        vocab_size: Maximal size of the vocabulary, without `<pad>` and `<unk>`.
+        min_count: Minimal number of occurrences of a word in the training rows.
         tokenizer: Tokenization rules: built in (`words`), torchtext's `basic_english`, which lowercases all words, or
             spaCy's for English (`spacy`, an extra).
         lowercase: Whether words are lowercased.
-        normalize: Unicode normalization of words: `nfc` makes one word of the two encodings of an accented letter; null
-            for none, as in runs that were saved without this setting.
-        max_length: Most tokens of a text that are read; null reads all.
-        clip: Which tokens of a longer text are read: its head, its tail or half of each.
-        batch_size: Texts a batch, over all devices.
-        batching: Which texts share a training batch: texts of similar length (`sorted`), of one bucket of lengths,
-            with larger batches of short texts (`fixed`), or any (`random`).
-        num_buckets: Most buckets of `fixed`.
-        bucket_ratio: How much larger batches of short texts are with `fixed`; at 1 all have about as many tokens.
+        normalize: Unicode normalization of words: `nfc` makes both encodings of an accented letter the same word; null
+            for none.
+        max_length: Maximal number of tokens per text; null for all.
+        clip: Which tokens of a longer text are kept: its head, its tail or half of each.
+        batch_size: Texts per batch, over all devices.
+        batching: Which texts share a training batch: texts of similar length (`sorted`), of the same bucket of lengths,
+            with larger batches of short texts (`fixed`), or any texts (`random`).
+        num_buckets: Maximal number of buckets with `fixed`.
+        bucket_ratio: Growth of batches of short texts with `fixed`; with 1 all batches have about as many tokens.
         vectors: Pretrained word vectors: a name such as `glove.6B.300d`, a file, `torchtext:NAME` or a `.pt` file for
-            what torchtext has cached, or `train` for vectors that are trained on the training rows (an extra); null for
+            vectors that torchtext has cached, or `train` to train vectors on the training rows (an extra); null for
             none.
-        cache_dir: Folder of tokenized corpora and downloads; null is `$SENTATTN_CACHE` or `~/.cache/sentattn`.
-        mirror: Address of a server, or a folder, with copies of the downloads; null is their official address.
+        cache_dir: Folder of tokenized corpora and downloads; null for `$SENTATTN_CACHE` or `~/.cache/sentattn`.
+        mirror: Address of a server, or a folder, with copies of the downloads; null for their official addresses.
         num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.
 
-    The attributes from `train_size` to `test_seed` are arguments of `splits.select`, and those below are set by
-    `prepare`.
+    The attributes from `train_size` to `test_seed` are arguments of `splits.select`; `prepare` sets those after them.
 
     Attributes:
         classes: Number of classes, if it is known before the data is read.
         seed: Seed of the order of the training rows.
-        vector_size: Numbers a word of vectors that are trained.
-        rank: Rank of this process among those that train together.
-        world_size: Number of these processes.
+        vector_size: Width of trained vectors.
+        rank: Rank of this process.
+        world_size: Number of processes of the training.
         labels: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         tokenizer: The tokenizer with the vocabulary of the training rows.
         fingerprint: Hash over texts and labels of all splits.
         word_vectors: The pretrained vectors, or None.
-        report: Messages on the data for the user.
+        report: Messages about the data for the user.
     """
 
     classes: ClassVar[int | None] = None
@@ -151,21 +150,21 @@ class TextData(LightningDataModule, ABC):
         """Returns the source of the texts; downloads it if needed.
 
         Raises:
-            DataError: If they are missing and cannot be downloaded.
+            DataError: If it is missing and cannot be downloaded.
         """
 
     def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
-        """Announces, before `prepare`, that only this split is read, to test a model with these classes."""
+        """Restricts `prepare` to a split, on which a model with these classes is evaluated."""
 
     def prepare(self, progress: Progress | None = None, *, words: Sequence[str] | None = None) -> None:
-        """Reads and tokenizes data that is not cached; selects splits and vocabulary. A second call does nothing.
+        """Reads and tokenizes data that is not cached, and selects splits and vocabulary. A second call does nothing.
 
         Args:
             progress: Called with the progress of the work.
-            words: Vocabulary of a trained model, by id, instead of that of the training rows.
+            words: Vocabulary of a trained model, by id; None takes the vocabulary of the training rows.
 
         Raises:
-            DataError: If the data is missing, damaged or too little for the settings.
+            DataError: If the data is missing, damaged or has too few rows for the settings.
         """
         if self._splits:
             return
@@ -240,7 +239,7 @@ class TextData(LightningDataModule, ABC):
     def _find_vectors(
         self, words: Sequence[str], corpus: Corpus, rows: NDArray[np.int64], cache: Path, progress: Progress
     ) -> WordVectors | None:
-        """Returns the vectors that `vectors` asks for."""
+        """Reads or trains the vectors of the setting `vectors`."""
         if self.vectors is None:
             return None
         if self.vectors == TRAIN:
@@ -264,7 +263,7 @@ class TextData(LightningDataModule, ABC):
         return self._splits[name]
 
     def stars(self, split: str) -> NDArray[np.int64] | None:
-        """Returns the stars of each row of a split where they are finer than its classes, else None."""
+        """Returns the stars of each row of a split if they are finer than its classes, else None."""
         return None
 
     @property
@@ -283,7 +282,7 @@ class TextData(LightningDataModule, ABC):
         return self._loader("train", self._training_order(), share="rows")
 
     def val_dataloader(self) -> BatchLoader:
-        """Returns this rank's validation batches, smaller ones where there would be fewer batches than ranks."""
+        """Returns this rank's validation batches, which are smaller if there are fewer batches than ranks."""
         lengths = self.split("val").lengths
         batch_size = max(1, min(self.batch_size, len(lengths) // self.world_size))
         return self._loader("val", LengthBatches(lengths, batch_size=batch_size), share="batches")
