@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import bootstrap, kendalltau, ttest_1samp
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.config.targets import label
 
 BY_ROW = {
@@ -63,7 +63,7 @@ def main(folders: list[str]) -> None:
 def _is_shared_recipe(settings: Mapping[str, Any]) -> bool:
     """Whether a run has the recipe of `BY_ROW`, so that its parts say which of them it is like."""
     recipe = {"optimizer.lr": 0.005, "data.vectors": None, "loss.label_smoothing": 0.1, "model.attention.window": None}
-    return all(at(settings, key) == value for key, value in recipe.items())
+    return all(get_path(settings, key) == value for key, value in recipe.items())
 
 
 def _print(title: str, settings: Mapping[str, tuple[float, float]]) -> None:

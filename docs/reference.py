@@ -17,9 +17,9 @@ from types import NoneType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sentattn.config import parameters, types
-from sentattn.config.groups import Choices, at, comment, conf_dir, defaults, load
+from sentattn.config.groups import Choices, comment, conf_dir, defaults, get_path, load
 from sentattn.config.parameters import settable
-from sentattn.config.schema import OWN, OWNED, TOP
+from sentattn.config.schema import COMMAND_KEYS, OWNED, TOP
 from sentattn.config.targets import TARGET, named
 from sentattn.run import write_atomically
 
@@ -86,7 +86,10 @@ class Row:
 
 def request_rows() -> list[Row]:
     """Returns the keys that belong to the command and are no settings."""
-    return [Row(key, types.words(own.type), own.about, {"": _shown(own.default)}) for key, own in OWN.items()]
+    return [
+        Row(key, types.describe_type(own.type), own.about, {"": _shown(own.default)})
+        for key, own in COMMAND_KEYS.items()
+    ]
 
 
 def top_rows() -> list[Row]:
@@ -96,9 +99,9 @@ def top_rows() -> list[Row]:
     return [
         Row(
             key,
-            types.words(kind),
+            types.describe_type(kind),
             _sentence(comment_of.get(key) or comment_of.get(key.rpartition(".")[0], "")),
-            {"": _shown(at(load(file), key))},
+            {"": _shown(get_path(load(file), key))},
         )
         for key, kind in TOP.items()
     ]
@@ -141,7 +144,9 @@ def rows_of(path: str, choices: Choices) -> list[Row]:
                 meaning = _meaning(documented.get(key, ""), written, f"{path}.{key}")
             elif not meaning and key not in node:
                 continue  # one of many that are the library's own
-            row = rows.setdefault((key, types.words(kind), meaning), Row(f"{path}.{key}", types.words(kind), meaning))
+            row = rows.setdefault(
+                (key, types.describe_type(kind), meaning), Row(f"{path}.{key}", types.describe_type(kind), meaning)
+            )
             row.defaults[name] = _shown(node[key] if key in node else known[key].default)
     order = list(dict.fromkeys(key for key, _, _ in rows))
     return [row for key in order for (own, _, _), row in rows.items() if own == key]
@@ -192,7 +197,7 @@ def documented_arguments(docstring: str) -> dict[str, str]:
 def alternatives(path: str, choices: Choices) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """A node as each choice of its group has it, by name; one that is no group, without a name."""
     group = path.replace(".", "/")
-    base = at(load(conf_dir() / "train.yaml"), path) or {}
+    base = get_path(load(conf_dir() / "train.yaml"), path) or {}
     if group not in choices.groups():
         yield "", base
     elif group != "experiment":

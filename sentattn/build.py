@@ -29,7 +29,7 @@ Settings = Mapping[str, Any]
 def instantiate(node: Settings, base: type | None = None, /, **filled: Any) -> Any:
     """Calls the `_target_` of a slot, a class derived from `base`, with its settings and what is filled in.
 
-    Loaded settings went through `config.targets.admit`.
+    Loaded settings went through `config.targets.check_targets`.
 
     Raises:
         SettingError: If there is no such class, or it is no `base`.

@@ -6,7 +6,7 @@ import difflib
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@|(?<=[?&])(password)=[^&\s]*")
@@ -15,7 +15,7 @@ PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@|(?<=[?&])(password)=[^&\s]*")
 
 def without_passwords(text: str) -> str:
     """Returns a text in which the passwords of URLs are `***`."""
-    return PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[2] is None else f"{found[2]}=***", text)
+    return PASSWORD.sub(lambda match: f"{match[1]}:***@" if match[2] is None else f"{match[2]}=***", text)
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,29 @@ class Fault:
     Attributes:
         key: The setting, argument or file; may be empty.
         kind: What is wrong, as one word of `docs/decisions.md`, such as `unknown`, `type`, `missing` or `conflict`.
-        message: What came in, what is legal, what to type; passwords of URLs are replaced.
+        message: What came in, what is legal, what to type.
     """
 
     key: str
     kind: str
     message: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", without_passwords(self.message))
-
     def __str__(self) -> str:
         return self.message
 
 
 class UserError(ValueError):
-    """One or more faults, reported together; a plain message stands for a fault without a key, of the class's kind."""
+    """One or more faults, reported together, without the passwords of URLs.
+
+    A plain message stands for a fault without a key, of the class's kind.
+    """
 
     kind: ClassVar[str] = "invalid"
 
     def __init__(self, *faults: Fault | str) -> None:
         assert faults, "a UserError names at least one fault"
-        self.faults = tuple(fault if isinstance(fault, Fault) else Fault("", self.kind, fault) for fault in faults)
+        keyed = (fault if isinstance(fault, Fault) else Fault("", self.kind, fault) for fault in faults)
+        self.faults = tuple(replace(fault, message=without_passwords(fault.message)) for fault in keyed)
         super().__init__("\n".join(self.messages))
 
     @property

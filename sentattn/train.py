@@ -125,7 +125,7 @@ def _train(arguments: list[str]) -> None:
     if show:
         print(yaml.safe_dump(dict(request.settings), sort_keys=False, allow_unicode=True), end="")
         return
-    tables.check(request.settings["data"])
+    tables.check(request.settings.data)
     if request.check:
         from sentattn.training.dry_run import check
 

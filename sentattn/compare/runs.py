@@ -17,7 +17,7 @@ from sentattn.compare.folders import run_folders
 from sentattn.compare.metrics import estimates
 from sentattn.compare.names import names
 from sentattn.compare.statistics import Estimate
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import current
 from sentattn.config.types import parse
@@ -306,7 +306,7 @@ def _consistent(probabilities_NC: Floats, labels_N: Ints, predicted_N: Ints) -> 
 def _fits(settings: Mapping[str, Any], key: str, text: str) -> bool:
     """Whether settings have a value; a group such as `data` is compared by its name."""
     parent, _, last = key.rpartition(".")
-    node = at(settings, parent) if parent else settings
+    node = get_path(settings, parent) if parent else settings
     value = node.get(last) if isinstance(node, Mapping) else None
     return str(value.get("name")) == text if isinstance(value, Mapping) else value == parse(text)
 

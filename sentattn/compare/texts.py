@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sentattn.compare.comparison import Comparison
 from sentattn.config.groups import Choices
-from sentattn.config.targets import admit
+from sentattn.config.targets import check_targets
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError
 from sentattn.run import RESULT, SPLITS
@@ -48,7 +48,7 @@ def read_texts(comparison: Comparison) -> TextData:
         raise RunError(Fault("runs", "damaged", message))
     texts_alone = {**first.settings["data"], "vectors": None}  # vectors may take minutes to train
     settings = {"data": texts_alone, "seed": first.seed}
-    data = build.build_data(admit(settings, Choices.of(), trust=first.run.trust))
+    data = build.build_data(check_targets(settings, Choices.of(), trust=first.run.trust))
     with Progress() as progress:
         data.prepare(progress)
         progress.close()

@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
-from sentattn.config.schema import COLUMNS, OWN, RAW, TOP
+from sentattn.config.schema import COLUMNS, COMMAND_KEYS, RAW, TOP
 from sentattn.errors import Fault, SettingError, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
@@ -128,7 +128,7 @@ def _instead(key: str, text: str, choices: Choices) -> str | None:
 
 def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
-    legal = [*choices.groups(), *TOP, *OWN]
+    legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
     if instead := _instead(key, text, choices):
         raise SettingError(Fault(key.lstrip("-+~"), "unknown", f"{word} is not taken here: {instead}."))
     if (bare := key.lstrip("-")) != key:

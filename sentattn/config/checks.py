@@ -8,9 +8,9 @@ from typing import Any
 
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, Faults, closest
-from sentattn.config.groups import Choices, at, load
+from sentattn.config.groups import Choices, get_path, load
 from sentattn.config.parameters import known, leaves, read, settable
-from sentattn.config.schema import OWN, OWNED, TOP
+from sentattn.config.schema import COMMAND_KEYS, OWNED, TOP
 from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError
 
@@ -37,33 +37,39 @@ class Composition:
     named: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def at(self, path: str) -> Any:
+    def value(self, path: str) -> Any:
         """The value of a setting, or None."""
-        return at(self.settings, path)
+        return get_path(self.settings, path)
 
     def fault(self, key: str, kind: str, message: str) -> None:
         """Adds a fault of a setting; its message begins with what was typed or with the file that brought it."""
         position = self.position(key)
-        typed = next((str(one) for one in self.typed if one.position == position), "")
+        typed = next((str(argument) for argument in self.typed if argument.position == position), "")
         message = message if message.startswith(key) else f"{typed or key}: {message}"
         origin = "" if typed else self._origin(key)
         self.faults.add(Fault(key, kind, f"{origin}: {message}" if origin else message), position)
 
+    def refuse(self, argument: Argument, kind: str, message: str) -> None:
+        """Adds a fault of an argument."""
+        self.faults.add(Fault(argument.key, kind, message), argument.position)
+
     def is_typed(self, key: str) -> bool:
         """Whether a setting was typed."""
-        return any(one.key == key for one in self.typed)
+        return any(argument.key == key for argument in self.typed)
 
     def position(self, *keys: str) -> int:
         """Where the first of some settings, or a setting in one of them, was typed."""
         inside = tuple(f"{key}." for key in keys)
-        return min((one.position for one in self.typed if f"{one.key}.".startswith(inside)), default=LAST)
+        return min(
+            (argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), default=LAST
+        )
 
     def _origin(self, key: str) -> str:
         """The experiment or the choice that brought a setting, or an empty string."""
         parent, _, last = key.rpartition(".")
         for group, path in (("experiment", key), (parent.replace(".", "/"), last)):
             name = self.chosen.get(group)
-            if name and at(self.choices.node(group, name), path) is not None:
+            if name and get_path(self.choices.node(group, name), path) is not None:
                 return f"{group}={name}"
         return ""
 
@@ -81,7 +87,7 @@ def check_settings(composition: Composition) -> None:
                 composition.fault(path, "unknown", f"there is no setting {path!r}.{_meant(composition, path)}")
     _require_choices(composition, "")
     for path in ("data.name", "model.name"):  # folders of a run have these names
-        if wrong := types.name_fault(path, composition.at(path)):
+        if wrong := types.name_fault(path, composition.value(path)):
             composition.fault(path, wrong.kind, wrong.message)
 
 
@@ -125,8 +131,10 @@ def _node(composition: Composition, path: str, node: Any) -> None:
 
 def _argument(composition: Composition, path: str, kind: Any, value: Any) -> None:
     if value == MISSING:
-        groups = [one.position for one in composition.typed if path.startswith(f"{one.key.replace('/', '.')}.")]
-        message = f"{path} has no value: type {path}=VALUE; it must be {types.words(kind)}."
+        groups = [
+            argument.position for argument in composition.typed if path.startswith(f"{argument.key.replace('/', '.')}.")
+        ]
+        message = f"{path} has no value: type {path}=VALUE; it must be {types.describe_type(kind)}."
         composition.faults.add(Fault(path, "missing", message), max(groups, default=LAST))
     elif (isinstance(value, Mapping) and TARGET in value) or (
         value is not None and path.replace(".", "/") in composition.choices.groups()
@@ -146,7 +154,7 @@ def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, 
     owner = f"{group}={composition.chosen[group]}" if group in composition.chosen else path
     nodes = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
     others = [choice for choice, node in nodes.items() if key in known(node).parameters]
-    usual = [name for name in composition.at(path) if name in legal]
+    usual = [name for name in composition.value(path) if name in legal]
     near = closest(str(key), list(legal))
     if others:
         hint = f" It belongs to {' and '.join(others)}."
@@ -159,7 +167,7 @@ def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, 
 def _declared(composition: Composition, path: str) -> Mapping[str, Any]:
     """What the YAML file of a node's choice says: a required argument that it leaves out is filled in."""
     group, choices = path.replace(".", "/"), composition.choices
-    base = at(load(choices.folders[0] / "train.yaml"), path)
+    base = get_path(load(choices.folders[0] / "train.yaml"), path)
     own = choices.node(group, composition.chosen[group]) if group in composition.chosen else {}
     nested = {inner.rpartition("/")[2]: None for inner in choices.groups() if inner.startswith(f"{group}/")}
     return {**nested, **(base if isinstance(base, Mapping) else {}), **own}
@@ -169,14 +177,14 @@ def _require_choices(composition: Composition, prefix: str) -> None:
     for group in composition.choices.groups():
         inside = group.startswith(prefix) and "/" not in group.removeprefix(prefix)
         path = group.replace("/", ".")
-        if inside and group not in OPTIONAL and composition.at(path) is None:
+        if inside and group not in OPTIONAL and composition.value(path) is None:
             names = ", ".join(composition.choices.names(group))
             composition.fault(path, "missing", f"{path} is not chosen: type {group}=NAME, one of {names}.")
 
 
 def _meant(composition: Composition, word: str) -> str:
     """The closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
-    top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *OWN]
+    top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *COMMAND_KEYS]
     paths = [path for path in leaves(composition.settings) if path != word]
     last = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
     near = last.get(word) or closest(word, [*top, *paths]) or last.get(closest(word, list(last), cutoff=0.75))

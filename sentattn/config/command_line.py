@@ -65,8 +65,8 @@ def take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 def take(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Splits the arguments of some names, with or without a value, from the rest."""
-    own = [word for word in argv if word.partition("=")[0] in names]
-    return own, [word for word in argv if word not in own]
+    taken = [word for word in argv if word.partition("=")[0] in names]
+    return taken, [word for word in argv if word not in taken]
 
 
 def read_values(
@@ -99,7 +99,7 @@ def read_values(
             message = f"{key} is given twice, as {texts[key]} and as {text}: leave one out."
             faults.append(Fault(key, "conflict", message))
         elif not text:
-            faults.append(Fault(key, "missing", f"{key}= has no value: it must be {types.words(keys[key])}."))
+            faults.append(Fault(key, "missing", f"{key}= has no value: it must be {types.describe_type(keys[key])}."))
         elif key not in WORDS and (fault := reference_fault(key, text)):
             faults.append(fault)
         else:

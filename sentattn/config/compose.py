@@ -18,12 +18,12 @@ from yaml import YAMLError
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, Faults, closest, read, split_folders
 from sentattn.config.checks import Composition, check_settings, flat
-from sentattn.config.groups import Choices, at, defaults, load
+from sentattn.config.groups import Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
 from sentattn.config.rules import check_combinations
 from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.settings import CHOICES
-from sentattn.config.targets import FIRST, admit, renamed
+from sentattn.config.targets import FIRST, check_targets, renamed
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 NOT_A_REFERENCE = "$\x00{"
@@ -32,7 +32,7 @@ VECTORS, SIZE = "data.vectors", "model.embedding.size"
 
 
 def compose(args: Sequence[str]) -> dict[str, Any]:
-    """Composes settings from `conf/` and what was typed; `--config-dir FOLDER` adds a folder of choices.
+    """Composes settings from `conf/` and typed arguments; `--config-dir FOLDER` adds a folder of choices.
 
     Raises:
         SettingError: With all faults, in the order in which they were typed.
@@ -47,7 +47,7 @@ def compose(args: Sequence[str]) -> dict[str, Any]:
 def override(
     settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence[str] | None = None, trust: bool = False
 ) -> dict[str, Any]:
-    """Lays typed settings over saved ones, which stay as they are; a choice such as `data=imdb` replaces the node.
+    """Applies typed settings to saved ones; a choice such as `data=imdb` replaces the whole node.
 
     Args:
         settings: Resolved settings, such as a run's `config.yaml`.
@@ -59,22 +59,22 @@ def override(
         SettingError: With all faults, in the order in which they were typed.
     """
     c = _read(args)
-    c.written = _literal(admit(settings, c.choices, trust=trust))
+    c.written = _literal(check_targets(settings, c.choices, trust=trust))
     saved = c.written.pop(CHOICES, {})
     if not isinstance(saved, Mapping) or not all(isinstance(text, str) for text in (*saved, *saved.values())):
         c.faults.add(Fault(CHOICES, "type", f"{CHOICES} must name a choice for each group, got {saved}."))
         saved = {}
     legal = []
-    for one in c.typed:
-        top = one.key.replace("/", ".").partition(".")[0]
-        if only is not None and (top not in only or one.key in OF_THE_TRAINING):
-            message = f"{one}: {one.key} cannot be changed after the training of the model; leave it out."
-        elif one.key == "experiment":
-            message = f"{one} cannot be laid over saved settings; type the settings that it stands for."
+    for argument in c.typed:
+        top = argument.key.replace("/", ".").partition(".")[0]
+        if only is not None and (top not in only or argument.key in OF_THE_TRAINING):
+            message = f"{argument}: {argument.key} cannot be changed after the training of the model; leave it out."
+        elif argument.key == "experiment":
+            message = f"{argument} cannot be laid over saved settings; type the settings that it stands for."
         else:
-            legal.append(one)
+            legal.append(argument)
             continue
-        c.faults.add(Fault(one.key, "unsupported", message), one.position)
+        c.refuse(argument, "unsupported", message)
     for path in sorted(TOP.keys() - dict(flat(c.written, "")).keys()):
         if not c.is_typed(path):
             message = f"{path} is missing: another version of sentattn has saved these settings; type {path}=VALUE."
@@ -84,7 +84,7 @@ def override(
     fresh, chosen = _composed(picks, c.choices) if picks else ({}, {})
     for group in sorted(picks, key=lambda name: name.count("/")):
         parent, _, key = group.replace("/", ".").rpartition(".")
-        (at(c.written, parent) if parent else c.written)[key] = at(fresh, group.replace("/", "."))
+        (get_path(c.written, parent) if parent else c.written)[key] = get_path(fresh, group.replace("/", "."))
         c.chosen |= {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
         saved = {name: choice for name, choice in saved.items() if not f"{name}/".startswith(f"{group}/")}
     c.named = {**saved, **_own_choices(c)}
@@ -94,7 +94,7 @@ def override(
 
 
 def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> str:
-    """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices.
+    """Returns the hash by which runs are seeds of argument setting: without seed, paths, logger and devices.
 
     `vectors` is the hash of the vectors that the words start from: their file may have any name on another machine.
     """
@@ -105,11 +105,11 @@ def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> 
 
 
 def _without(value: Any, path: str) -> Any:
-    """Drops what does not count in the hash, and makes 1 and 1.0 one number."""
+    """Drops what does not count in the hash, and makes 1 and 1.0 argument number."""
     if isinstance(value, Mapping):
         inner = {key: f"{path}.{key}" if path else key for key in value}
         counted = {key: HASHED_AS.get(p, value[key]) for key, p in inner.items() if counts(p, value[key])}
-        return {key: _without(one, inner[key]) for key, one in counted.items()}
+        return {key: _without(counted_value, inner[key]) for key, counted_value in counted.items()}
     if isinstance(value, list | tuple):
         return [_without(item, path) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -123,8 +123,8 @@ def _read(args: Sequence[str]) -> Composition:
 
 
 def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> dict[str, Any]:
-    """Returns the settings with the values laid over them, once they pass the checks: by default all."""
-    _lay(c, values)
+    """Returns the settings with the values applied, once they pass the checks: by default all."""
+    _apply_overrides(c, values)
     _fill_val_by(c)
     for check in checks or (check_settings, check_combinations):
         check(c)
@@ -145,30 +145,31 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
     values: list[Argument] = []
     misspelt: list[str] = []
     groups, optional = c.choices.groups(), defaults(load(c.choices.folders[0] / "train.yaml"))
-    for one in arguments:
-        group, name = closest(one.key, groups), one.value if isinstance(one.value, str) else one.text
+    for argument in arguments:
+        group = closest(argument.key, groups)
+        name = argument.value if isinstance(argument.value, str) else argument.text
         names = c.choices.names(group) if group else []
-        if one.key == group and name in names:
+        if argument.key == group and name in names:
             picks[group] = name
-        elif one.key in groups and one.value is None and optional.get(group, "") is None:
+        elif argument.key in groups and argument.value is None and optional.get(group, "") is None:
             continue
-        elif one.key in groups:
+        elif argument.key in groups:
             hint = f"{suggestion(name, names)} There are {', '.join(names)}."
-            c.faults.add(Fault(group, "unknown", f"{one}: {group} has no choice {name!r}.{hint}"), one.position)
+            c.refuse(argument, "unknown", f"{argument}: {group} has no choice {name!r}.{hint}")
             misspelt.append(f"{group.replace('/', '.')}.")
-        elif one.key not in RAW and (name in names or "/" in one.key):
+        elif argument.key not in RAW and (name in names or "/" in argument.key):
             hint = f"Did you mean {group!r}?" if group else f"There are {', '.join(groups)}."
-            c.faults.add(Fault(one.key, "unknown", f"{one}: there is no group {one.key!r}. {hint}"), one.position)
+            c.refuse(argument, "unknown", f"{argument}: there is no group {argument.key!r}. {hint}")
             misspelt += [f"{group.replace('/', '.')}."] if group else []
         else:
-            values.append(one)
-    return picks, [one for one in values if not one.key.startswith(tuple(misspelt))]
+            values.append(argument)
+    return picks, [argument for argument in values if not argument.key.startswith(tuple(misspelt))]
 
 
 def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
-    """Returns the typed values and, before them, the size of the words where they start from vectors."""
-    typed = {one.key: one for one in values}
-    vectors = typed[VECTORS].text if VECTORS in typed else _literal(at(c.written, VECTORS), NOT_A_REFERENCE, "${")
+    """Returns the typed values and, before them, the size of the embedding if it starts from vectors."""
+    typed = {argument.key: argument for argument in values}
+    vectors = typed[VECTORS].text if VECTORS in typed else _literal(get_path(c.written, VECTORS), NOT_A_REFERENCE, "${")
     position = typed[VECTORS].position if VECTORS in typed else LAST
     if vectors in (None, "", "null"):
         return values
@@ -193,34 +194,34 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
 
 def _fill_val_by(c: Composition) -> None:
     """Writes out that a table with groups is divided by them, so that it counts in the hash of the setting."""
-    data = c.at("data")
-    is_divided = c.at("data.group") is not None and not (c.at("data.val") and c.at("data.test"))
+    data = c.value("data")
+    is_divided = c.value("data.group") is not None and not (c.value("data.val") and c.value("data.test"))
     if is_divided and data.get("val_by", "row") is None:
         data["val_by"] = "group"
 
 
-def _lay(c: Composition, values: Sequence[Argument]) -> None:
-    """Lays typed values over settings and resolves references, which follow what was typed.
+def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
+    """Applies typed values to settings, and then resolves references, so that these follow the typed values.
 
-    Unknown keys are placed as well: the check finds and names them.
+    Unknown keys are applied as well: the check names them.
     """
-    for one in values:
-        *parents, last = one.key.split(".")
+    for argument in values:
+        *parents, last = argument.key.split(".")
         node: Any = c.written
         for parent in parents:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else None
-        kind = type_of(c.written, one.key)
+        kind = type_of(c.written, argument.key)
         if not isinstance(node, dict) or isinstance(node.get(last), dict) or last.startswith("_"):
-            message = f"{one}: {one.key} is no single setting; a part is chosen as in model/attention=uniform."
-            c.faults.add(Fault(one.key, "unsupported", message), one.position)
-        elif kind is not None and not one.text:
-            message = f"{one} has no value: {one.key} must be {types.words(kind)}."
-            c.faults.add(Fault(one.key, "missing", message), one.position)
+            message = f"{argument.key} is no single setting; a part is chosen as in model/attention=uniform."
+            c.refuse(argument, "unsupported", f"{argument}: {message}")
+        elif kind is not None and not argument.text:
+            message = f"{argument} has no value: {argument.key} must be {types.describe_type(kind)}."
+            c.refuse(argument, "missing", message)
         else:
-            parsed = None if one.key in RAW and one.text == "null" else one.value
+            parsed = None if argument.key in RAW and argument.text == "null" else argument.value
             # The text itself where only a text is legal: `group=2026` is a name, not a number.
-            legal = [value for value in (parsed, one.text) if kind and types.mismatch(kind, value) is None]
-            node[last] = _literal(legal[0] if legal else one.value)
+            legal = [value for value in (parsed, argument.text) if kind and types.mismatch(kind, value) is None]
+            node[last] = _literal(legal[0] if legal else argument.value)
     try:
         resolved = OmegaConf.to_container(OmegaConf.create(c.written), resolve=True)
     except OmegaConfBaseException as error:

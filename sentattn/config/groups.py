@@ -41,14 +41,14 @@ class Choices:
             for folder in extra
             if not folder.is_dir()
         ]
-        own = cls((conf_dir(),))
+        package = cls((conf_dir(),))
         folders = [path for folder in extra if (path := folder.resolve()) != conf_dir()]
         faults += [
             Fault(group, "conflict", f"{file}: the name {file.stem!r} is taken in {group}; give the file another.")
             for folder in folders
-            for group in own.groups()
+            for group in package.groups()
             for file in sorted((folder / group).glob("*.yaml"))
-            if file.stem in own.names(group)
+            if file.stem in package.names(group)
         ]
         if faults:
             raise SettingError(*faults)
@@ -73,8 +73,8 @@ class Choices:
             SettingError: If it cannot be read.
         """
         whole = load(self.file(group, name))
-        own = at(whole, group.replace("/", "."))
-        return own if isinstance(own, Mapping) else whole
+        node = get_path(whole, group.replace("/", "."))
+        return node if isinstance(node, Mapping) else whole
 
     def chosen(self, settings: Mapping[str, Any]) -> dict[str, str]:
         """Returns which choice each node of saved settings is: by its `_target_`, presets by their `name`.
@@ -83,7 +83,7 @@ class Choices:
         """
         chosen = {}
         for group in self.groups():
-            node = at(settings, group.replace("/", "."))
+            node = get_path(settings, group.replace("/", "."))
             nodes = {name: self.node(group, name) for name in self.names(group) if isinstance(node, Mapping)}
             if alike := [name for name, choice in nodes.items() if _is_alike(choice, node)]:
                 chosen[group] = max(alike, key=lambda name: _agreement(nodes[name], node))
@@ -158,7 +158,7 @@ def comment(file: Path) -> str:
     return " ".join(text for text in texts if not text.startswith("@package"))
 
 
-def at(settings: Mapping[str, Any], path: str) -> Any:
+def get_path(settings: Mapping[str, Any], path: str) -> Any:
     """Returns the value at a dotted path, or None."""
     node: Any = settings
     for key in path.split("."):

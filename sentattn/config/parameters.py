@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.config import types
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.config.schema import OWNED, TOP, stricter
 from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError
@@ -61,7 +61,9 @@ def read(target: str) -> Signature:
     if entry is None or any(digest(file) != known for file, known in entry["sources"].items()):
         return imported(target)
     takes: dict[str, list[Any]] = entry["takes"]
-    parameters = {name: Parameter(types.resolve(one[0]), len(one) == 1, *one[1:]) for name, one in takes.items()}
+    parameters = {
+        name: Parameter(types.resolve(kind), not default, *default) for name, (kind, *default) in takes.items()
+    }
     return Signature(parameters, entry["constants"], entry["open"])
 
 
@@ -91,10 +93,11 @@ def imported(target: str) -> Signature:
         functions = constructors(taker)
         for function in reversed(functions):
             kinds = types.hints(function)
-            for name, one in list(inspect.signature(function).parameters.items())[function is not taker :]:  # not self
-                if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-                    required = one.default is one.empty
-                    parameters[name] = Parameter(kinds[name], required, None if required else one.default)
+            takes = list(inspect.signature(function).parameters.items())
+            for name, parameter in takes[function is not taker :]:  # without self
+                if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                    required = parameter.default is parameter.empty
+                    parameters[name] = Parameter(kinds[name], required, None if required else parameter.default)
     except Exception as error:  # a module of the user's own may fail in any way
         raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be found: {error}.")) from error
     constants = {name: getattr(taker, name) for name in CONSTANTS if hasattr(taker, name)}
@@ -129,9 +132,9 @@ def settable(path: str, target: str, declared: Mapping[str, Any]) -> dict[str, A
         SettingError: If there is no such target.
     """
     return {
-        name: stricter(target, name) or one.type
-        for name, one in read(target).parameters.items()
-        if (not one.required or name in declared) and f"{path}.{name}" not in OWNED
+        name: stricter(target, name) or parameter.type
+        for name, parameter in read(target).parameters.items()
+        if (not parameter.required or name in declared) and f"{path}.{name}" not in OWNED
     }
 
 
@@ -148,8 +151,9 @@ def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
         if isinstance(value, Mapping) and TARGET in value:
-            absent = [name for name, one in known(value).parameters.items() if name not in value and not one.required]
-            yield from (f"{inner}.{name}" for name in absent if f"{inner}.{name}" not in OWNED)
+            defaults = (name for name, parameter in known(value).parameters.items() if not parameter.required)
+            absent = (f"{inner}.{name}" for name in defaults if name not in value)
+            yield from (path for path in absent if path not in OWNED)
             yield from leaves(value, inner)
         elif path and key != TARGET:
             yield inner
@@ -160,6 +164,6 @@ def type_of(settings: Mapping[str, Any], path: str) -> Any:
     if path in TOP:
         return TOP[path]
     parent, _, key = path.rpartition(".")
-    node = at(settings, parent)
+    node = get_path(settings, parent)
     parameter = known(node).parameters.get(key)
     return (stricter(node[TARGET], key) or parameter.type) if parameter else None

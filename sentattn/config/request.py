@@ -14,14 +14,14 @@ from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import compose, override
-from sentattn.config.schema import OWN
+from sentattn.config.schema import COMMAND_KEYS
 from sentattn.config.settings import Settings
 from sentattn.errors import Fault, SettingError, UserError
 
 AUTO = "auto"
 OVERRIDES = "overrides"
 """A saved file with this key holds a list of a training's arguments; without it, it holds all settings."""
-TYPES = {key: own.type for key, own in OWN.items()}
+TYPES = {key: keys.type for key, keys in COMMAND_KEYS.items()}
 
 
 @dataclass(frozen=True)
@@ -43,37 +43,37 @@ class Request:
 
 
 def read_request(arguments: Sequence[str]) -> Request:
-    """Reads the arguments of a training: settings as for `compose`, and the keys of `OWN`.
+    """Reads the arguments of a training: settings as for `compose`, and the keys of `COMMAND_KEYS`.
 
     Raises:
         SettingError: With all faults, those of the command's own keys first.
         RunError: If a run directory that was named is none.
     """
-    words, rest = command_line.take(arguments, list(OWN))
-    own, faults = command_line.read_values(words, TYPES)
+    words, rest = command_line.take(arguments, list(COMMAND_KEYS))
+    keys, faults = command_line.read_values(words, TYPES)
     words, paths = split_folders(rest)
     folders = [f"{CONFIG_DIR}={path}" for path in paths]
-    faults += _conflicts(own, words)
-    resume, trust = own.get("resume", AUTO), own.get("trust", False)
+    faults += _conflicts(keys, words)
+    resume, trust = keys.get("resume", AUTO), keys.get("trust", False)
     settings: dict[str, Any] = {}
     try:
         if resume != AUTO:
             settings = override(run.load(resume).settings, folders, trust=trust)
-        elif "from" in own:
-            settings = override(read_saved(own["from"], folders), [*folders, *words], trust=trust)
+        elif "from" in keys:
+            settings = override(read_saved(keys["from"], folders), [*folders, *words], trust=trust)
         else:
             settings = compose([*folders, *words])
     except UserError as error:
         if not faults:
             raise
         faults += error.faults
-    last = settings.get("seed", 0) + own.get("seeds", 1) - 1
+    last = settings.get("seed", 0) + keys.get("seeds", 1) - 1
     if last > types.LARGEST_SEED:
-        message = f"seeds={own['seeds']}: the last seed would be {last}, and none is above {types.LARGEST_SEED}."
+        message = f"seeds={keys['seeds']}: the last seed would be {last}, and none is above {types.LARGEST_SEED}."
         faults.append(Fault("seeds", "range", message))
     if faults:
         raise SettingError(*dict.fromkeys(faults))
-    return Request(Settings.of(settings), own.get("seeds", 1), own.get("check", False), own.get("resume"))
+    return Request(Settings.of(settings), keys.get("seeds", 1), keys.get("check", False), keys.get("resume"))
 
 
 def read_single(arguments: Sequence[str]) -> Request:
@@ -88,19 +88,19 @@ def read_single(arguments: Sequence[str]) -> Request:
     return read_request(arguments)
 
 
-def _conflicts(own: Mapping[str, Any], words: Sequence[str]) -> list[Fault]:
+def _conflicts(keys: Mapping[str, Any], words: Sequence[str]) -> list[Fault]:
     """What does not go together with `resume`, and `trust` without anything to load."""
-    resume = own.get("resume", AUTO)
+    resume = keys.get("resume", AUTO)
     faults = []
-    if own.get("trust") and resume == AUTO and "from" not in own:
+    if keys.get("trust") and resume == AUTO and "from" not in keys:
         faults.append(
             Fault("trust", "no_effect", "trust=true has no effect without from= or resume=DIR: leave it out.")
         )
-    clashing = [key for key in ("from", "seeds") if key in own and resume != AUTO]
-    if own.get("check") and "resume" in own:
+    clashing = [key for key in ("from", "seeds") if key in keys and resume != AUTO]
+    if keys.get("check") and "resume" in keys:
         clashing.insert(0, "check")
     for key in clashing:
-        message = f"{key}={types.as_typed(own[key])} does not go together with resume={resume}: leave one of them out."
+        message = f"{key}={types.as_typed(keys[key])} does not go together with resume={resume}: leave one of them out."
         faults.append(Fault(key, "conflict", message))
     if (typed := " ".join(words)) and resume != AUTO:
         message = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sentattn.config.checks import Composition
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.config.parameters import known
 from sentattn.config.schema import BETTER, TRAIN
 from sentattn.config.targets import TARGET
@@ -33,9 +33,9 @@ IDLE: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
 def check_combinations(composition: Composition) -> None:
     """Checks settings that depend on one another; faults are added to the composition's."""
     for key, cause, is_cause in _idle(composition):
-        value = composition.at(cause)
+        value = composition.value(cause)
         if composition.is_typed(key) and is_cause(value):
-            without, reason = f"{key}={as_typed(composition.at(key))}", f"{cause}={as_typed(value)}"
+            without, reason = f"{key}={as_typed(composition.value(key))}", f"{cause}={as_typed(value)}"
             composition.fault(key, "no_effect", f"{without} has no effect with {reason}: leave one of them out.")
     for keys, kind, message in _conflicts(composition):
         composition.faults.add(Fault(keys[0], kind, message), composition.position(*keys))
@@ -45,10 +45,10 @@ def _idle(c: Composition) -> Iterator[tuple[str, str, Callable[[Any], bool]]]:
     """Yields `IDLE`, what the class constants `idle` add, and a download mirror where nothing is downloaded."""
     yield from IDLE
     for path in (group.replace("/", ".") for group in c.choices.groups()):
-        for argument, (key, values) in known(c.at(path)).constants.get("idle", {}).items():
+        for argument, (key, values) in known(c.value(path)).constants.get("idle", {}).items():
             yield f"{path}.{argument}", f"{path}.{key}", values.__contains__
-    if c.at("data.vectors") in (None, TRAIN):
-        has_path = "path" in known(c.at("data")).parameters
+    if c.value("data.vectors") in (None, TRAIN):
+        has_path = "path" in known(c.value("data")).parameters
         yield "data.mirror", "data.path" if has_path else "data.name", lambda value: value is not None
 
 
@@ -57,18 +57,18 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     yield from _nothing_learned(c)
     yield from _without_words(c)
     yield from _heads(c)
-    weights, classes = c.at(WEIGHTS), c.at("data.classes")
-    number = len(classes) if isinstance(classes, list) else known(c.at("data")).constants.get("classes")
+    weights, classes = c.value(WEIGHTS), c.value("data.classes")
+    number = len(classes) if isinstance(classes, list) else known(c.value("data")).constants.get("classes")
     if isinstance(weights, list) and number and len(weights) != number:
-        data = c.chosen.get("data", c.at("data.name"))
+        data = c.chosen.get("data", c.value("data.name"))
         message = f"{WEIGHTS}={as_typed(weights)} does not fit data={data}, which has {number} classes."
         yield (WEIGHTS,), "conflict", message
-    if c.is_typed(VAL_BY) and c.at(VAL_BY) is not None and c.at("data.val") and c.at("data.test"):
-        reason = f"data.val={c.at('data.val')} and data.test={c.at('data.test')}, since no rows are set aside"
-        yield (VAL_BY,), "no_effect", f"{VAL_BY}={c.at(VAL_BY)} has no effect with {reason}: leave it out."
+    if c.is_typed(VAL_BY) and c.value(VAL_BY) is not None and c.value("data.val") and c.value("data.test"):
+        reason = f"data.val={c.value('data.val')} and data.test={c.value('data.test')}, since no rows are set aside"
+        yield (VAL_BY,), "no_effect", f"{VAL_BY}={c.value(VAL_BY)} has no effect with {reason}: leave it out."
     for path in POSITIONS:
-        positions, length = c.at(path), c.at(LENGTH)
-        follows = positions is None and LENGTH in str(at(c.written, path))
+        positions, length = c.value(path), c.value(LENGTH)
+        follows = positions is None and LENGTH in str(get_path(c.written, path))
         too_few = isinstance(positions, int) and (length is None or positions < length)
         if too_few or (follows and length is None):
             message = (
@@ -77,18 +77,18 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
             )
             yield (path, LENGTH), "conflict", message
     # Lightning would refuse it at the first step: a fused optimizer scales float16 gradients back itself.
-    if c.at("optimizer.fused") is True and c.at(PRECISION) == "16-mixed" and c.at(CLIP) is not None:
+    if c.value("optimizer.fused") is True and c.value(PRECISION) == "16-mixed" and c.value(CLIP) is not None:
         message = f"{PRECISION}=16-mixed cannot clip gradients with optimizer.fused=true: type optimizer.fused=false."
         yield (PRECISION,), "conflict", message
-    metric, better = c.at(METRIC), BETTER.get(str(c.at(METRIC)).removeprefix("val/"))
-    if c.at(MODE) in ("min", "max") and better not in (None, c.at(MODE)):
-        message = f"{MODE}={c.at(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
+    metric, better = c.value(METRIC), BETTER.get(str(c.value(METRIC)).removeprefix("val/"))
+    if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):
+        message = f"{MODE}={c.value(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
         yield (MODE, METRIC), "conflict", message
 
 
 def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Refuses a penalty and a freeze where the attention has no weights to learn, or a setting leaves it none."""
-    node, penalty = c.at("model.attention"), c.at(PENALTY)
+    node, penalty = c.value("model.attention"), c.value(PENALTY)
     constants = known(node).constants
     causes = [f"{key}={value}" for key, value in constants.get("learns_unless", {}).items() if node.get(key) == value]
     if not causes and constants.get("learns", True):
@@ -97,25 +97,25 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
     if isinstance(penalty, int | float) and penalty > 0:
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
         yield (PENALTY,), "no_effect", message
-    if c.at(FROZEN) is True:
+    if c.value(FROZEN) is True:
         yield (FROZEN,), "no_effect", f"{FROZEN}=true has no effect: {attention} has no weights to learn; leave it out."
 
 
 def _without_words(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Refuses what needs words where the embedding reads none."""
-    if known(c.at("model.embedding")).constants.get("reads", True):
+    if known(c.value("model.embedding")).constants.get("reads", True):
         return
     reason = f"has no effect: model/embedding={c.chosen.get('model/embedding', 'none')} reads no words"
-    if attend := c.at(ATTEND):
+    if attend := c.value(ATTEND):
         yield (ATTEND,), "no_effect", f"{ATTEND}={as_typed(attend)} {reason}; type {ATTEND}=false."
     if c.is_typed(WORD_DROPOUT):  # a data set may bring it for other embeddings
-        yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT}={as_typed(c.at(WORD_DROPOUT))} {reason}; leave it out."
+        yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT}={as_typed(c.value(WORD_DROPOUT))} {reason}; leave it out."
 
 
 def _heads(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Refuses heads of a transformer that do not divide the width of the embedding."""
-    heads, size, ngram_size = c.at(HEADS), c.at(SIZE), c.at("model.embedding.ngram_size") or 0
-    if c.at(f"model.encoder.{TARGET}") != TRANSFORMER or mismatch(Count, heads) or mismatch(Count, size):
+    heads, size, ngram_size = c.value(HEADS), c.value(SIZE), c.value("model.embedding.ngram_size") or 0
+    if c.value(f"model.encoder.{TARGET}") != TRANSFORMER or mismatch(Count, heads) or mismatch(Count, size):
         return
     if (width := size + ngram_size) % heads:
         legal = ", ".join(str(number) for number in range(1, width + 1) if width % number == 0)

@@ -37,7 +37,7 @@ TOP: dict[str, Any] = dict(types_by_key())
 """Types of the settings that belong to no constructor."""
 
 
-class Own(NamedTuple):
+class CommandKey(NamedTuple):
     """A key of the training command itself: no setting, so no run keeps it."""
 
     type: Any
@@ -45,22 +45,26 @@ class Own(NamedTuple):
     about: str
 
 
-OWN: dict[str, Own] = {
-    "seeds": Own(Count, 1, "Runs to train, one after another: with the seeds from `seed` on, a run directory each."),
-    "from": Own(
+COMMAND_KEYS: dict[str, CommandKey] = {
+    "seeds": CommandKey(
+        Count, 1, "Runs to train, one after another: with the seeds from `seed` on, a run directory each."
+    ),
+    "from": CommandKey(
         str,
         None,
         "Whose settings to start from: a run directory, `latest`, a run's `config.yaml`, or a file with training "
         "arguments as a list under `overrides`. What is typed as well changes them.",
     ),
-    "check": Own(bool, False, "Stop before the training: the data, the shapes, and what memory and time to expect."),
-    "resume": Own(
+    "check": CommandKey(
+        bool, False, "Stop before the training: the data, the shapes, and what memory and time to expect."
+    ),
+    "resume": CommandKey(
         str,
         None,
         "An interrupted run directory that is continued with its own settings; `auto` continues the newest "
         "interrupted run of the settings typed, or begins one.",
     ),
-    "trust": Own(
+    "trust": CommandKey(
         bool,
         False,
         "Let `from` and `resume` load classes of your own that the saved settings name; they can run any code. Those "

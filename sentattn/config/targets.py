@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sentattn.config.groups import Choices, at, defaults, load
+from sentattn.config.groups import Choices, defaults, get_path, load
 from sentattn.config.schema import REMOVED
 from sentattn.config.settings import CHOICES
 from sentattn.config.types import as_typed
@@ -62,7 +62,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
     return [renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
-def admit(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) -> dict[str, Any]:
+def check_targets(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) -> dict[str, Any]:
     """Returns saved settings as `current` does, if each class in them fits its slot.
 
     `choices` are those of the package and of the folders that the user typed; with `trust` any class may be named.
@@ -105,7 +105,7 @@ def _is_optimizer(target: object) -> bool:
 def named(path: str, choices: Choices) -> list[object]:
     """Returns the targets that configuration folders name for a slot, such as `model.attention`."""
     group = path.replace(".", "/")
-    nodes = [at(load(choices.folders[0] / "train.yaml"), path)]
+    nodes = [get_path(load(choices.folders[0] / "train.yaml"), path)]
     if group in choices.groups() and group != "experiment":
         nodes += [choices.node(group, name) for name in choices.names(group)]
     return [node[TARGET] for node in nodes if isinstance(node, Mapping) and TARGET in node]
@@ -141,7 +141,7 @@ def slots(settings: Mapping[str, Any]) -> dict[str, str]:
     chosen = Choices.of().chosen({"model": model})
     names = {}
     for slot in (slot for slot in SLOTS if isinstance(model.get(slot), Mapping)):
-        own = at(settings, f"{CHOICES}.model/{slot}")
+        own = get_path(settings, f"{CHOICES}.model/{slot}")
         class_name = str(model[slot].get(TARGET)).rpartition(".")[2]
         names[slot] = own if isinstance(own, str) else chosen.get(f"model/{slot}", class_name)
     return names

@@ -85,19 +85,20 @@ def _plain(kind: Any) -> Any:
     return list[_plain(arguments[0])] if origin in (list, Sequence) else Any  # type: ignore[misc]
 
 
-def words(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
     """Returns what a type allows, in words: `an integer >= 1 or null`."""
     kind = resolve(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in WORDS:
         return WORDS[kind]
     if origin is Annotated:
-        return f"{WORDS[arguments[0]]} {' and '.join(f'{SIGNS[type(one)]} {limit(one)}' for one in arguments[1:])}"
+        bounds = (f"{SIGNS[type(bound)]} {limit(bound)}" for bound in arguments[1:])
+        return f"{WORDS[arguments[0]]} {' and '.join(bounds)}"
     if origin is list:
-        return f"a list such as [a,b], each {words(arguments[0])}"
+        return f"a list such as [a,b], each {describe_type(arguments[0])}"
     if origin is tuple:
-        return f"a list of {len(arguments)}: {', '.join(map(words, arguments))}"
-    *first, last = dict.fromkeys(map(as_typed if origin is Literal else words, arguments))
+        return f"a list of {len(arguments)}: {', '.join(map(describe_type, arguments))}"
+    *first, last = dict.fromkeys(map(as_typed if origin is Literal else describe_type, arguments))
     comma = "," if any("," in option for option in (*first, last)) else ""
     return f"{', '.join(first)}{comma} or {last}" if first else last
 
@@ -119,7 +120,7 @@ def mismatch(kind: Any, value: object) -> str | None:
     from pydantic import ValidationError
 
     kind = resolve(kind)
-    if any(isinstance(one, int) and abs(one) > LARGEST for one in (value if isinstance(value, list) else [value])):
+    if any(isinstance(item, int) and abs(item) > LARGEST for item in (value if isinstance(value, list) else [value])):
         return "range"
     if kind is Any:
         return None
@@ -127,7 +128,7 @@ def mismatch(kind: Any, value: object) -> str | None:
         # As JSON, a tuple is a list; in a path that is no UTF-8, any letter will do for the rest.
         _validate(kind)(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except ValidationError as error:
-        return "range" if OUT_OF_RANGE & {one["type"] for one in error.errors()} else "type"
+        return "range" if OUT_OF_RANGE & {detail["type"] for detail in error.errors()} else "type"
     except (TypeError, ValueError, RecursionError):  # nothing that JSON has
         return "type"
     return None
@@ -137,7 +138,7 @@ def fault(key: str, kind: Any, value: object) -> Fault | None:
     """Returns why a value is not legal for a setting, or None where it is."""
     wrong = mismatch(kind, value)
     size = f" of at most {LARGEST.bit_length() + 1} bits" if wrong == "range" and mismatch(Any, value) else ""
-    return Fault(key, wrong, f"{key} must be {words(kind)}{size}, got {as_typed(value)}.") if wrong else None
+    return Fault(key, wrong, f"{key} must be {describe_type(kind)}{size}, got {as_typed(value)}.") if wrong else None
 
 
 def name_fault(key: str, value: object) -> Fault | None:
@@ -170,7 +171,8 @@ def parse(text: str) -> Any:
 def hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Returns the types of a function's parameters by name, `self` included."""
     scope = getattr(inspect.unwrap(function), "__globals__", {})
-    return {name: resolve(one.annotation, scope) for name, one in inspect.signature(function).parameters.items()}
+    parameters = inspect.signature(function).parameters
+    return {name: resolve(parameter.annotation, scope) for name, parameter in parameters.items()}
 
 
 def checked(init: Init) -> Init:
@@ -187,7 +189,7 @@ def checked(init: Init) -> Init:
         values = signature.bind_partial(self, *args, **kwargs).arguments if args else kwargs
         faults = [fault(key, kinds()[key], value) for key, value in values.items() if key in kinds()]
         if any(faults):
-            named = (Fault(one.key, one.kind, f"{type(self).__name__}: {one}") for one in faults if one)
+            named = (Fault(fault.key, fault.kind, f"{type(self).__name__}: {fault}") for fault in faults if fault)
             raise SettingError(*named)
         init(self, *args, **kwargs)
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from sentattn import run as runs
 from sentattn.build import build_model
 from sentattn.config.groups import Choices
-from sentattn.config.targets import admit
+from sentattn.config.targets import check_targets
 from sentattn.data.batching import pad
 from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
@@ -78,7 +78,7 @@ class Classifier:
             text = config["text"]
             options = {"max_length": text["max_length"], "clip": text["clip"], "rules": text.get("tokenizer", "words")}
             tokenizer = Tokenizer.load(folder / TOKENIZER, **options)
-            node = admit({"model": config["model"]}, Choices.of(), trust=trust)["model"]
+            node = check_targets({"model": config["model"]}, Choices.of(), trust=trust)["model"]
             model = build_model(node, num_embeddings=len(tokenizer), classes=len(labels))
             model.load_state_dict(load_file(folder / WEIGHTS))
         except SettingError as error:

@@ -17,7 +17,7 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices
 from sentattn.config.request import Request, read_request
-from sentattn.config.schema import OWN, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import COMMAND_KEYS, WITHOUT_EFFECT_ON_RESULT
 from sentattn.data.readers import tables
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.sweep.callbacks import format_values
@@ -105,7 +105,7 @@ def _values(word: str, choices: Choices) -> list[str]:
         raise SettingError(Fault(key, "unsupported", f"{word} cannot be used with -m: {REFUSED[key]}."))
     if not is_range(key, text):
         return [word]
-    if key in OWN:
+    if key in COMMAND_KEYS:
         raise SettingError(Fault(key, "unsupported", f"{word}: {key} takes one value."))
     if key in NO_EFFECT or key.partition(".")[0] in NO_EFFECT:
         message = f"{word}: {key} has no effect on the result, and so takes one value."

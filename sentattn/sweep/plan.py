@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.config.schema import BETTER
 from sentattn.config.types import Count, Positive, Seed, Whole
 from sentattn.sweep.search_space import Dimension, Value, override
@@ -63,7 +63,7 @@ class Objective:
 
 def metric_of(result: Mapping[str, Any], metric: str) -> float | None:
     """Returns the value of an objective in a run's `result.json`; None where it is missing or not finite."""
-    value = result.get("metrics", {}).get(metric, at(result, metric))
+    value = result.get("metrics", {}).get(metric, get_path(result, metric))
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)

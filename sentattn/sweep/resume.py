@@ -13,7 +13,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sentattn.config.command_line import CONFIG_DIR
-from sentattn.config.groups import Choices, at
+from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import read_request
 from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.types import as_typed
@@ -227,4 +227,4 @@ def _fixed_settings(overrides: Sequence[str]) -> Callable[[str], Any]:
     except UserError:
         return lambda key: None
     chosen = Choices.of().chosen(settings)
-    return lambda key: chosen.get(key, at(settings, key))
+    return lambda key: chosen.get(key, get_path(settings, key))

@@ -12,7 +12,7 @@ from typing import Any
 
 from sentattn import run
 from sentattn.config.compose import setting_hash
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.training.precision import resolve_precision
@@ -172,7 +172,7 @@ def _identity(saved: run.Run) -> tuple[Any, ...] | None:
 
 def identity(settings: Mapping[str, Any]) -> tuple[Any, ...]:
     """Returns what two trainings have in common of which one is enough: the hash of the setting, seed and the like."""
-    return setting_hash(resolve_precision(settings)), *(at(settings, key) for key in SAME)
+    return setting_hash(resolve_precision(settings)), *(get_path(settings, key) for key in SAME)
 
 
 def _is_being_trained(path: Path) -> bool:

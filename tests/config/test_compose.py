@@ -5,19 +5,21 @@ from typing import Any
 import pytest
 
 from sentattn.config.compose import compose, override, setting_hash
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.errors import SettingError
 
 
 def test_a_reference_follows_what_is_typed() -> None:
     typed = ["model=transformer", "data.max_length=100"]
-    assert at(compose(typed), "model.embedding.positions") == 100
-    assert at(compose([*typed, "model.embedding.positions=120"]), "model.embedding.positions") == 120
-    assert at(compose(["model=transformer", "data.max_length=null", "model.embedding.positions=null"]), "data.clip")
+    assert get_path(compose(typed), "model.embedding.positions") == 100
+    assert get_path(compose([*typed, "model.embedding.positions=120"]), "model.embedding.positions") == 120
+    assert get_path(
+        compose(["model=transformer", "data.max_length=null", "model.embedding.positions=null"]), "data.clip"
+    )
     saved = compose(["data.max_length=100", "output_dir=${x"])
-    assert at(override(saved, ["model=transformer"]), "model.embedding.positions") == 100
+    assert get_path(override(saved, ["model=transformer"]), "model.embedding.positions") == 100
     longer = override(saved, ["model=transformer", "data.max_length=700"])
-    assert at(longer, "model.embedding.positions") == 700
+    assert get_path(longer, "model.embedding.positions") == 700
     assert longer["output_dir"] == "${x"
     with pytest.raises(SettingError) as caught:
         override(saved, ["model=transformer", "data.max_length=null"])
@@ -114,4 +116,4 @@ def test_the_hash_does_not_depend_on_the_order() -> None:
 def test_the_objective_may_be_any_figure_the_right_way_round(metric: str) -> None:
     mode = {"accuracy": "max", "log_loss": "min"}[metric]
     settings: dict[str, Any] = compose([f"objective.metric=val/{metric}", f"objective.mode={mode}"])
-    assert at(settings, "objective.mode") == mode
+    assert get_path(settings, "objective.mode") == mode

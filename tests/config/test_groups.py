@@ -8,7 +8,7 @@ import pytest
 
 from sentattn.config.checks import flat
 from sentattn.config.compose import compose
-from sentattn.config.groups import Choices, at, comment, conf_dir, defaults, load
+from sentattn.config.groups import Choices, comment, conf_dir, defaults, get_path, load
 from sentattn.errors import SettingError
 
 FILES = sorted(conf_dir().glob("**/[!_]*.yaml"))
@@ -33,7 +33,7 @@ def test_each_choice_composes(file: Path) -> None:
     needed = [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
     settings = compose([f"{group}={file.stem}", *needed])
     target = load(file).get("_target_")
-    assert target is None or at(settings, group.replace("/", "."))["_target_"] == target
+    assert target is None or get_path(settings, group.replace("/", "."))["_target_"] == target
 
 
 def test_what_the_data_sets_share_is_no_choice_of_its_own() -> None:
@@ -69,7 +69,7 @@ def test_an_experiment_with_the_errors_of_its_source_includes_the_plain_one() ->
         plain, faithful = (dict(flat(compose([f"experiment={name}{end}"]), "")) for end in ("", "_faithful"))
         assert {key: value for key, value in faithful.items() if value != plain[key]} == changed
     longer = compose(["experiment=bahdanau_imdb_faithful", "data.max_length=90"])
-    assert at(longer, "model.attention.position_bias") == 90
+    assert get_path(longer, "model.attention.position_bias") == 90
 
 
 def _assert_holds(settings: Mapping[str, Any], laid: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from sentattn.config.compose import compose, override
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.errors import SettingError
 
 
@@ -47,7 +47,7 @@ def test_faults_of_an_override(line: str, only: list[str] | None, key: str, kind
 
 def test_a_trained_model_reads_other_data_at_its_own_length() -> None:
     saved = compose(["model=transformer", "data.max_length=100", "loss.class_weights=[1,2]"])
-    assert at(override(saved, ["data=imdb"], only=["data"]), "data.max_length") == 600
+    assert get_path(override(saved, ["data=imdb"], only=["data"]), "data.max_length") == 600
     with pytest.raises(SettingError, match=r"model\.embedding\.positions=100 is too few"):
         override(saved, ["data=imdb"])
 

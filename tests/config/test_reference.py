@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sentattn.config.compose import compose
-from sentattn.config.groups import Choices, at, conf_dir, defaults, load
+from sentattn.config.groups import Choices, conf_dir, defaults, get_path, load
 from sentattn.config.parameters import TABLE, imported, read
 
 ROOT = Path(__file__).parents[2]
@@ -63,9 +63,9 @@ def test_defaults_are_those_of_a_training_without_arguments() -> None:
     for row in ROWS:
         group = row.key.rpartition(".")[0].replace(".", "/")
         shown = row.defaults.get(chosen.get(group) or "")
-        is_written = at(settings, row.key) is not None or shown == "`null`"
+        is_written = get_path(settings, row.key) is not None or shown == "`null`"
         if shown is not None and is_written and row.key not in others:
-            value = at(settings, row.key)
+            value = get_path(settings, row.key)
             told = {None: "null", True: "true", False: "false"}.get(value) if not isinstance(value, list) else None
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             expected = str(value) if is_number else told or str(value).replace(" ", "")

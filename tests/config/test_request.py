@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sentattn.config.compose import compose, override
-from sentattn.config.request import OWN, Request, read_request, read_single
+from sentattn.config.request import COMMAND_KEYS, Request, read_request, read_single
 from sentattn.config.settings import Settings
 from sentattn.errors import RunError, SettingError
 
@@ -46,7 +46,7 @@ def test_without_keys_of_its_own_it_is_the_composition() -> None:
 def test_its_own_keys_are_no_settings() -> None:
     request = read_request(["seeds=3", "check=true", "model=mean"])
     assert request == Request(Settings.of(compose(["model=mean"])), 3, True, None)
-    assert not set(OWN) & set(request.settings)
+    assert not set(COMMAND_KEYS) & set(request.settings)
 
 
 def test_seeds_count_from_the_seed() -> None:

@@ -19,7 +19,7 @@ import sentattn
 from sentattn import evaluate, predict
 from sentattn.config import targets
 from sentattn.config.compose import compose, override, setting_hash
-from sentattn.config.groups import Choices, at
+from sentattn.config.groups import Choices, get_path
 from sentattn.config.parameters import load
 from sentattn.config.request import read_request
 from sentattn.config.schema import ADDED_LATER
@@ -86,7 +86,7 @@ def kinds(error: UserError) -> set[str]:
 def test_a_class_that_does_not_belong_to_a_slot_is_unsafe_wherever_it_is_named(marker: Path) -> None:
     for place, target in itertools.product([*PLACES, *ELSEWHERE], HARMFUL):
         with pytest.raises(SettingError) as caught:
-            targets.admit(poisoned(compose([]), place, target, marker), Choices.of())
+            targets.check_targets(poisoned(compose([]), place, target, marker), Choices.of())
         [fault] = caught.value.faults
         assert (fault.kind, fault.key.removesuffix("[0]")) == ("unsafe", place)
 
@@ -132,7 +132,7 @@ def test_attributes_of_modules_of_ours_are_no_way_out(marker: Path) -> None:
     ):
         settings["model"]["attention"]["_target_"] = target
         with pytest.raises(SettingError):
-            targets.admit(settings, Choices.of())
+            targets.check_targets(settings, Choices.of())
 
 
 @pytest.mark.parametrize(
@@ -328,10 +328,10 @@ def test_a_setting_that_came_later_is_not_in_the_hash_at_its_default(key: str, v
     parent, _, name = key.rpartition(".")
     settings = compose(["model=relation", "data=table", "data.train=a.csv"])
     without, other = copy.deepcopy(settings), copy.deepcopy(settings)
-    at(without, parent).pop(name, None)
-    at(other, parent)[name] = "other"
+    get_path(without, parent).pop(name, None)
+    get_path(other, parent)[name] = "other"
     for value in values:
-        at(settings, parent)[name] = value
+        get_path(settings, parent)[name] = value
         assert setting_hash(settings) == setting_hash(without) != setting_hash(other)
 
 
@@ -340,7 +340,7 @@ def test_a_saved_class_is_found_where_it_is_now_and_hashed_as_before() -> None:
     old = targets.renamed(new, targets.FIRST) | {"faithful": False}
     assert old["scheduler"] != new["scheduler"]
     assert setting_hash(old) == setting_hash(new)
-    assert targets.admit(old, Choices.of()) == new
+    assert targets.check_targets(old, Choices.of()) == new
     assert override(old, ["seed=1"]) == new | {"seed": 1}
     assert slots(old) == slots(new)
 

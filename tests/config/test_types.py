@@ -20,11 +20,11 @@ from sentattn.config.types import (
     Whole,
     as_typed,
     checked,
+    describe_type,
     fault,
     mismatch,
     parse,
     resolve,
-    words,
 )
 from sentattn.errors import SettingError
 
@@ -91,7 +91,7 @@ def test_annotations_may_be_source_text(text: str, kind: Any) -> None:
     ],
 )
 def test_words(kind: Any, expected: str) -> None:
-    assert words(kind) == expected
+    assert describe_type(kind) == expected
 
 
 def test_a_fault_names_setting_rule_and_value() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sentattn.config.compose import compose, override, setting_hash
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.errors import Fault, SettingError
 
 SIZE = "model.embedding.size"
@@ -30,12 +30,12 @@ def faults(*args: str) -> tuple[Fault, ...]:
 @pytest.mark.parametrize("embedding", ["words", "ngrams"])
 def test_the_size_is_that_of_the_vectors(file: Path, embedding: str) -> None:
     chosen = f"model/embedding={embedding}"
-    assert at(compose([chosen]), SIZE) == 100
-    assert at(compose([chosen, "data.vectors=glove.6B.300d"]), SIZE) == 300
-    assert at(compose([chosen, f"data.vectors={file}"]), SIZE) == 4
-    assert at(compose([chosen, f"data.vectors={file}", f"{SIZE}=4"]), SIZE) == 4
-    assert at(compose([chosen, "data.vectors=null"]), SIZE) == 100
-    assert at(compose([chosen, "data.vectors=train", f"{SIZE}=30"]), SIZE) == 30
+    assert get_path(compose([chosen]), SIZE) == 100
+    assert get_path(compose([chosen, "data.vectors=glove.6B.300d"]), SIZE) == 300
+    assert get_path(compose([chosen, f"data.vectors={file}"]), SIZE) == 4
+    assert get_path(compose([chosen, f"data.vectors={file}", f"{SIZE}=4"]), SIZE) == 4
+    assert get_path(compose([chosen, "data.vectors=null"]), SIZE) == 100
+    assert get_path(compose([chosen, "data.vectors=train", f"{SIZE}=30"]), SIZE) == 30
 
 
 def test_another_size_is_refused_together_with_all_else(file: Path) -> None:
@@ -61,7 +61,7 @@ def test_what_refers_to_the_size_follows_it(tmp_path: Path) -> None:
     target = "_target_: sentattn.models.encoders.lstm.LSTM"
     (tmp_path / "model" / "encoder" / "wide.yaml").write_text(f"# As wide.\n{target}\nhidden: ${{{SIZE}}}\n")
     settings = compose([f"--config-dir={tmp_path}", "model/encoder=wide", "data.vectors=glove.twitter.27B.25d"])
-    assert at(settings, "model.encoder.hidden") == 25
+    assert get_path(settings, "model.encoder.hidden") == 25
 
 
 def test_an_experiment_may_bring_vectors_and_lose_them(tmp_path: Path) -> None:
@@ -69,11 +69,11 @@ def test_an_experiment_may_bring_vectors_and_lose_them(tmp_path: Path) -> None:
     text = "# @package _global_\n# Some.\ndata:\n  vectors: glove.6B.50d\nmodel:\n  embedding:\n    size: 100\n"
     (tmp_path / "experiment" / "some.yaml").write_text(text)
     some = [f"--config-dir={tmp_path}", "experiment=some"]
-    assert at(compose(some), SIZE) == 50
-    assert at(compose([*some, "data.vectors=glove.6B.200d"]), SIZE) == 200
+    assert get_path(compose(some), SIZE) == 50
+    assert get_path(compose([*some, "data.vectors=glove.6B.200d"]), SIZE) == 200
     lost = compose([*some, "data.vectors=null"])
-    assert at(lost, "data.vectors") is None
-    assert at(lost, SIZE) == 100
+    assert get_path(lost, "data.vectors") is None
+    assert get_path(lost, SIZE) == 100
 
 
 def test_an_embedding_without_a_size_takes_no_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +89,9 @@ def test_an_embedding_without_a_size_takes_no_vectors(tmp_path: Path, monkeypatc
 
 def test_saved_settings_follow_other_vectors(file: Path) -> None:
     saved = compose([f"data.vectors={file}"])
-    assert at(override(saved, ["seed=3"]), SIZE) == 4
-    assert at(override(saved, ["data.vectors=glove.6B.100d"]), SIZE) == 100
-    assert at(override(saved, [f"data.vectors={file}", "model=mean"]), SIZE) == 4
+    assert get_path(override(saved, ["seed=3"]), SIZE) == 4
+    assert get_path(override(saved, ["data.vectors=glove.6B.100d"]), SIZE) == 100
+    assert get_path(override(saved, [f"data.vectors={file}", "model=mean"]), SIZE) == 4
     file.unlink()
     with pytest.raises(SettingError, match="nor the name of known vectors"):
         override(saved, ["seed=3"])
@@ -100,8 +100,8 @@ def test_saved_settings_follow_other_vectors(file: Path) -> None:
 def test_a_trained_model_is_evaluated_without_the_file(file: Path) -> None:
     saved = compose([f"data.vectors={file}"])
     file.unlink()
-    assert at(override(saved, ["data.limit=5"], only=["data"]), SIZE) == 4
-    assert at(override(saved, ["data=imdb"], only=["data"]), SIZE) == 4
+    assert get_path(override(saved, ["data.limit=5"], only=["data"]), SIZE) == 4
+    assert get_path(override(saved, ["data=imdb"], only=["data"]), SIZE) == 4
 
 
 def test_a_setting_is_the_same_wherever_the_vectors_lie(file: Path) -> None:

@@ -15,7 +15,7 @@ from sentattn.compare.comparison import Comparison
 from sentattn.compare.names import rest
 from sentattn.compare.runs import Setting
 from sentattn.compare.statistics import Floats
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.metrics import BINS, calibration_bins, f1
 from sentattn.run import METRICS, MODEL
 
@@ -87,7 +87,7 @@ def hop_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
 
 def hops(setting: Setting) -> Any:
     """Returns the number of hops of a setting's attention, None where it has none."""
-    return at(setting.settings, HOPS)
+    return get_path(setting.settings, HOPS)
 
 
 def class_names(comparison: Comparison) -> list[str]:

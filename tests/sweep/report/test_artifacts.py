@@ -13,7 +13,7 @@ from fake_records import record, result
 from plans import plan
 
 from sentattn.config.compose import compose
-from sentattn.config.groups import at
+from sentattn.config.groups import get_path
 from sentattn.config.request import read_request, read_saved
 from sentattn.run import Run
 from sentattn.sweep.plan import Objective
@@ -88,8 +88,8 @@ def test_each_setting_of_the_front_has_a_file_and_the_most_balanced_one_is_the_b
     (tmp_path / "pareto" / "3.yaml").write_text("of an earlier front")
     write_best(one, tmp_path, front(found, TWO))
     assert sorted(file.name for file in (tmp_path / "pareto").iterdir()) == ["0.yaml", "1.yaml", "2.yaml"]
-    assert at(read_saved(str(tmp_path / "best.yaml")), "model.attention.hops") == 2
-    assert at(read_saved(str(tmp_path / "pareto" / "2.yaml")), "model.attention.hops") == 3
+    assert get_path(read_saved(str(tmp_path / "best.yaml")), "model.attention.hops") == 2
+    assert get_path(read_saved(str(tmp_path / "pareto" / "2.yaml")), "model.attention.hops") == 3
 
 
 def test_the_table_has_a_row_per_trial_and_a_column_per_setting(tmp_path: Path) -> None:
