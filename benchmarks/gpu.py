@@ -224,11 +224,11 @@ def trials(options: Options) -> Readings:
     """Trials an hour of a sweep, one at a time and several on the card."""
     from sweep_throughput import Span
 
-    from sentattn.sweep.config import read_plan
-    from sentattn.sweep.engines.local import LocalEngine
-    from sentattn.sweep.resources import SlotRequest, find
-    from sentattn.sweep.scheduler import Scheduler
-    from sentattn.sweep.study import SweepStudy
+    from sentattn.sweep.execution.engines.local import LocalEngine
+    from sentattn.sweep.execution.resources import SlotRequest, find
+    from sentattn.sweep.execution.scheduler import Scheduler
+    from sentattn.sweep.spec.config import read_plan
+    from sentattn.sweep.study.study import SweepStudy
 
     settings = options._replace(rows=options.rows or 5000).settings("keras_imdb", "trainer.max_epochs=2")
     settings = [word for word in settings if not word.startswith(("test=", "output_dir="))]
@@ -239,7 +239,9 @@ def trials(options: Options) -> Readings:
             plan, span = read_plan([*words, f"trials={number}", "study=gpu", f"output_dir={folder}"]), Span()
             with SweepStudy.open(plan, Path(folder)) as study:
                 places = find(SlotRequest(options.device, slots=slots, threads=1))
-                engine = LocalEngine("sentattn.sweep.trial", [plan.arguments({})], Path(folder) / "server.txt")
+                engine = LocalEngine(
+                    "sentattn.sweep.execution.trial", [plan.arguments({})], Path(folder) / "server.txt"
+                )
                 Scheduler([study], places, engine, [span]).run()
         rates[slots] = 3600 * number / (span.ended_at - span.began)
         yield f"keras_imdb, {slots} at once", {"trials an hour": rates[slots], "x one": rates[slots] / rates[1]}

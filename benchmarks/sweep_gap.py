@@ -21,15 +21,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.config import read_plan
-from sentattn.sweep.engines import TrialConnection
-from sentattn.sweep.engines.local import LocalEngine
-from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.resources import Slot
-from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.source import TrialTask
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.execution.callbacks import RunningTrial
+from sentattn.sweep.execution.engines import TrialConnection
+from sentattn.sweep.execution.engines.local import LocalEngine
+from sentattn.sweep.execution.resources import Slot
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.study.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
 RANGES = ("model.attention.hops=range(1,9)", "optimizer.lr=interval(0.001,0.01)")
@@ -39,14 +38,14 @@ READ, BYTES = re.compile(r"rchar: (\d+)"), "read.txt"
 
 def preload(studies: Any) -> None:
     """Imports what every trial needs, and fills the caches with the data of the studies."""
-    from sentattn.sweep import trial
+    from sentattn.sweep.execution import trial
 
     trial.preload(studies)
 
 
 def run(task: TrialTask, connection: TrialConnection) -> None:
     """Trains, and records how many bytes were read from files."""
-    from sentattn.sweep import trial
+    from sentattn.sweep.execution import trial
 
     before = _read()
     trial.run(task, connection)

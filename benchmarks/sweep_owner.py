@@ -16,15 +16,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep import study as study_module
-from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.config import read_plan
-from sentattn.sweep.engines import TrialConnection, local
-from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.resources import Slot
-from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.source import TrialTask
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.execution.callbacks import RunningTrial
+from sentattn.sweep.execution.engines import TrialConnection, local
+from sentattn.sweep.execution.resources import Slot
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.study import study as study_module
+from sentattn.sweep.study.study import SweepStudy
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
 SAMPLING = ("infer_relative_search_space", "sample_relative", "sample_independent", "before_trial", "after_trial")

@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.samplers import default_pruner
+from sentattn.sweep.spec.samplers import default_pruner
 
 ORDERS, TRIALS = 100, 30
 LOW, HIGH = 2.5, 97.5
@@ -69,8 +69,8 @@ def record(file: Path, sweep: str, trials: int, settings: Sequence[str]) -> None
     from sentattn.config.request import read_request
     from sentattn.errors import UserError
     from sentattn.run import write_atomically
-    from sentattn.sweep.config import read_plan
-    from sentattn.sweep.search_space import suggest
+    from sentattn.sweep.spec.config import read_plan
+    from sentattn.sweep.spec.search_space import suggest
     from sentattn.training.fit import fit as train
 
     plan = read_plan([f"sweep={sweep}", *settings])
@@ -141,7 +141,7 @@ def replay(
     """
     import optuna
 
-    from sentattn.sweep.samplers import DEFAULTS, PRUNERS
+    from sentattn.sweep.spec.samplers import DEFAULTS, PRUNERS
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     order = random.Random(seed).sample(range(len(curves)), len(curves))  # noqa: S311 - no secrets here

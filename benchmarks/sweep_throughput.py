@@ -18,13 +18,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.config import read_plan
-from sentattn.sweep.engines.local import LocalEngine
-from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.resources import Slot
-from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.execution.callbacks import RunningTrial
+from sentattn.sweep.execution.engines.local import LocalEngine
+from sentattn.sweep.execution.resources import Slot
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.study.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=2", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
 RANGE = "optimizer.lr=interval(0.004,0.006)"
@@ -64,7 +64,7 @@ def trials_an_hour(slots: int, trials: int, settings: list[str]) -> float:
         span = Span()
         with SweepStudy.open(plan, Path(folder)) as study:
             cpu_slots = [Slot(f"CPU {number}", (), 1) for number in range(slots)]
-            engine = LocalEngine("sentattn.sweep.trial", [plan.arguments({})], Path(folder) / "server.txt")
+            engine = LocalEngine("sentattn.sweep.execution.trial", [plan.arguments({})], Path(folder) / "server.txt")
             Scheduler([study], cpu_slots, engine, [span]).run()
     return 3600 * trials / (span.ended_at - span.began)
 

@@ -21,9 +21,9 @@ from sentattn import train
 from sentattn.__main__ import COMMANDS
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
+from sentattn.grid.cells import read_cells
 from sentattn.run import Run
-from sentattn.sweep.cells import read_cells
-from sentattn.sweep.config import read_plan
+from sentattn.sweep.spec.config import read_plan
 
 ROOT = Path(__file__).parent.parent
 MEASUREMENTS = ("results.md", "performance.md")

@@ -62,11 +62,11 @@ from sentattn.errors import Fault, RunError, SettingError, suggestion, without_p
 from sentattn.run import REPORT, SWEEPS
 
 if TYPE_CHECKING:
-    from sentattn.sweep.engines import Engine
-    from sentattn.sweep.plan import Plan
-    from sentattn.sweep.records import Record
-    from sentattn.sweep.resources import Slot, SlotRequest
-    from sentattn.sweep.study import SweepStudy
+    from sentattn.sweep.execution.engines import Engine
+    from sentattn.sweep.execution.resources import Slot, SlotRequest
+    from sentattn.sweep.spec.plan import Plan
+    from sentattn.sweep.study.records import Record
+    from sentattn.sweep.study.study import SweepStudy
 
 LAST_TRIALS = 10
 """Trials that `status` prints."""
@@ -95,11 +95,11 @@ def sweep(arguments: Sequence[str]) -> None:
         UserError: If the sweep cannot be run, or its trials fail one after another.
         Interruption: If a signal ended it.
     """
-    from sentattn.sweep.callbacks import SweepProgress
-    from sentattn.sweep.config import read_plan
+    from sentattn.sweep.execution.callbacks import SweepProgress
+    from sentattn.sweep.execution.scheduler import Scheduler
     from sentattn.sweep.report import report_callbacks
-    from sentattn.sweep.scheduler import Scheduler
-    from sentattn.sweep.shared_study import open_sweep
+    from sentattn.sweep.spec.config import read_plan
+    from sentattn.sweep.study.shared_study import open_sweep
 
     plan = read_plan(arguments)
     plans = plan.members or (plan,)
@@ -126,8 +126,8 @@ def sweep(arguments: Sequence[str]) -> None:
 
 def status(folder: Path, url: str | None) -> None:
     """Prints how far a study is: the processes that work on it, its trials by state, the last, the best, the report."""
-    from sentattn.sweep.coordination import working
-    from sentattn.sweep.records import read
+    from sentattn.sweep.study.coordination import working
+    from sentattn.sweep.study.records import read
 
     processes = working(folder, url)
     records = read(folder, url)
@@ -146,7 +146,7 @@ def status(folder: Path, url: str | None) -> None:
 
 def stop(folder: Path, url: str | None) -> None:
     """Ends a sweep as Ctrl-C does in its own terminal: once, and its running trials finish."""
-    from sentattn.sweep import coordination
+    from sentattn.sweep.study import coordination
 
     if not (asked := coordination.stop(folder, url)):
         raise RunError(Fault("study", "not_found", f"No process works on {folder}; there is nothing to stop."))
@@ -157,7 +157,7 @@ def stop(folder: Path, url: str | None) -> None:
 
 def best(folder: Path, url: str | None) -> None:
     """Prints the best setting of a study, or the front of several objectives, and the command that trains it."""
-    from sentattn.sweep import records, storage
+    from sentattn.sweep.study import records, storage
 
     study = storage.load(folder, url)
     objectives = [(metric, mode) for metric, mode in study.user_attrs["objectives"]]
@@ -179,7 +179,7 @@ def _print_best(folder: Path, objectives: Sequence[tuple[str, str]], front: Sequ
 
 
 def _line(record: Record) -> str:
-    from sentattn.sweep.callbacks import format_objective, format_values
+    from sentattn.sweep.execution.callbacks import format_objective, format_values
 
     objectives = f" {', '.join(map(format_objective, record.objectives))}" if record.objectives else ""
     error = f" ({record.error.splitlines()[0]})" if record.error else ""
@@ -189,9 +189,9 @@ def _line(record: Record) -> str:
 
 def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str | None]]:
     """Returns the folders of the studies that are named, or of the only one there is, each with its storage."""
-    from sentattn.sweep.coordination import working
-    from sentattn.sweep.owner import LOCK
-    from sentattn.sweep.storage import DATABASE, sweeps
+    from sentattn.sweep.study.coordination import working
+    from sentattn.sweep.study.scheduler_lock import LOCK
+    from sentattn.sweep.study.storage import DATABASE, sweeps
 
     keys = {"output_dir": "str", "storage": "str"}
     options = command_line.raw_arguments(arguments, keys, positional="names")
@@ -213,18 +213,18 @@ def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str
 
 def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> tuple[Engine, Sequence[Slot], str]:
     """Returns the engine of a sweep, its slots, and the line that describes them; connects to a cluster."""
-    from sentattn.sweep import resources
+    from sentattn.sweep.execution import resources
 
-    module, studies = "sentattn.sweep.trial", [one.arguments({}) for one in plans]
+    module, studies = "sentattn.sweep.execution.trial", [one.arguments({}) for one in plans]
     request = _slot_request(plan, plans)
     if plan.engine["name"] == "ray":
-        from sentattn.sweep.engines import ray, ray_cluster
+        from sentattn.sweep.execution.engines import ray, ray_cluster
 
         nodes = stack.enter_context(ray_cluster.connected(plan.engine["address"]))
         on_ray = ray_cluster.find_slots(request, nodes)
         engine = ray.RayEngine(module, studies, log, nodes)
         return engine, on_ray, ray_cluster.description(on_ray, nodes)
-    from sentattn.sweep.engines.local import LocalEngine
+    from sentattn.sweep.execution.engines.local import LocalEngine
 
     slots = resources.find(request)
     return LocalEngine(module, studies, log), slots, resources.description(slots, request)
@@ -232,7 +232,7 @@ def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> t
 
 def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:
     from sentattn.config.request import read_request
-    from sentattn.sweep.resources import SlotRequest
+    from sentattn.sweep.execution.resources import SlotRequest
 
     key = "trainer.accelerator="
     try:

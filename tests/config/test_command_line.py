@@ -22,7 +22,7 @@ from sentattn.config import command_line
 from sentattn.config.compose import compose
 from sentattn.config.request import TYPES
 from sentattn.errors import DataError, Interruption, SettingError
-from sentattn.sweep.cells import read_cells
+from sentattn.grid.cells import read_cells
 
 ROOT = Path(__file__).parents[2]
 KEYS = {"run": "str", "text": "str", "format": 'Literal["text", "json"]', "batch_size": "Count", "show": "bool"}

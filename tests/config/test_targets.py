@@ -27,7 +27,7 @@ from sentattn.config.targets import label, slots
 from sentattn.errors import RunError, SettingError, UserError
 from sentattn.export import __main__ as export
 from sentattn.prediction.model import LoadedRun
-from sentattn.sweep.config import read_plan
+from sentattn.sweep.spec.config import read_plan
 
 HARMFUL = ["subprocess.getoutput", "os.system", "builtins.exec", "harmful.Attention", "torch.hub.load"]
 PLACES = [

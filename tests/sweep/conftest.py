@@ -13,7 +13,7 @@ import pytest
 from optuna.storages import RDBStorage
 from postgres_server import PROGRAMS, PostgresServer
 
-from sentattn.sweep import storage
+from sentattn.sweep.study import storage
 
 NUMBERS = itertools.count()
 

@@ -10,10 +10,10 @@ from optuna.distributions import FloatDistribution
 from stand_in import Noted, engine, slots
 
 from sentattn.config import command_line
-from sentattn.sweep.plan import Budget, Objective, Plan
-from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.search_space import Dimension
-from sentattn.sweep.shared_study import open_sweep
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.spec.plan import Budget, Objective, Plan
+from sentattn.sweep.spec.search_space import Dimension
+from sentattn.sweep.study.shared_study import open_sweep
 
 
 def plan(trials: int, *overrides: str, **changed: Any) -> Plan:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.errors import DataError, Fault
-from sentattn.sweep.engines import FirstBatch, Report, TrialConnection
-from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.source import TrialTask
+from sentattn.sweep.execution.engines import FirstBatch, Report, TrialConnection
+from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
 
 STATE = {"touched": 0}
 """What a trial must not find changed by another."""

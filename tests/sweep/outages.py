@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from postgres_server import PostgresServer
 
 from sentattn.errors import RunError
-from sentattn.sweep.records import Record, read
+from sentattn.sweep.study.records import Record, read
 
 STUDY, TRIALS_PER_OUTAGE = "outages", 2
 ARGUMENTS = ["model=mean", "data=demo", "optimizer.lr=tag(log,interval(1e-3,1e-1))", "trainer.max_epochs=2"]

@@ -7,12 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sentattn.sweep.callbacks import RunningTrial
-from sentattn.sweep.engines.local import LocalEngine
-from sentattn.sweep.records import TrialOutcome
-from sentattn.sweep.resources import Slot
-from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.source import TrialTask
+from sentattn.sweep.execution.callbacks import RunningTrial
+from sentattn.sweep.execution.engines.local import LocalEngine
+from sentattn.sweep.execution.resources import Slot
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
 
 FAKE = "fake_trial"
 

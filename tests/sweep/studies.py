@@ -6,9 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.plan import Plan
-from sentattn.sweep.records import TrialOutcome, read
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.spec.plan import Plan
+from sentattn.sweep.study.records import read
+from sentattn.sweep.study.study import SweepStudy
 
 
 def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:

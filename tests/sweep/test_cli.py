@@ -11,7 +11,7 @@ from fake_sweep import plan, sweep
 from test_recovery import pids, start, until
 
 from sentattn.sweep.cli import main
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.study.study import SweepStudy
 
 
 def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.report.wandb import StudyLogger
 
 if TYPE_CHECKING:
-    from sentattn.sweep.study import SweepStudy
+    from sentattn.sweep.study.study import SweepStudy
 
 
 def report_callbacks(study: SweepStudy, stack: ExitStack) -> tuple[ReportCallback, StudyLogger]:

@@ -20,16 +20,16 @@ from sentattn.config.request import read_request
 from sentattn.config.schema import SEEDS
 from sentattn.config.types import as_typed
 from sentattn.errors import SettingError, UserError
-from sentattn.sweep import records as trials
-from sentattn.sweep.plan import Objective, metric_of
-from sentattn.sweep.records import Record
 from sentattn.sweep.report import artifacts
-from sentattn.sweep.search_space import Dimension, Value, is_one_of
+from sentattn.sweep.spec.plan import Objective, metric_of
+from sentattn.sweep.spec.search_space import Dimension, Value, is_one_of
+from sentattn.sweep.study import records as trials
+from sentattn.sweep.study.records import Record
 
 if TYPE_CHECKING:
     from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
 
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.spec.plan import Plan
 
 D = TypeVar("D")
 P = ParamSpec("P")

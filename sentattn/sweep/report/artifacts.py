@@ -17,10 +17,10 @@ from sentattn.config.request import OVERRIDES, read_request
 from sentattn.config.schema import BOUNDS, SEEDS
 from sentattn.errors import RunError
 from sentattn.run import CONFIRMED, Run, replacing, write_atomically
-from sentattn.sweep.records import TRIALS, Record
+from sentattn.sweep.study.records import TRIALS, Record
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Plan
+    from sentattn.sweep.spec.plan import Plan
 
 BEST, PARETO, TABLE = "best.yaml", "pareto", runs.TRIALS
 BASE = "from="

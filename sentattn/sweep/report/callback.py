@@ -15,8 +15,8 @@ from sentattn.errors import Fault, RunError
 from sentattn.rendering.charts import draw, plotly_script
 from sentattn.rendering.html import render
 from sentattn.run import REPORT, write_atomically
-from sentattn.sweep.callbacks import RunningTrial, SweepCallback
-from sentattn.sweep.records import Record, TrialOutcome
+from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
+from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.report.analysis import Findings, front, front_with
 from sentattn.sweep.report.artifacts import (
     BEST,
@@ -32,12 +32,13 @@ from sentattn.sweep.report.artifacts import (
 )
 from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.report.style import as_text, short_names
+from sentattn.sweep.study.records import Record
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from sentattn.sweep.plan import Plan
-    from sentattn.sweep.study import SweepStudy
+    from sentattn.sweep.spec.plan import Plan
+    from sentattn.sweep.study.study import SweepStudy
 
 PAUSE = 60.0
 LOAD = 50

@@ -21,8 +21,8 @@ from sentattn.sweep.report.style import as_text, place, set_axis, short_names
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from sentattn.sweep.plan import Plan
-    from sentattn.sweep.records import Record
+    from sentattn.sweep.spec.plan import Plan
+    from sentattn.sweep.study.records import Record
 
 MAX_TRIALS, MAX_CURVES, MAX_CONTOUR, MAX_BARS = 2000, 200, 150, 300
 """Trials that are drawn; of more the best ones and every n-th other one, in the timeline the last ones."""

@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from sentattn.config.types import as_typed
 from sentattn.rendering.charts import log_ticks, safe
-from sentattn.sweep.search_space import Dimension, Value
+from sentattn.sweep.spec.search_space import Dimension, Value
 
 
 def place(dimension: Dimension, value: Value) -> Any:

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 from sentattn.errors import RunError, UserError
 from sentattn.loggers.wandb.panels import place_of, study_specification
 from sentattn.loggers.wandb.upload import find_runs, offline_reason
-from sentattn.sweep.callbacks import RunningTrial, SweepCallback
-from sentattn.sweep.records import Record, TrialOutcome
-from sentattn.sweep.records import best as best_records
+from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
+from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.callback import ReportCallback, page, record_of
 from sentattn.sweep.report.figures import Charts
+from sentattn.sweep.study.records import Record
+from sentattn.sweep.study.records import best as best_records
 
 if TYPE_CHECKING:
     import wandb
 
     from sentattn.loggers.wandb.run import WandbGuard
-    from sentattn.sweep.plan import Plan
-    from sentattn.sweep.study import SweepStudy
+    from sentattn.sweep.spec.plan import Plan
+    from sentattn.sweep.study.study import SweepStudy
 
 WANDB = "sentattn.loggers.wandb_logger"
 TRIALS, BEST, REACHED = "trials", "best", "reached"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.records import Record
+from sentattn.sweep.study.records import Record
 
 BEGAN = datetime(2026, 3, 4, 5, 6, 7)
 

@@ -12,12 +12,12 @@ from fake_records import record, result
 from plans import plan
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.plan import Objective
-from sentattn.sweep.records import Record
 from sentattn.sweep.report import analysis
 from sentattn.sweep.report.analysis import Findings, as_study, disagreement, edge, front, importances
 from sentattn.sweep.report.artifacts import CostReader
-from sentattn.sweep.search_space import Value, read_dimension
+from sentattn.sweep.spec.plan import Objective
+from sentattn.sweep.spec.search_space import Value, read_dimension
+from sentattn.sweep.study.records import Record
 
 ACCURACY = Objective("val/accuracy", "max")
 TWO = (ACCURACY, Objective("latency_ms.one", "min"))

@@ -16,7 +16,6 @@ from sentattn.config.compose import compose
 from sentattn.config.groups import get_path
 from sentattn.config.request import read_request, read_saved
 from sentattn.run import Run
-from sentattn.sweep.plan import Objective
 from sentattn.sweep.report.analysis import front
 from sentattn.sweep.report.artifacts import (
     CostReader,
@@ -27,6 +26,7 @@ from sentattn.sweep.report.artifacts import (
     write_best,
     write_table,
 )
+from sentattn.sweep.spec.plan import Objective
 
 HOPS = {"model.attention.hops": "range(1,31)"}
 WINNER = record(4, 0.9, values={"model.attention.hops": 8})

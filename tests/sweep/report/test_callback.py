@@ -16,13 +16,13 @@ from fake_sweep import plan
 from stand_in import engine, slots
 
 from sentattn.errors import RunError
-from sentattn.sweep.plan import Objective
-from sentattn.sweep.records import TrialOutcome
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.report import artifacts, callback
 from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.report.figures import Charts
-from sentattn.sweep.scheduler import Scheduler
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.spec.plan import Objective
+from sentattn.sweep.study.study import SweepStudy
 
 
 def ended(study: SweepStudy, *values: float, state: str = "complete") -> Any:

@@ -13,12 +13,12 @@ from fake_records import record
 from plans import SPACE, plan
 
 from sentattn.rendering.charts import log_ticks
-from sentattn.sweep.plan import Objective
-from sentattn.sweep.records import Record
 from sentattn.sweep.report import figures
 from sentattn.sweep.report.analysis import front
 from sentattn.sweep.report.figures import Charts
 from sentattn.sweep.report.style import short_names
+from sentattn.sweep.spec.plan import Objective
+from sentattn.sweep.study.records import Record
 
 TWO = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
 HOSTILE = "<script>alert(1)</script>"

@@ -14,10 +14,10 @@ from fake_records import record
 from plans import plan
 from test_figures import TWO, trials
 
-from sentattn.sweep.records import Record
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import CostReader
 from sentattn.sweep.report.callback import page
+from sentattn.sweep.study.records import Record
 
 HOSTILE = "</script><script>alert(1)</script>"
 TRIALS = [

@@ -18,13 +18,13 @@ from tiny import tiny
 from wandb_server import serving
 
 from sentattn.config.compose import compose
-from sentattn.sweep.plan import Objective
-from sentattn.sweep.records import Record
 from sentattn.sweep.report import report_callbacks
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import CostReader
 from sentattn.sweep.report.wandb import Rows, media, study_guard
-from sentattn.sweep.study import SweepStudy
+from sentattn.sweep.spec.plan import Objective
+from sentattn.sweep.study.records import Record
+from sentattn.sweep.study.study import SweepStudy
 
 OFFLINE = ["logger=wandb", "logger.mode=offline", "logger.project=mine"]
 VALUES = {"model.attention.hops": 3, "model/pooling": "mean"}

@@ -1,0 +1,167 @@
+"""The cells of a grid: a training command in which settings have several values, in Hydra's grammar."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from sentattn.config import command_line, types
+from sentattn.config.arguments import split_folders
+from sentattn.config.command_line import CONFIG_DIR
+from sentattn.config.groups import Choices
+from sentattn.config.request import Request, read_request
+from sentattn.config.schema import COMMAND_KEYS, WITHOUT_EFFECT_ON_RESULT
+from sentattn.data.readers import tables
+from sentattn.errors import Fault, SettingError, UserError
+from sentattn.sweep.execution.callbacks import format_values
+from sentattn.sweep.spec.search_space import Value, is_range, override, read_dimension
+from sentattn.sweep.spec.sweep_file import OPTIONS
+from sentattn.training.resume import identity
+
+SLOTS = ("slots", "slots_per_gpu")
+"""Keys of a sweep that a grid has too; `threads` is a setting of the training."""
+ONE_TRAINING = "it is about one training; leave -m out, and give each setting one value"
+REFUSED = {
+    "check": ONE_TRAINING,
+    "--cfg job": ONE_TRAINING,
+    "resume": "the same command with -m resumes what was interrupted; resume=DIR continues one run, without -m",
+}
+NO_EFFECT = WITHOUT_EFFECT_ON_RESULT - {"seed", "data.vectors"}
+DEVICES: Mapping[str, Any] = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+"""What the trainer of a cell has, which trains in one slot."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of a grid.
+
+    Attributes:
+        name: What sets it apart, such as `model=mean, seed=0`.
+        values: The same by key.
+        arguments: Its command line for `python -m sentattn.train`.
+        settings: Its resolved settings.
+    """
+
+    name: str
+    values: Mapping[str, Value]
+    arguments: list[str]
+    settings: Mapping[str, Any]
+
+
+def read_cells(words: Sequence[str]) -> tuple[list[Cell], dict[str, Any]]:
+    """Reads the cells of a grid, each checked as a training of its own would be.
+
+    Args:
+        words: The arguments of a training; settings that have an effect on the result may have several values.
+
+    Returns:
+        The cells, all settings with their first seed before any with its second, none twice; and the keys of `SLOTS`.
+
+    Raises:
+        SettingError: With the faults of all cells.
+    """
+    rest, paths = split_folders(words)
+    rest, show = command_line.take_cfg(rest)
+    own, rest = command_line.take(rest, SLOTS)
+    options, faults = command_line.read_values(own, {name: OPTIONS[name] for name in SLOTS})
+    choices, folders = Choices.of(*paths), [f"{CONFIG_DIR}={path.resolve()}" for path in paths]
+    legal: list[list[str]] = []
+    for word in [*rest, *(["--cfg job"] if show else [])]:
+        try:
+            legal.append(_values(word, choices))
+        except SettingError as error:
+            faults += error.faults
+    combinations = list(itertools.product(*legal))
+    requests: dict[tuple[str, ...], Request] = {}
+    found: dict[Fault, list[tuple[str, ...]]] = {}
+    for combination in combinations:
+        try:
+            requests[combination] = _read([*folders, *combination])
+        except UserError as error:
+            for fault in error.faults:
+                found.setdefault(fault, []).append(combination)
+    faults += (_with_cells(fault, cells, combinations) for fault, cells in found.items())
+    if faults:
+        raise SettingError(*dict.fromkeys(faults))
+    varied = {values[0].partition("=")[0] for values in legal if len(values) > 1}
+    return _cells(folders, requests, varied), options
+
+
+def _values(word: str, choices: Choices) -> list[str]:
+    """Returns a word with each of its values.
+
+    Raises:
+        SettingError: If they cannot be read, or the setting takes one value.
+    """
+    key, _, text = word.partition("=")
+    if key in REFUSED:
+        raise SettingError(Fault(key, "unsupported", f"{word} cannot be used with -m: {REFUSED[key]}."))
+    if not is_range(key, text):
+        return [word]
+    if key in COMMAND_KEYS:
+        raise SettingError(Fault(key, "unsupported", f"{word}: {key} takes one value."))
+    if key in NO_EFFECT or key.partition(".")[0] in NO_EFFECT:
+        message = f"{word}: {key} has no effect on the result, and so takes one value."
+        raise SettingError(Fault(key, "no_effect", message))
+    try:
+        parsed = OverridesParser.create().parse_override(word)
+        if isinstance(parsed.value(), ChoiceSweep):  # also of lists, which no study can search
+            return [f"{key}={text}" for text in parsed.sweep_string_iterator()]
+    except (HydraException, OmegaConfBaseException):
+        pass  # `read_dimension` raises it, with the closest spelling
+    values = read_dimension(key, text, choices).values()
+    if values is None:
+        message = f"{word} has no list of values: type {key}=range(0.1,0.5,0.1), choice(a,b) or a,b."
+        raise SettingError(Fault(key, "range", message))
+    return [override(key, value) for value in values]
+
+
+def _read(arguments: Sequence[str]) -> Request:
+    """Reads one setting of a grid.
+
+    Raises:
+        UserError: If it is no legal training, or none that one slot can run.
+    """
+    request = read_request(arguments)
+    trainer = request.settings["trainer"]
+    if others := [key for key, only in DEVICES.items() if trainer.get(key, only) != only]:
+        key = f"trainer.{others[0]}"
+        slot = "each run has one slot, which is a GPU, a share of one, or cores of the processor"
+        message = f"{key}={types.as_typed(trainer[others[0]])} cannot be used with -m: {slot}."
+        raise SettingError(Fault(key, "unsupported", message))
+    tables.check(request.settings["data"])
+    return request
+
+
+def _with_cells(fault: Fault, cells: Sequence[tuple[str, ...]], combinations: Sequence[tuple[str, ...]]) -> Fault:
+    """Returns a fault that says which cells have it, where not all of them or all with its own value do."""
+    shared = set(cells[0]).intersection(*cells[1:])
+    apart = [word for word in cells[0] if word in shared and not all(word in other for other in combinations)]
+    others = [word for word in apart if word.partition("=")[0] != fault.key]
+    return replace(fault, message=f"with {' '.join(others)}: {fault}") if others else fault
+
+
+def _cells(folders: list[str], requests: Mapping[tuple[str, ...], Request], varied: set[str]) -> list[Cell]:
+    """Returns the cells of the settings that were read; of equal ones the first."""
+    cells: dict[tuple[Any, ...], Cell] = {}
+    seeds = max(request.seeds for request in requests.values())
+    for number, (combination, request) in itertools.product(range(seeds), requests.items()):
+        settings = request.runs()[number]
+        words = [word for word in combination if word.partition("=")[0] not in ("seed", "seeds")]
+        seed = settings["seed"]
+        values = dict(_split(word) for word in words if word.partition("=")[0] in varied) | {"seed": seed}
+        cell = Cell(format_values(values), values, [*folders, *words, f"seed={seed}"], settings)
+        cells.setdefault(identity(settings), cell)
+    return list(cells.values())
+
+
+def _split(word: str) -> tuple[str, Value]:
+    key, _, text = word.partition("=")
+    return key, types.parse(text)

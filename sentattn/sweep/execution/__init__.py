@@ -1,0 +1,1 @@
+"""What runs: the scheduler, its slots, the engines and the trials."""

@@ -1,0 +1,228 @@
+"""Callbacks of a sweep, and the one that prints progress: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sentattn.config.types import as_typed
+from sentattn.sweep.execution.trial_source import TrialOutcome
+
+if TYPE_CHECKING:
+    from sentattn.sweep.execution.resources import Slot
+    from sentattn.sweep.execution.trial_source import TrialSource, TrialTask
+
+LOG = "log.txt"
+LOG_LINES = 3
+"""Lines of a failed trial's log that are printed."""
+REFRESH = 0.5
+
+
+@dataclass
+class RunningTrial:
+    """A trial in a slot.
+
+    Attributes:
+        source: The study or grid that it is a trial of.
+        since: When it was assigned to its slot, by `time.monotonic`.
+        first_batch: When its first training batch began.
+        epochs: The largest number of epochs.
+        epoch: The last finished epoch or repeat.
+        value: Its objective if it ended now; None where that is unknown.
+        killed: Why the scheduler ended it; empty otherwise.
+        stopped: Whether it was told to stop after its step.
+    """
+
+    source: TrialSource
+    task: TrialTask
+    slot: Slot
+    since: float = field(default_factory=time.monotonic)
+    first_batch: float | None = None
+    epochs: int | None = None
+    epoch: int = 0
+    value: float | None = None
+    killed: str = ""
+    stopped: bool = False
+
+    @property
+    def key(self) -> str:
+        """A name that is unique among all running trials."""
+        return f"{self.source.plan.study}/{self.task.number}"
+
+    @property
+    def log(self) -> Path:
+        """The file with its output."""
+        return self.task.folder / LOG
+
+
+class SweepCallback(Protocol):
+    """Is called by the scheduler, in its only thread: what takes long belongs in a thread of the callback."""
+
+    def started(self, trial: RunningTrial) -> None:
+        """A trial was assigned to a slot."""
+        return
+
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
+        """An epoch or a repeat of a trial has ended; without metrics its first batch began."""
+        return
+
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """A trial has ended, and the study has recorded it."""
+        return
+
+    def message(self, text: str) -> None:
+        """There is something to print."""
+        return
+
+    def tick(self) -> float | None:
+        """Is called between events; returns the seconds after which it wants to be called again, or None."""
+
+
+class SweepProgress:
+    """Prints a line for each trial that ends; on a terminal, running trials are a table under these lines.
+
+    Args:
+        studies: The studies.
+        slots: How many trials run at once.
+        console: Where it prints.
+    """
+
+    def __init__(self, studies: Sequence[TrialSource], slots: int, console: Console | None = None) -> None:
+        self._studies = studies
+        self._slots = slots
+        self._console = console or Console()
+        is_terminal = self._console.is_terminal
+        self._table = Live(console=self._console, auto_refresh=False, transient=True) if is_terminal else None
+        self._drawn = 0.0
+        self._running: dict[str, RunningTrial] = {}
+        self._seconds: list[float] = []
+
+    def __enter__(self) -> SweepProgress:
+        if self._table:
+            self._table.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._table:
+            self._table.stop()
+
+    def started(self, trial: RunningTrial) -> None:
+        """Adds a trial to the table, or prints its values."""
+        self._running[trial.key] = trial
+        self._drawn = 0.0
+        if self._table is None:
+            values = "" if trial.task.name else f": {format_values(trial.task.values)}"
+            self.message(f"{self._name(trial)} on {trial.slot.name}{values}")
+
+    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
+        """Does nothing: the table is drawn twice a second, and each epoch is a line of the trial's log."""
+
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """Prints how a trial ended, and why if it failed."""
+        self._running.pop(trial.key, None)
+        self._drawn = 0.0
+        study, seconds = trial.source, time.monotonic() - trial.since
+        if outcome.state == "failed":
+            log = "".join(f"\n    {line}" for line in outcome.log_lines[-LOG_LINES:])
+            self.message(f"{self._name(trial)} failed: {outcome.error.rstrip('.')} (log: {trial.log}){log}")
+            return
+        self._seconds.append(seconds)
+        if outcome.state == "complete":
+            best = ", the best so far" if next(iter(study.best_values), None) == trial.task.number else ""
+            result = f"{_objectives(study, outcome.values or ())} in {seconds:.0f} s{best}"
+        else:
+            value = f" at {trial.value:.4f}" if trial.value is not None else ""
+            result = f"pruned after {trial.epoch}{value} in {seconds:.0f} s"
+        state = self._state(study)
+        if self._table:  # which holds the time left
+            state = state.partition(",")[0]
+        self.message(f"{self._name(trial)}: {result}; {state}")
+
+    def message(self, text: str) -> None:
+        """Prints a message."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def tick(self) -> float | None:
+        """Draws the table if the one on the screen is old."""
+        if self._table is None:
+            return None
+        if time.monotonic() - self._drawn >= REFRESH:
+            self._drawn = time.monotonic()
+            self._table.update(Group(self._rows(), *map(self._summary, self._studies)), refresh=True)
+        return REFRESH
+
+    def _rows(self) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for name in ("trial", "where", "state", "epoch", "value", "for", "varies"):
+            table.add_column(name, no_wrap=name != "varies")
+        for trial in self._running.values():
+            name, taken = self._number(trial).removeprefix("trial "), duration(time.monotonic() - trial.since)
+            state = "starting" if trial.first_batch is None else "training"
+            state = "ending" if trial.killed or trial.stopped else state
+            epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
+            value = f"{trial.value:.4f}" if trial.value is not None else "-"
+            cells = (name, trial.slot.name, state, epoch, value, taken, format_values(trial.task.values))
+            table.add_row(*map(Text, cells))
+        return table
+
+    def _summary(self, study: TrialSource) -> Text:
+        """Returns how far a study is, and its best trial."""
+        number, values = next(iter(study.best_values.items()), (None, ()))
+        best = f"; best: trial {number}, {_objectives(study, values)}" if number is not None else ""
+        name = f"{study.plan.study}: " if len(self._studies) > 1 else ""
+        return Text(f"{name}{self._state(study)}{best}")
+
+    def _name(self, trial: RunningTrial) -> str:
+        return trial.task.name or self._number(trial)
+
+    def _number(self, trial: RunningTrial) -> str:
+        return f"{trial.source.plan.study if len(self._studies) > 1 else 'trial'} {trial.task.number}"
+
+    def _state(self, study: TrialSource) -> str:
+        """Returns how many trials are finished, and the time left if trials take as long as those before."""
+        trials = study.plan.budget.trials
+        text = f"{study.finished()} of {trials} finished" if trials else f"{study.finished()} finished"
+        budgets = [(one.plan.budget.trials, one.finished()) for one in self._studies]
+        left = sum(max(0, trials - finished) for trials, finished in budgets if trials)
+        if not self._seconds or not left or not all(trials for trials, _ in budgets):
+            return text
+        at_once = self._slots + sum(study.elsewhere() for study in self._studies)
+        return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / at_once)} left"
+
+
+def format_values(values: Mapping[str, Any]) -> str:
+    """Returns the values of a trial in short, each with the shortest unique end of its key."""
+    keys = {key: key.replace("/", ".") for key in values}
+    texts = []
+    for key, value in values.items():
+        parts = keys[key].split(".")
+        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        unique = (end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys.values()) == 1)
+        end = next(unique, keys[key])
+        texts.append(f"{end}={f'{value:.4g}' if isinstance(value, float) else as_typed(value)}")
+    return ", ".join(texts)
+
+
+def _objectives(study: TrialSource, values: Iterable[float]) -> str:
+    pairs = zip(study.plan.objectives, values, strict=True)
+    return ", ".join(f"{objective.metric} {format_objective(value)}" for objective, value in pairs)
+
+
+def format_objective(value: float) -> str:
+    """Returns an objective as one reads it: four places, and counts such as parameters whole."""
+    return f"{value:,.0f}" if abs(value) > 1 and value == round(value) else f"{value:,.4f}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time for people."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,203 @@
+"""The scheduler of one or several studies: assigns trials to free slots and records how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any
+
+from sentattn.console import plural
+from sentattn.errors import Fault, Interruption, RunError
+from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
+from sentattn.sweep.execution.engines import Engine, FirstBatch, Message, Report
+from sentattn.sweep.execution.resources import Slot
+from sentattn.sweep.execution.trial_source import TrialOutcome, TrialSource
+from sentattn.training.signals import Signals
+
+MINUTE = 60.0
+END = 15.0
+"""Seconds that the end of a sweep may take after a second signal, such as while its database does not answer."""
+
+
+@dataclass
+class Scheduler:
+    """Keeps every slot busy until the budgets are met; any process may die at any line, and the same command resumes.
+
+    Trials of the studies with the fewest come first. A signal lets the trials of studies finish, and stops the runs of
+    grids after their step, since these can be resumed.
+    """
+
+    studies: Sequence[TrialSource]
+    slots: Sequence[Slot]
+    engine: Engine
+    callbacks: Sequence[SweepCallback]
+    _running: dict[Slot, RunningTrial] = field(default_factory=dict, init=False)
+    _ended: set[str] = field(default_factory=set, init=False)
+    _error: RunError | None = field(default=None, init=False)
+
+    def run(self) -> None:
+        """Runs trials until the budgets are met.
+
+        Raises:
+            RunError: If too many trials have failed in a row, or a study cannot be written.
+            UserError: If the data that all trials share is unusable.
+            Interruption: If a signal ended it.
+        """
+        if all(study.ended() for study in self.studies):
+            return
+        with Signals():  # either ends the preparation
+            self.engine.prepare()
+        with StopSignals(resumable=all(study.resumable for study in self.studies)) as stop:
+            with self.engine:
+                self._assign(stop)
+                while (self._running or self._is_waiting(stop)) and not stop.at_once:
+                    for trial, message in self.engine.messages(self._timeout(), stop.wakeup):
+                        self._handle(trial, message)
+                    if stop.is_new() and not stop.at_once:
+                        self._stop()
+                    self._kill_late()
+                    self._assign(stop)
+            for trial in self._running.values():  # they have ended with the engine
+                trial.source.interrupt(trial.task.number)
+        if stop.received is not None:
+            again = f"{plural(len(self._running), 'trial')} will be run again; " if self._running else ""
+            raise Interruption(stop.received, f"{again}the same command resumes.")
+        if self._error is not None:
+            raise self._error
+
+    def _is_waiting(self, stop: StopSignals) -> bool:
+        """Whether trials of other schedulers run, which may be this one's to try again."""
+        return stop.received is None and self._error is None and any(study.elsewhere() for study in self.studies)
+
+    def _assign(self, stop: StopSignals) -> None:
+        """Assigns trials to free slots, those of the studies with the fewest first; says which studies have ended."""
+        for slot in (slot for slot in self.slots if slot not in self._running and stop.received is None):
+            studies = sorted(self.studies, key=lambda study: study.finished() + study.running())
+            next_trial = next(((study, trial) for study in studies if (trial := study.ask())), None)
+            if next_trial is None:
+                break
+            source, task = next_trial
+            task = replace(task, threads=slot.threads, devices=max(1, len(slot.gpus)))
+            self._running[slot] = RunningTrial(source, task, slot)
+            self.engine.start(self._running[slot])
+            self._notify("started", self._running[slot])
+        for study in self.studies:
+            if study.plan.study not in self._ended and (reason := study.ended()):
+                self._ended.add(study.plan.study)
+                self._notify("message", f"{study.plan.study}: {reason}.")
+
+    def _handle(self, trial: RunningTrial, message: Message) -> None:
+        match message:
+            case FirstBatch():
+                trial.first_batch, trial.epochs = time.monotonic(), message.epochs
+                self._notify("moved", trial, {})
+            case Report(step, value, metrics):
+                trial.epoch, trial.value = step, value
+                prune = value is not None and trial.source.report(trial.task.number, step, value)
+                self.engine.reply(trial, prune=prune)
+                self._notify("moved", trial, metrics)
+            case TrialOutcome(state="failed") if trial.stopped:
+                del self._running[trial.slot]
+                trial.source.interrupt(trial.task.number)
+            case TrialOutcome(lost=True):
+                del self._running[trial.slot]
+                trial.source.interrupt(trial.task.number)
+                self._notify("ended", trial, message)
+            case TrialOutcome():
+                study = trial.source
+                del self._running[trial.slot]
+                study.tell(trial.task.number, message)
+                self._notify("ended", trial, message)
+                if study.failures >= study.plan.failures and self._error is None:
+                    text = f"{study.failures} trials have failed in a row; the last one: {message.error}"
+                    self._error = RunError(Fault("failures", "failed", text))
+
+    def _timeout(self) -> float | None:
+        """Returns the seconds until a trial is late, or something wants to be called again."""
+        late = [max(0.0, _deadline(trial) - time.monotonic()) for trial in self._running.values()]
+        ticks = [*(study.tick() for study in self.studies), *(callback.tick() for callback in self.callbacks)]
+        seconds = min([*late, *(tick for tick in ticks if tick is not None)])
+        return None if seconds == float("inf") else seconds
+
+    def _stop(self) -> None:
+        """Stops what can be resumed; nothing else is started."""
+        for trial in self._running.values():
+            if trial.source.resumable:
+                trial.stopped = True
+                self.engine.stop(trial)
+        stopped = sum(trial.stopped for trial in self._running.values())
+        runs = f"{plural(stopped, 'run')} {'stops' if stopped == 1 else 'stop'} after the step at hand"
+        waiting = f"waiting for {plural(len(self._running) - stopped, 'running trial')}"
+        self._notify("message", f"No new trials; {runs if stopped else waiting}. Ctrl-C again ends at once.")
+
+    def _kill_late(self) -> None:
+        for trial in self._running.values():
+            if time.monotonic() >= _deadline(trial):
+                trial.killed = f"it took longer than limit_minutes={trial.source.plan.limit_minutes:g}"
+                self.engine.kill(trial)
+
+    def _notify(self, event: str, *arguments: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(*arguments)
+
+
+class StopSignals:
+    """Ctrl-C once: no new trials. Twice, or SIGTERM: the end. Signals are noted while it is entered.
+
+    `END` seconds after the second signal it raises `Interruption` wherever the scheduler waits.
+
+    Args:
+        resumable: Whether all trials stop soon by themselves, so that SIGTERM is as Ctrl-C.
+
+    Attributes:
+        received: The last signal, or None.
+        at_once: Whether running trials are to be ended too.
+        wakeup: A file descriptor that becomes readable with a signal.
+    """
+
+    def __init__(self, *, resumable: bool = False) -> None:
+        self.resumable = resumable
+        self.received: int | None = None
+        self.at_once = False
+        self.wakeup, self._write = os.pipe()
+        for end in (self.wakeup, self._write):
+            os.set_blocking(end, False)
+
+    def __enter__(self) -> StopSignals:
+        handled = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
+        self._before = {number: signal.signal(number, self._receive) for number in handled}
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self.wakeup)
+        os.close(self._write)
+
+    def is_new(self) -> bool:
+        """Returns whether a signal has arrived since the last call."""
+        try:
+            return bool(os.read(self.wakeup, 1 << 10)) and self.received is not None
+        except BlockingIOError:
+            return False
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGALRM and self.received is not None:
+            raise Interruption(self.received, "the same command resumes.")
+        self.at_once = (number == signal.SIGTERM and not self.resumable) or self.received is not None
+        self.received = number
+        if self.at_once:
+            signal.setitimer(signal.ITIMER_REAL, END)
+
+
+def _deadline(trial: RunningTrial) -> float:
+    """Returns when a trial is late; never once it is being killed."""
+    limit = trial.source.plan.limit_minutes
+    return trial.since + limit * MINUTE if limit and not trial.killed else float("inf")

@@ -1,0 +1,152 @@
+"""The plan of a sweep: search space, objectives, budget and the sweep's own settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sentattn.config.groups import get_path
+from sentattn.config.schema import BETTER
+from sentattn.config.types import Count, Positive, Seed, Whole
+from sentattn.sweep.spec.search_space import Dimension, Value, override
+
+VALIDATION = "val/"
+METRICS: dict[str, str] = {f"{VALIDATION}{metric}": mode for metric, mode in BETTER.items()} | {
+    "latency_ms.one": "min",
+    "latency_ms.batch": "min",
+    "parameters.total": "min",
+    "parameters.trainable": "min",
+    "seconds.train": "min",
+    "seconds.total": "min",
+    "peak_memory_bytes": "min",
+    "tokens_per_second": "max",
+}
+"""Metrics of validation and costs in `result.json` that can be objectives, and which direction of each is better."""
+
+SLOT = "the devices of a trial are those of its slot; type gpus_per_trial=2"
+DECIDED: dict[str, str] = {
+    "test": "trials never use the test set; confirm=5 tests the best setting at the end",
+    "seeds": "type repeats=3 for several seeds a trial",
+    "resume": "the same command resumes a study",
+    "check": "every setting is checked before the first trial",
+    "group": "the trials of a study are a group",
+    "run": "a sweep trains and reads no run",
+    "logger.job_type": "the runs of a sweep are trials",
+    **dict.fromkeys(("trainer.devices", "trainer.num_nodes", "trainer.strategy"), SLOT),
+}
+"""Settings of a training that a sweep sets, and what to do instead."""
+NOT_SEARCHED: dict[str, str] = {
+    **dict.fromkeys(("trainer", "trainer.accelerator"), SLOT),
+    **dict.fromkeys(("logger", "tags", "checkpoint_minutes"), "it has no effect on the result"),
+    **dict.fromkeys(
+        ("data", "experiment", "from", "data.limit", "data.val_size", "data.split_seed", "data.drop_duplicates"),
+        "trials on different data cannot be compared; start a study for each",
+    ),
+}
+"""Settings that have one value in a study, and why; so have the sweep's own keys."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a sweep optimizes.
+
+    Attributes:
+        metric: A metric of validation such as `val/accuracy`, or a cost of `result.json` such as `latency_ms.one`.
+        mode: Whether a larger or a smaller value is better.
+    """
+
+    metric: str
+    mode: Literal["max", "min"]
+
+
+def metric_of(result: Mapping[str, Any], metric: str) -> float | None:
+    """Returns the value of an objective in a run's `result.json`; None where it is missing or not finite."""
+    value = result.get("metrics", {}).get(metric, get_path(result, metric))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The end of a sweep.
+
+    Attributes:
+        trials: Finished trials, complete and pruned ones; None for no limit.
+        hours: Hours in which trials are started, over all starts; None for no limit.
+    """
+
+    trials: Count | None
+    hours: Positive | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The sweep's own settings, by the names that they have in a file and on the command line.
+
+    Attributes:
+        repeats: Trainings per trial, with consecutive seeds; their mean is the objective.
+        failures: Failures in a row that end the sweep.
+        slots: Trials at once; None for one per GPU, or per core.
+        threads: CPU threads per trial; None divides the cores among the slots.
+        keep: Number of best trials that keep their checkpoints.
+        confirm: Number of seeds that train and test the best setting at the end.
+        seed: Of the sampler and of every trial.
+        storage: SQLAlchemy's URL of its database, which may hold a password; None for a file in its folder.
+        heartbeat: Seconds between two signs of life of a scheduler and its trials in that database.
+        warm_start: Another study, whose finished trials are added to a new one as far as they lie in its space.
+    """
+
+    repeats: Count = 1
+    retries: Whole = 1
+    failures: Count = 5
+    limit_minutes: Positive | None = None
+    slots: Count | None = None
+    slots_per_gpu: Count = 1
+    gpus_per_trial: Count = 1
+    threads: Count | None = None
+    keep: Whole = 3
+    confirm: Whole = 0
+    output_dir: str = "outputs"
+    seed: Seed = 0
+    storage: str | None = field(default=None, repr=False)
+    heartbeat: Count = 20
+    warm_start: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Options):
+    """A sweep, read and checked.
+
+    Attributes:
+        overrides: Arguments that all trials have.
+        space: The search space; each dimension comes after those that it depends on.
+        enqueue: Points to try first: values by key, of which a point may leave some to the sampler.
+        members: The studies of a file that starts several; the plan itself then has no trials.
+        notes: Messages for the user on what was added or left out.
+    """
+
+    study: str
+    overrides: tuple[str, ...]
+    space: Mapping[str, Dimension]
+    objectives: tuple[Objective, ...]
+    budget: Budget
+    sampler: Mapping[str, Any]
+    pruner: Mapping[str, Any]
+    engine: Mapping[str, Any] = field(default_factory=lambda: {"name": "local"})
+    enqueue: tuple[Mapping[str, Value], ...] = ()
+    members: tuple[Plan, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def arguments(self, values: Mapping[str, Value]) -> list[str]:
+        """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""
+        metric = next((one for one in self.objectives if one.metric.startswith(VALIDATION)), None)
+        best = [f"objective.metric={metric.metric}", f"objective.mode={metric.mode}"] if metric else []
+        return [*self.overrides, *(override(key, value) for key, value in values.items()), *best]
+
+    def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:
+        """Returns the arguments of `python -m sentattn.train` for a trial, with what belongs to the sweep."""
+        settings = [f"output_dir={self.output_dir}", f"group={self.study}", "test=false"]
+        return [*self.arguments(values), *settings, f"seed={self.seed}"]

@@ -1,0 +1,168 @@
+"""The schedulers of one study in a database: who works on it, their signs of life, and requests to stop.
+
+A trial that runs is a reservation in the study's budget, and Optuna's heartbeat is its lease: where that falls silent,
+any other scheduler ends the trial as interrupted, and it is tried again. Times are those of the database.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.storages import RDBStorage, fail_stale_trials
+from optuna.trial import TrialState
+from sqlalchemy import func, select
+
+from sentattn.sweep.study.scheduler_lock import has_ended, identity, owner
+from sentattn.sweep.study.storage import SILENT, load, open_storage
+
+SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
+"""User attributes: of a study the sign of life of each scheduler, by its number; of a trial the scheduler that runs it;
+of a study how often it was asked to stop."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A scheduler that works on a study.
+
+    Attributes:
+        number: Counts the schedulers of a study in the order in which they began.
+        trials: How many trials it runs.
+    """
+
+    number: int
+    host: str
+    pid: int
+    trials: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+class Membership:
+    """This process as one of the schedulers of a study.
+
+    Args:
+        study: The study, which this process holds for itself while it becomes a member.
+        storage: Where it is.
+        heartbeat: Seconds between two signs of life.
+    """
+
+    def __init__(self, study: optuna.Study, storage: RDBStorage, heartbeat: int) -> None:
+        self._study, self._storage, self._heartbeat = study, storage, heartbeat
+        attrs = study.user_attrs
+        numbers = [int(key.removeprefix(SIGN)) for key in attrs if key.startswith(SIGN)]
+        self.number = max(numbers, default=-1) + 1
+        self._stops: int = attrs.get(STOPS, 0)
+        self._study_id = storage.get_study_id_from_name(study.study_name)
+        self._trial_ids: dict[int, int] = {}
+        self._sign()
+
+    def reserve(self, number: int) -> None:
+        """Makes a trial that was begun this process's own, until its heartbeat falls silent."""
+        self._storage.record_heartbeat(self._trial_id(number))
+        self._storage.set_trial_user_attr(self._trial_id(number), SCHEDULER, self.number)
+
+    def beat(self, running: Iterable[int]) -> None:
+        """Gives the sign of life of this process and of its trials, and ends the trials of processes that are dead."""
+        for number in running:
+            self._storage.record_heartbeat(self._trial_id(number))
+        self._sign()
+        fail_stale_trials(self._study)
+
+    def has_begun(self, number: int) -> bool:
+        """Returns whether the study has a trial of this number."""
+        try:
+            return self._trial_id(number) is not None
+        except KeyError:
+            return False
+
+    def is_asked_to_stop(self) -> bool:
+        """Returns whether a stop was asked for since the last call."""
+        before, self._stops = self._stops, self._study.user_attrs.get(STOPS, 0)
+        return self._stops > before
+
+    def is_first(self) -> bool:
+        """Whether this is the scheduler that began first of those that work on the study."""
+        return all(other.number > self.number for other in self.others())
+
+    def others(self) -> list[Peer]:
+        """Returns the other schedulers that work on the study."""
+        return [peer for peer in peers(self._study, self._storage) if peer.number != self.number]
+
+    def leave(self) -> None:
+        """Notes that this process does not work on the study any more."""
+        self._study.set_user_attr(f"{SIGN}{self.number}", None)
+
+    def _sign(self) -> None:
+        sign = {"process": identity(os.getpid()), "heartbeat": self._heartbeat, "seen": _now(self._storage)}
+        self._study.set_user_attr(f"{SIGN}{self.number}", sign)
+
+    def _trial_id(self, number: int) -> int:
+        if number not in self._trial_ids:
+            self._trial_ids[number] = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+        return self._trial_ids[number]
+
+
+def peers(study: optuna.Study, storage: RDBStorage) -> list[Peer]:
+    """Returns the schedulers that work on a study, by their last signs of life, without this host's dead processes."""
+    signs: dict[int, dict[str, Any]] = {
+        int(key.removeprefix(SIGN)): sign for key, sign in study.user_attrs.items() if key.startswith(SIGN) and sign
+    }
+    if not signs:
+        return []
+    running = [
+        trial.user_attrs.get(SCHEDULER) for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    ]
+    now = _now(storage)
+    return [
+        Peer(number, sign["process"]["host"], sign["process"]["pid"], running.count(number))
+        for number, sign in sorted(signs.items())
+        if now - sign["seen"] < SILENT * sign["heartbeat"] and not has_ended(sign["process"])
+    ]
+
+
+def working(folder: Path, url: str | None) -> list[Peer]:
+    """Returns the schedulers that work on the study of a folder; of a file only one of this machine is known.
+
+    Raises:
+        RunError: If there is no study.
+    """
+    study = load(folder, url)
+    if url is not None:
+        return peers(study, open_storage(folder, url, reader=True))
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    return [Peer(0, socket.gethostname(), pid, len(running))] if (pid := owner(folder)) else []
+
+
+def stop(folder: Path, url: str | None) -> list[Peer]:
+    """Asks the schedulers of a study to stop, as Ctrl-C does; a second time also ends their running trials.
+
+    Returns:
+        The schedulers that were asked.
+
+    Raises:
+        RunError: If there is no study.
+    """
+    asked = working(folder, url)
+    if url is None:
+        for peer in asked:
+            os.kill(peer.pid, signal.SIGINT)
+    elif asked:
+        study = load(folder, url)
+        study.set_user_attr(STOPS, study.user_attrs.get(STOPS, 0) + 1)
+    return asked
+
+
+def _now(storage: RDBStorage) -> float:
+    """Returns the time of the database, which all schedulers share."""
+    with storage.engine.connect() as connection:
+        now: datetime = connection.execute(select(func.now())).scalar_one()
+    return now.timestamp()

@@ -1,0 +1,284 @@
+"""Where a study is stored: one SQLite file in its folder, or a database that several schedulers share."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import itertools
+import json
+import shlex
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.storages import RDBStorage
+from sqlalchemy import Engine, NullPool, create_engine, func, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
+
+from sentattn.errors import Fault, RunError, SettingError, without_passwords
+from sentattn.run import FORMAT, FORMAT_KEY, require_format, write_atomically
+from sentattn.sweep.spec.samplers import quiet
+
+DATABASE, RECORD = "study.db", "storage.json"
+"""In the folder of a study: its database, unless `storage=` names another, and which storage it has."""
+ID = "id"
+"""A study's attribute: a random ID. It is written last, and a study without it is incomplete."""
+T = TypeVar("T")
+POSTGRESQL = "postgresql"
+OUTAGE = 300.0
+"""Seconds after which a database that does not answer ends a sweep."""
+SILENT = 3
+"""Heartbeats after which a scheduler or a trial that has sent none is dead."""
+
+
+def open_storage(
+    folder: Path, url: str | None = None, *, reader: bool = False, heartbeat: int | None = None
+) -> RDBStorage:
+    """Opens the storage of a study: a URL of SQLAlchemy, or the file in its folder. A reader creates no tables.
+
+    SQLite's journal is written ahead and not forced to the disk with each step: if a process of the sweep dies, nothing
+    is lost; if the machine does, the last steps may be, never the file.
+
+    Args:
+        folder: The folder of the study.
+        url: The URL; None for the file.
+        reader: Whether it is only read.
+        heartbeat: Seconds between the heartbeats of a trial; one that is silent for `SILENT` times as long is dead.
+
+    Raises:
+        SettingError: If the URL is malformed, needs a package that is not installed, or another version of Optuna.
+    """
+    quiet()
+    grace = SILENT * heartbeat if heartbeat else None
+    make = partial(RDBStorage, skip_table_creation=reader, heartbeat_interval=heartbeat, grace_period=grace)
+    if url is not None:
+        try:
+            address = _address(url)
+            with exclusive(create_engine(address, poolclass=NullPool), "tables"):  # readers write Optuna's version too
+                return make(address.replace("{", "%7B"), engine_kwargs={"pool_pre_ping": True})  # Optuna fills in {}
+        except (ArgumentError, ImportError, RuntimeError) as error:
+            hint = ' Type pip install "sentattn[postgres]".' if isinstance(error, ImportError) else ""
+            message = f"storage={_place(folder, url)} cannot be opened: {_reason(error)}.{hint}"
+            raise SettingError(Fault("storage", "type", message)) from None  # SQLAlchemy's may hold the password
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(folder / DATABASE, timeout=30, check_same_thread=False)
+        if not reader:
+            connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    return make(f"sqlite:///{folder / DATABASE}", engine_kwargs={"creator": connect}, skip_compatibility_check=reader)
+
+
+def is_shared(url: str | None) -> bool:
+    """Whether several schedulers may work on one study there: only PostgreSQL has the lock for it."""
+    try:
+        return url is not None and make_url(url).get_backend_name() == POSTGRESQL
+    except ArgumentError:
+        return False
+
+
+@contextmanager
+def exclusive(engine: Engine, name: str) -> Iterator[None]:
+    """Holds a name in PostgreSQL for one transaction; the database releases it when the process dies.
+
+    Elsewhere one process holds the study as a whole.
+    """
+    if engine.dialect.name != POSTGRESQL:
+        yield
+        return
+    key = int.from_bytes(hashlib.sha256(f"sentattn {name}".encode()).digest()[:8], signed=True)
+    with engine.begin() as connection:
+        connection.execute(select(func.pg_advisory_xact_lock(key)))
+        yield
+
+
+def sweeps(url: str) -> list[str]:
+    """Returns the names of the studies in a database.
+
+    Raises:
+        RunError: If it cannot be read.
+    """
+    names: list[str] = []
+    with _reading(Path(), url):
+        storage = open_storage(Path(), url, reader=True)
+        names = [study.study_name for study in storage.get_all_studies() if ID in study.user_attrs]
+    return sorted(names)
+
+
+def find_study(storage: RDBStorage, name: str | None) -> str | None:
+    """Returns the name of a study, or with None that of the only one of a file; None if there is none.
+
+    Raises:
+        RunError: If it has another format than this version's.
+    """
+    for study in storage.get_all_studies():
+        if ID in study.user_attrs and name in (None, study.study_name):
+            require_format(f"study {study.study_name}", study.user_attrs.get(FORMAT_KEY, FORMAT))
+            found: str = study.study_name
+            return found
+    return None
+
+
+def delete_incomplete(storage: RDBStorage, name: str | None) -> None:
+    """Deletes what is left of a study, or with None of all of a file, that was being created by a killed process."""
+    for study in storage.get_all_studies():
+        if ID not in study.user_attrs and name in (None, study.study_name):
+            optuna.delete_study(study_name=study.study_name, storage=storage)
+
+
+def recorded(folder: Path, url: str | None, study: str) -> str | None:
+    """Returns the ID of the study whose trials a folder holds; None if it holds none.
+
+    Args:
+        folder: The folder.
+        url: Where the study is to be stored; None for the file in the folder.
+        study: Its name; that of a study in a file is the name of the folder, which may be renamed.
+
+    Raises:
+        SettingError: If the trials in the folder are those of another storage or study.
+        RunError: If the record cannot be read.
+    """
+    known = _read_record(folder)
+    is_in_file = known["storage"] is None if known else (folder / DATABASE).is_file()
+    if (known or is_in_file) and is_in_file != (url is None):
+        refuse(folder)
+    if known and url is not None and known["study"] != study:
+        refuse(folder)
+    return known["id"] if known else None
+
+
+def record_storage(folder: Path, url: str | None, study: str, identifier: str) -> None:
+    """Writes into a folder which study its trials belong to, without a password."""
+    content = {"id": identifier, "study": study, "storage": url and _place(folder, url)}
+    if _read_record(folder) != content:
+        write_atomically(folder / RECORD, json.dumps(content) + "\n")
+
+
+def refuse(folder: Path) -> NoReturn:
+    """Refuses a storage that does not hold the study of a folder.
+
+    Raises:
+        SettingError: With what to type.
+    """
+    known = _read_record(folder) or {"study": folder.name, "storage": None}
+    place = f"storage={known['storage']}" if known["storage"] else f"{folder / DATABASE}, which needs no storage="
+    message = (
+        f"{folder} holds trials of the study {known['study']} in {place}. Type study={known['study']} and that storage "
+        "to resume it, or study=NAME for another study; where its database is gone, move the folder away."
+    )
+    raise SettingError(Fault("storage", "conflict", message))
+
+
+def _read_record(folder: Path) -> dict[str, Any] | None:
+    file = folder / RECORD
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return {key: content[key] for key in ("id", "study", "storage")}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{file} cannot be read ({error}). Remove it if the storage is the one that the study began with."
+        raise RunError(Fault(str(file), "unreadable", message)) from None
+
+
+def load(folder: Path, url: str | None = None) -> optuna.Study:
+    """Opens the study of a folder to read it.
+
+    Raises:
+        RunError: If there is none.
+    """
+    name = None
+    if url is not None or (folder / DATABASE).is_file():
+        with _reading(folder, url):
+            storage = open_storage(folder, url, reader=True)
+            name = find_study(storage, folder.name if url else None)
+    if name is None:
+        path = shlex.quote(folder.name)
+        hint = f"`python -m sentattn.sweep study={path} ...` begins one; another storage needs storage=URL"
+        raise RunError(Fault("study", "not_found", f"{_place(folder, url)} holds no study; {hint}."))
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+@contextmanager
+def _reading(folder: Path, url: str | None) -> Iterator[None]:
+    """Ends quietly where the tables do not exist yet.
+
+    Raises:
+        RunError: If the database cannot be reached.
+    """
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError) as error:
+        if _is_away(error) and url is not None and make_url(url).get_backend_name() != "sqlite":  # it has no tables
+            message = f"{_place(folder, url)} cannot be read: {_reason(error)}."
+            raise RunError(Fault("storage", "unreadable", message)) from None
+
+
+@contextmanager
+def writing(folder: Path, url: str | None) -> Iterator[None]:
+    """Raises a storage that cannot be written as an error that the user can correct.
+
+    Raises:
+        RunError: With the database's reason.
+    """
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError, OSError) as error:
+        message = (
+            f"{_place(folder, url)} cannot be written: {_reason(error)}. Nothing that was reported is lost; free space "
+            "or restore the connection, and the same command resumes."
+        )
+        raise RunError(Fault("storage", "unwritable", message)) from None
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """Does work in a database, again and again for up to `OUTAGE` seconds while that does not answer."""
+    began = time.monotonic()
+    for pause in itertools.chain((0, 1, 2), itertools.repeat(5)):
+        try:
+            return work()
+        except (SQLAlchemyError, StorageInternalError) as error:
+            if not _is_away(error) or time.monotonic() - began >= OUTAGE:
+                raise
+            if pause == 1:
+                print(f"The database does not answer ({_reason(error)}); trials go on.", file=sys.stderr, flush=True)
+            time.sleep(pause)
+    raise AssertionError("the pauses have no end")
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether a database does not answer."""
+    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+    return isinstance(cause, OperationalError | InterfaceError)
+
+
+def _address(url: str) -> str:
+    """Returns a URL with the driver that is installed where it names none: psycopg 3 for PostgreSQL."""
+    parsed = make_url(url)
+    if parsed.drivername == POSTGRESQL and importlib.util.find_spec("psycopg"):
+        parsed = parsed.set(drivername=f"{POSTGRESQL}+psycopg")
+    return parsed.render_as_string(hide_password=False)
+
+
+def _place(folder: Path, url: str | None) -> str:
+    """Returns where a study is stored, without a password."""
+    try:
+        return without_passwords(make_url(url).render_as_string()) if url else str(folder / DATABASE)
+    except ArgumentError:
+        return "URL"
+
+
+def _reason(error: BaseException) -> str:
+    """Returns the words of the database without those of SQLAlchemy, which hold the statement."""
+    cause = error.__cause__ or error
+    return " ".join(str(getattr(cause, "orig", None) or cause).split()).rstrip(".")

@@ -1,0 +1,121 @@
+"""The cells of a grid: what is read from a command line with several values, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentattn.errors import SettingError
+from sentattn.grid.cells import read_cells
+
+
+def names(*words: str) -> list[str]:
+    return [cell.name for cell in read_cells(words)[0]]
+
+
+def faults(*words: str) -> list[tuple[str, str]]:
+    with pytest.raises(SettingError) as caught:
+        read_cells(words)
+    return [(fault.key, fault.kind) for fault in caught.value.faults]
+
+
+def test_all_settings_with_the_first_seed_come_first(tmp_path: Path) -> None:
+    cells, _ = read_cells(["model=mean,structured", "seeds=2", "seed=4", f"output_dir={tmp_path}", "trainer=default"])
+    assert [cell.name for cell in cells] == [
+        "model=mean, seed=4",
+        "model=structured, seed=4",
+        "model=mean, seed=5",
+        "model=structured, seed=5",
+    ]
+    assert cells[2].arguments == ["model=mean", f"output_dir={tmp_path}", "trainer=default", "seed=5"]
+    assert (cells[2].settings["model"]["name"], cells[2].settings["seed"]) == ("mean", 5)
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        ("optimizer.lr=choice(0.1,1e-3)", [0.1, 0.001]),
+        ("optimizer.lr=range(0.1,0.4,0.1)", [0.1, 0.2, 0.3]),
+        ("optimizer.lr=0.5", [0.5]),
+    ],
+)
+def test_the_ways_to_write_several_values(word: str, values: list[float]) -> None:
+    cells, _ = read_cells([word])
+    assert [cell.settings["optimizer"]["lr"] for cell in cells] == values
+
+
+def test_lists_and_choices_by_pattern() -> None:
+    cells, _ = read_cells(["loss.class_weights=[1,2],balanced"])
+    assert [cell.settings["loss"]["class_weights"] for cell in cells] == [[1, 2], "balanced"]
+    assert names("model=glob(lstm*)") == [f"model={name}, seed=0" for name in ("lstm", "lstm_max", "lstm_mean")]
+
+
+def test_equal_cells_are_one() -> None:
+    assert names("seed=0,1", "seeds=2") == ["seed=0", "seed=1", "seed=2"]
+    assert names("optimizer.lr=1,1.0") == ["lr=1, seed=0"]
+
+
+def test_the_keys_of_the_slots_are_no_settings() -> None:
+    cells, options = read_cells(["slots=3", "slots_per_gpu=2", "threads=1"])
+    assert options == {"slots": 3, "slots_per_gpu": 2}
+    assert cells[0].arguments == ["threads=1", "seed=0"]
+
+
+def test_the_faults_of_all_cells_at_once_with_the_closest_spelling() -> None:
+    with pytest.raises(SettingError) as caught:
+        read_cells(["model=structurd,mean", "optimzer.lr=0.1,0.2", "seeds=0"])
+    assert {(fault.key, fault.kind) for fault in caught.value.faults} >= {
+        ("model", "unknown"),
+        ("optimzer.lr", "unknown"),
+        ("seeds", "range"),
+    }
+    messages = "\n".join(caught.value.messages)
+    assert "Did you mean 'structured'?" in messages
+    assert "Did you mean 'optimizer.lr'?" in messages
+
+
+def test_a_setting_that_some_cells_do_not_have_is_refused_with_these_cells() -> None:
+    with pytest.raises(SettingError) as caught:
+        read_cells(["model=structured,mean", "model.attention.hops=2"])
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("model.attention.hops", "unknown")
+    assert fault.message.startswith("with model=mean: ")
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "kind"),
+    [
+        ("check=true", "check", "unsupported"),
+        ("resume=auto", "resume", "unsupported"),
+        ("resume=outputs/a", "resume", "unsupported"),
+        ("seeds=2,3", "seeds", "unsupported"),
+        ("logger=csv,none", "logger", "no_effect"),
+        ("trainer.accelerator=cpu,gpu", "trainer.accelerator", "no_effect"),
+        ("trainer=default,ddp", "trainer.devices", "unsupported"),
+        ("trainer.devices=[1]", "trainer.devices", "unsupported"),
+        ("trainer=ddp", "trainer.devices", "unsupported"),
+        ("optimizer.lr=interval(0.1,1)", "optimizer.lr", "range"),
+        ("model=chioce(a,b)", "model", "range"),
+        ("model.attention.hops=4,choice(4,8)", "model.attention.hops", "range"),
+        ("slots=0", "slots", "range"),
+    ],
+)
+def test_what_a_grid_cannot_have(word: str, key: str, kind: str) -> None:
+    assert faults(word) == [(key, kind)]
+
+
+def test_cfg_job_is_about_one_training() -> None:
+    assert faults("--cfg", "job") == [("--cfg job", "unsupported")]
+
+
+def test_a_setting_that_is_given_twice() -> None:
+    assert ("model", "conflict") in faults("model=mean,structured", "model=lstm")
+
+
+def test_settings_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "best.yaml"
+    file.write_text("overrides: [model=structured, model.attention.hops=7]\n")
+    cells, _ = read_cells([f"from={file}", "loss.penalty=0,1"])
+    assert [cell.settings["model"]["attention"]["hops"] for cell in cells] == [7, 7]
+    assert cells[0].arguments[0] == f"from={file}"

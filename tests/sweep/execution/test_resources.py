@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pynvml
+import pytest
+
+from sentattn.errors import SettingError
+from sentattn.sweep.execution import resources
+from sentattn.sweep.execution.resources import Slot, SlotRequest, description, find, visible
+
+
+@dataclass
+class FakeNVML:
+    """NVIDIA's library: the identifiers of the MIG instances of each GPU by its own, None for one without MIG mode.
+
+    `error` is what it raises, as a driver does that was updated and not loaded again.
+    """
+
+    uuids: dict[str, list[str | None] | None] = field(
+        default_factory=lambda: {f"GPU-{n}{n}{n}{n}-abc": None for n in range(4)}
+    )
+    error: Exception | None = None
+    NVMLError = pynvml.NVMLError
+    NVMLError_NotSupported = pynvml.NVMLError_NotSupported
+    NVMLError_FunctionNotFound = pynvml.NVMLError_FunctionNotFound
+    NVMLError_NotFound = pynvml.NVMLError_NotFound
+    NVML_DEVICE_MIG_ENABLE = pynvml.NVML_DEVICE_MIG_ENABLE
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if self.error is not None:
+            raise self.error
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        pass
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self.uuids)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return list(self.uuids)[index]
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> tuple[int, int]:  # noqa: N802
+        if self.uuids[handle] is None:
+            raise pynvml.NVMLError_NotSupported
+        return (1, 1)
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:  # noqa: N802
+        return len(self.uuids[handle] or [])
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:  # noqa: N802
+        instances = self.uuids[handle]
+        assert instances is not None
+        if (uuid := instances[index]) is None:
+            raise pynvml.NVMLError_NotFound
+        return uuid
+
+
+@pytest.fixture
+def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNVML:
+    """A library that finds four GPUs; returns it, to be changed."""
+    nvml = FakeNVML()
+    monkeypatch.setitem(sys.modules, "pynvml", cast("Any", nvml))
+    monkeypatch.setattr(resources, "DEVICES", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(resources, "cores", lambda: 16)
+    return nvml
+
+
+@pytest.fixture
+def no_gpus(gpus: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus.error = pynvml.NVMLError_LibraryNotFound()
+    monkeypatch.setattr(resources, "cores", lambda: 8)
+
+
+def refused(request: SlotRequest) -> tuple[str, str]:
+    """Key and kind of the error that a request ends with."""
+    with pytest.raises(SettingError) as caught:
+        find(request)
+    [fault] = caught.value.faults
+    return fault.key, fault.kind
+
+
+def test_a_slot_for_each_gpu(gpus: FakeNVML) -> None:
+    found = find(SlotRequest())
+    assert [slot.gpus for slot in found] == [("0",), ("1",), ("2",), ("3",)]
+    assert {slot.threads for slot in found} == {4}
+    assert description(found, SlotRequest()) == "4 slots: GPU 0, GPU 1, GPU 2, GPU 3; 4 threads each."
+    assert found[2].environment()["CUDA_VISIBLE_DEVICES"] == "2"
+    assert found[2].environment()["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert found[2].environment()["OMP_NUM_THREADS"] == "4"
+
+
+def test_shares_of_a_gpu_spread_over_all_first(gpus: FakeNVML) -> None:
+    found = find(SlotRequest(slots_per_gpu=2))
+    assert [slot.gpus[0] for slot in found] == ["0", "1", "2", "3", "0", "1", "2", "3"]
+    assert found[5].name == "GPU 1, share 2"
+    assert find(SlotRequest(slots=8)) == found
+    assert [slot.gpus[0] for slot in find(SlotRequest(slots=6))] == ["0", "1", "2", "3", "0", "1"]
+    assert len(find(SlotRequest(slots=2))) == 2
+
+
+def test_groups_of_gpus(gpus: FakeNVML) -> None:
+    assert [slot.gpus for slot in find(SlotRequest(gpus_per_trial=2))] == [("0", "1"), ("2", "3")]
+    three = find(SlotRequest(gpus_per_trial=3))
+    assert [slot.name for slot in three] == ["GPUs 0+1+2"]
+    assert description(three, SlotRequest(gpus_per_trial=3)).endswith("1 of 4 GPUs is left over.")
+
+
+def test_no_more_slots_than_trials(gpus: FakeNVML) -> None:
+    assert len(find(SlotRequest(trials=3))) == 3
+    assert len(find(SlotRequest(accelerator="cpu", trials=3))) == 3
+
+
+@pytest.mark.parametrize(
+    ("named", "there"),
+    [
+        ("2,0", ["2", "0"]),
+        ("GPU-1111,3", ["GPU-1111", "3"]),
+        ("1,-1,2", ["1"]),
+        ("", []),
+    ],
+)
+def test_the_variable_says_which_gpus_may_be_used(
+    gpus: FakeNVML, monkeypatch: pytest.MonkeyPatch, named: str, there: list[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    assert visible() == there
+    found = find(SlotRequest())
+    assert [slot.gpus for slot in found if slot.gpus] == [(gpu,) for gpu in there]
+    assert "CUDA_DEVICE_ORDER" not in found[0].environment(), "the numbers are of the user's order"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "key", "kind"),
+    [
+        (SlotRequest(gpus_per_trial=8), "gpus_per_trial", "resources"),
+        (SlotRequest(gpus_per_trial=2, slots=3), "gpus_per_trial", "resources"),
+        (SlotRequest(gpus_per_trial=2, slots_per_gpu=2), "slots_per_gpu", "conflict"),
+    ],
+)
+def test_gpus_that_do_not_exist(gpus: FakeNVML, wanted: SlotRequest, key: str, kind: str) -> None:
+    assert refused(wanted) == (key, kind)
+
+
+def test_a_variable_that_names_a_gpu_that_is_not_there(gpus: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,7")
+    assert refused(SlotRequest()) == ("CUDA_VISIBLE_DEVICES", "not_found")
+
+
+@pytest.mark.usefixtures("no_gpus")
+@pytest.mark.parametrize(
+    ("wanted", "key"),
+    [
+        (SlotRequest(accelerator="gpu"), "trainer.accelerator"),
+        (SlotRequest(slots_per_gpu=4), "slots_per_gpu"),
+        (SlotRequest(accelerator="cpu", gpus_per_trial=2), "gpus_per_trial"),
+    ],
+)
+def test_a_machine_without_gpus(wanted: SlotRequest, key: str) -> None:
+    assert refused(wanted) == (key, "resources")
+
+
+@pytest.mark.parametrize("accelerator", ["auto", "gpu"])
+def test_gpus_that_the_driver_does_not_list_are_an_error(gpus: FakeNVML, tmp_path: Path, accelerator: str) -> None:
+    gpus.error = pynvml.NVMLError_DriverNotLoaded()
+    assert visible() == []
+    (tmp_path / "nvidia0").touch()
+    assert refused(SlotRequest(accelerator)) == ("trainer.accelerator", "resources")
+    assert [slot.gpus for slot in find(SlotRequest("cpu", slots=1))] == [()]
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_gpus_that_are_hidden_are_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidia0").touch()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert visible() == []
+
+
+def test_instances_of_a_split_gpu_are_slots(gpus: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus.uuids = {"GPU-a": None, "GPU-b": ["MIG-1", None, "MIG-2"], "GPU-c": []}
+    assert visible() == ["0", "MIG-1", "MIG-2"]
+    assert [slot.gpus for slot in find(SlotRequest())] == [("0",), ("MIG-1",), ("MIG-2",)]
+    shares = find(SlotRequest(slots_per_gpu=2))
+    assert [slot.environment()["CUDA_VISIBLE_DEVICES"] for slot in shares] == ["0", "MIG-1", "MIG-2"] * 2
+    assert refused(SlotRequest(gpus_per_trial=2)) == ("gpus_per_trial", "resources")
+    for named, there in (("1", ["MIG-1", "MIG-2"]), ("GPU-b", ["MIG-1", "MIG-2"]), ("MIG-2,0", ["MIG-2", "0"])):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+        assert visible() == there
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-3")
+    assert refused(SlotRequest()) == ("CUDA_VISIBLE_DEVICES", "not_found")
+
+
+@pytest.mark.usefixtures("no_gpus")
+@pytest.mark.parametrize(
+    ("slots", "threads", "expected"),
+    [(None, None, (8, 1)), (2, None, (2, 4)), (None, 3, (2, 3)), (3, 2, (3, 2)), (None, 99, (1, 99))],
+)
+def test_cores_divided(slots: int | None, threads: int | None, expected: tuple[int, int]) -> None:
+    found = find(SlotRequest(slots=slots, threads=threads))
+    assert (len(found), found[0].threads) == expected
+    assert {slot.environment()["CUDA_VISIBLE_DEVICES"] for slot in found} == {""}
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_what_is_said_of_cores() -> None:
+    assert description([Slot("CPU", (), 1)], SlotRequest()) == "1 slot: CPU; 1 thread each."
+    many = SlotRequest(slots=9, threads=2)
+    assert description(find(many), many) == (
+        "9 slots: CPU 1 to CPU 9; 2 threads each. That is 18 threads on 8 cores: slots=4 may be faster."
+    )
+
+
+def test_looking_imports_no_torch(gpus: FakeNVML) -> None:
+    find = "from sentattn.sweep.execution.resources import SlotRequest, find; find(SlotRequest())"
+    program = f"import sys; {find}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])

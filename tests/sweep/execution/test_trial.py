@@ -1,0 +1,338 @@
+"""Trials that really train: what the study is told, and what each leaves in its directory."""
+
+from __future__ import annotations
+
+import json
+import signal
+import statistics
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stand_in import Listed, Noted, engine, prepared
+from tiny import tiny
+
+from sentattn.distributed import ranks
+from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
+from sentattn.run import Run
+from sentattn.sweep.execution import trial
+from sentattn.sweep.execution.engines import Report
+from sentattn.sweep.execution.resources import Slot
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.spec.plan import metric_of
+from sentattn.sweep.study.records import continue_from
+
+MODULE = "sentattn.sweep.execution.trial"
+
+
+class Ran:
+    """A sweep of several small studies on one slot, and what was noted of it."""
+
+    def __init__(self, folder: Path, slot: Slot, **studies: tuple[Listed, dict[str, Any]]) -> None:
+        self.folder = folder
+        self.noted = Noted()
+        self.studies = {name: listed for name, (listed, _) in studies.items()}
+        listed_studies: list[Any] = [
+            prepared(folder / name, listed, study=name, keep=9, **{"trials": len(listed.trials), **plan})
+            for name, (listed, plan) in studies.items()
+        ]
+        Scheduler(listed_studies, [slot], engine(folder, [tiny("test=false")], MODULE), [self.noted]).run()
+
+    def run(self, study: str, name: str = "0") -> Run:
+        return Run(self.folder / study / "trials" / name)
+
+
+def arguments(folder: Path, *settings: str) -> list[str]:
+    return tiny("test=false", f"output_dir={folder}", *settings)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp("sweep")
+
+    def prune(number: int, step: int, value: float) -> bool:
+        return step == 2
+
+    alike = [arguments(folder, "optimizer.lr=0.05", "trainer.max_epochs=3") for _ in range(2)]
+    return Ran(
+        folder,
+        Slot("CPU", (), 1),
+        plain=(Listed(alike), {}),
+        repeated=(Listed([arguments(folder)]), {"repeats": 2}),
+        pruned=(Listed([arguments(folder, "trainer.max_epochs=3")], prune=prune), {}),
+        ended=(Listed([arguments(folder, "trainer.max_epochs=2")], prune=prune), {}),
+        diverged=(Listed([arguments(folder, "optimizer.lr=1e30"), arguments(folder)], retries=1), {"trials": 1}),
+        refused=(Listed([arguments(folder, "model.attention.hops=0"), arguments(folder)]), {"trials": 1}),
+        cost=(
+            Listed([arguments(folder)]),
+            {"objectives": tuple(map(Objective, ("latency_ms.one", "parameters.total")))},
+        ),
+    )
+
+
+class Objective:
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self.mode = "min"
+
+
+def test_the_value_is_the_best_epochs(ran: Ran) -> None:
+    study, run = ran.studies["plain"], ran.run("plain")
+    result = run.result
+    assert study.told[0] == ("complete", [result["metrics"]["val/accuracy"]], "")
+    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == 3
+    assert result["metrics"]["val/accuracy"] == pytest.approx(max(row["val/accuracy"] for row in rows), abs=1e-6)
+    assert (result["status"], result["study"]) == ("finished", "plain")
+
+
+def test_each_epoch_is_told_with_the_best_figure_so_far(ran: Ran) -> None:
+    rows = [json.loads(line) for line in (ran.run("plain").path / "metrics.jsonl").read_text().splitlines()]
+    so_far = [max(row["val/accuracy"] for row in rows[:count]) for count in (1, 2, 3)]
+    told = [(step, value) for number, step, value in ran.studies["plain"].reports if number == 0]
+    assert told == [(step, pytest.approx(value)) for step, value in enumerate(so_far, start=1)]
+
+
+def test_trials_never_touch_the_test_set(ran: Ran) -> None:
+    assert not any(name.startswith("test/") for name in ran.run("plain").metrics)
+
+
+def test_trials_with_the_same_settings_come_to_the_same(ran: Ran) -> None:
+    one, two = (ran.run("plain", name) for name in ("0", "1"))
+    assert one.metrics == two.metrics
+    first, second = (
+        [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()] for run in (one, two)
+    )
+    for row, other in zip(first, second, strict=True):
+        figures = [name for name in row if "second" not in name]
+        assert len(figures) > 5
+        assert [row[name] for name in figures] == [other[name] for name in figures]
+
+
+def test_repeats_have_seeds_of_their_own_and_count_by_their_mean(ran: Ran) -> None:
+    runs = [ran.run("repeated", f"0/seed-{seed}") for seed in (0, 1)]
+    assert [run.settings["seed"] for run in runs] == [0, 1]
+    values = [run.metrics["val/accuracy"] for run in runs]
+    assert ran.studies["repeated"].told[0] == ("complete", [pytest.approx(statistics.fmean(values))], "")
+    assert ran.studies["repeated"].reports == [(0, 1, values[0]), (0, 2, values[1])]
+
+
+def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
+    run = ran.run("pruned")
+    assert ran.studies["pruned"].told[0] == ("pruned", None, "")
+    assert run.result["status"] == "pruned"
+    assert 0 <= run.result["metrics"]["val/accuracy"] <= 1
+    assert len((run.path / "metrics.jsonl").read_text().splitlines()) == 2
+    assert not (run.path / "model").exists()
+
+
+def test_no_trial_is_pruned_after_its_last_epoch(ran: Ran) -> None:
+    study, run = ran.studies["ended"], ran.run("ended")
+    assert [step for _, step, _ in study.reports] == [1, 2]
+    assert study.told[0] == ("complete", [run.metrics["val/accuracy"]], "")
+    assert run.result["status"] == "finished"
+
+
+def test_a_trial_that_diverged_says_so(ran: Ran) -> None:
+    outcomes = [outcome for _, outcome in ran.noted.outcomes if outcome.state == "failed"]
+    assert [outcome.diverged for outcome in outcomes] == [True, False]
+    assert ran.studies["diverged"].retried == []
+
+
+def test_a_setting_that_is_refused_is_told_and_not_tried_again(ran: Ran) -> None:
+    study = ran.studies["refused"]
+    assert study.told[0][0] == "failed"
+    assert study.told[0][2].startswith("model.attention.hops must be")
+    assert study.retried == []
+
+
+def test_what_a_run_costs_can_be_looked_for(ran: Ran) -> None:
+    result = ran.run("cost").result
+    told = ran.studies["cost"].told[0]
+    assert told == ("complete", [result["latency_ms"]["one"], result["parameters"]["total"]], "")
+    assert ran.studies["cost"].reports == [], "trials are not compared before their end"
+
+
+def test_no_trial_builds_the_corpus_again(ran: Ran) -> None:
+    logs = [file.read_text() for file in ran.folder.glob("*/trials/*/log.txt")]
+    assert len(logs) >= 6
+    assert sum("The tokenized corpus is cached" in log for log in logs) == 0, "the server has built it"
+
+
+@pytest.mark.slow
+def test_two_devices_train_a_trial_in_fresh_processes(tmp_path: Path) -> None:
+    slot = Slot("GPUs 0+1", ("0", "1"), 1)
+    study = Listed(
+        [arguments(tmp_path), arguments(tmp_path, "trainer.max_epochs=9")],
+        prune=lambda number, step, value: number == 1 and step == 2,
+    )
+    ran = Ran(tmp_path, slot, pair=(study, {}))
+    run = ran.run("pair")
+    assert study.told[0] == ("complete", [run.metrics["val/accuracy"]], "")
+    assert run.settings["trainer"]["devices"] == 2
+    assert study.told[1] == ("pruned", None, "")
+    assert ran.run("pair", "1").result["status"] == "pruned"
+
+
+class Sent:
+    """A connection that keeps what a trial sends."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def send(self, message: Any) -> bool:
+        self.messages.append(message)
+        return False
+
+
+class Ended(Sent):
+    """A connection whose scheduler has died when the second epoch is reported."""
+
+    def send(self, message: Any) -> bool:
+        if isinstance(message, Report) and message.step == 2:
+            raise Interruption(signal.SIGTERM, "the scheduler of the study has ended")
+        return super().send(message)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_the_next_attempt_at_an_interrupted_trial_resumes(tmp_path: Path, repeats: int) -> None:
+    words = arguments(tmp_path, "trainer.max_epochs=3", "model.head.dropout=0.3")
+
+    def run(name: str, connection: Any) -> Any:
+        task = TrialTask(0, {}, words, tmp_path / name, ["val/accuracy"], repeats, "study")
+        trial.run(task, connection)
+        return connection.messages
+
+    alone = run("alone", Sent())
+    with pytest.raises(SystemExit):
+        run("0", Ended())
+    (tmp_path / "1").mkdir()
+    continue_from(tmp_path / "0", tmp_path / "1")
+    assert not [*(tmp_path / "0").rglob("*.ckpt")]
+    again = run("1", Sent())
+    assert again[-1] == alone[-1]
+    assert again[-1].state == "complete"
+    steps = [message.step for message in again if isinstance(message, Report)]
+    assert steps == ([1, 2, 3] if repeats == 1 else [1, 2, 3, 1, 1, 2, 3, 2]), "the study has them all"
+    values = [message.value for message in again if isinstance(message, Report)]
+    assert values == [message.value for message in alone if isinstance(message, Report)]
+    before, after = (rows(tmp_path / name / ("seed-0" if repeats > 1 else ".")) for name in ("0", "1"))
+    assert after[0] == before[0], "with its seconds: it was not trained again"
+    assert len(after) == 3
+    assert run("1", Sent())[-1] == alone[-1], "a study that was killed before it knew the outcome takes what is there"
+
+
+def test_a_trial_whose_checkpoint_cannot_be_read_starts_anew(tmp_path: Path) -> None:
+    task = TrialTask(0, {}, arguments(tmp_path), tmp_path / "0", ["val/accuracy"], study="study")
+    with pytest.raises(SystemExit):
+        trial.run(task, Ended())
+    Run(tmp_path / "0").last_checkpoint.write_bytes(b"torn")
+    connection = Sent()
+    trial.run(task, connection)
+    assert connection.messages[-1].state == "complete"
+    assert [row["epoch"] for row in rows(tmp_path / "0")] == [1, 2]
+
+
+def failure(
+    folder: Path, rank: int, exitcode: int, error: BaseException | None, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """What torchrun's agent knows of a rank that failed, from the error file that the rank has left."""
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+    file = folder / f"{rank}.json"
+    if error is not None:
+        monkeypatch.setenv(ranks.ERROR_FILE, str(file))
+        ranks.write_error_file(error)
+    return ProcessFailure(local_rank=rank, pid=1, exitcode=exitcode, error_file=str(file))
+
+
+MEMORY = TrainingError(Fault("data.batch_size", "resources", "The memory of the GPU is not enough."))
+NAN = TrainingError(Fault("optimizer.lr", "diverged", "The loss became NaN."))
+REFUSED = SettingError(Fault("model.attention.hops", "type", "hops must be positive."))
+GONE = RunError(Fault("trainer.devices", "interrupted", "Another process of this training has ended."))
+
+
+@pytest.mark.parametrize(
+    ("errors", "sent", "expected"),
+    [
+        ({1: MEMORY, 0: None}, None, TrialOutcome("failed", error=str(MEMORY), retry=True)),
+        ({0: GONE, 1: MEMORY}, None, TrialOutcome("failed", error=str(MEMORY), retry=True)),
+        ({0: GONE, 1: NAN}, None, TrialOutcome("failed", error=str(NAN), diverged=True)),
+        ({1: REFUSED}, None, TrialOutcome("failed", error=str(REFUSED))),
+        ({}, TrialOutcome("complete", [0.5]), TrialOutcome("complete", [0.5])),
+        ({1: GONE}, TrialOutcome("complete", [0.5]), TrialOutcome("complete", [0.5])),
+    ],
+)
+def test_the_error_of_any_rank_is_that_of_the_trial(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    errors: dict[int, UserError | None],
+    sent: TrialOutcome | None,
+    expected: TrialOutcome,
+) -> None:
+    def run_ranks(arguments: Any, processes: int, logs: Path, **variables: str) -> dict[int, Any]:
+        address, key = json.loads(variables[trial.RELAY])
+        with Client(address, authkey=bytes.fromhex(key)) as rank:
+            if sent:
+                rank.send(sent)
+        return {rank: failure(tmp_path, rank, 1, error, monkeypatch) for rank, error in errors.items()}
+
+    monkeypatch.setattr(trial, "run_ranks", run_ranks)
+    connection = Sent()
+    task = TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2)
+    trial.run(task, connection)
+    assert connection.messages == [expected]
+
+
+def test_a_rank_that_was_killed_is_named_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = {1: failure(tmp_path, 1, -9, None, monkeypatch)}
+    monkeypatch.setattr(trial, "run_ranks", lambda *_, **__: killed)
+    monkeypatch.setattr(ranks, "GRACE", 0.1)
+    connection = Sent()
+    trial.run(TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2), connection)
+    [outcome] = connection.messages
+    assert (outcome.state, outcome.retry) == ("failed", True)
+    assert "SIGKILL" in outcome.error
+
+
+def test_a_rank_leaves_its_error_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MEMORY
+
+    monkeypatch.setattr(trial, "_train", fail)
+    monkeypatch.setenv(ranks.ERROR_FILE, str(tmp_path / "error.json"))
+    connection = Sent()
+    with pytest.raises(SystemExit):
+        trial._train_and_send(TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2), connection)
+    assert connection.messages == []
+    assert json.loads((tmp_path / "error.json").read_text())["faults"][0]["kind"] == "resources"
+
+
+def _raised(error: UserError, cause: Exception | None = None) -> UserError:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (_raised(TrainingError("The memory of GPU 0 is not enough."), RuntimeError("CUDA out of memory")), True),
+        (_raised(TrainingError("The run cannot be kept."), OSError(28, "No space left on device")), True),
+        (_raised(TrainingError("The loss became NaN.")), False),
+        (_raised(SettingError("hops=0"), RuntimeError("within a library")), False),
+    ],
+)
+def test_what_the_machine_lacked_is_tried_again(error: UserError, again: bool) -> None:
+    assert trial.may_succeed_again(error) is again
+
+
+def test_metrics_that_can_be_objectives(tiny_run: Run) -> None:
+    assert metric_of(tiny_run.result, "parameters.total") == tiny_run.result["parameters"]["total"]
+    assert metric_of(tiny_run.result, "val/accuracc") is None
+    assert metric_of({"metrics": {"val/loss": float("nan")}}, "val/loss") is None

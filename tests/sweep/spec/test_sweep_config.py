@@ -1,0 +1,243 @@
+"""Ranges typed or in a file become a plan, and every suggestion of it composes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import optuna
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, IntDistribution
+from sweep_words import faults, kinds, write
+
+from sentattn.config.groups import comment
+from sentattn.config.request import read_request
+from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.spec.plan import Objective, Plan
+from sentattn.sweep.spec.search_space import suggest
+from sentattn.sweep.spec.sweep_file import sweeps_dir
+
+HOPS, POOLING = "model.attention.hops=range(1,31)", "model/pooling=choice(flatten,mean,prune)"
+FILES = sorted(file.stem for file in sweeps_dir().glob("*.yaml"))
+
+
+def drawn(plan: Plan, seed: int) -> dict[str, object]:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+    return dict(suggest(study.ask(), plan.space))
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Plan]:
+    return {name: read_plan([f"sweep={name}"]) for name in FILES}
+
+
+def test_the_files_of_the_readme_are_there() -> None:
+    assert {"default", "fair", "pareto", "structured_imdb", "structured_yelp"} <= set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_shipped_file_says_what_it_is(name: str) -> None:
+    assert 30 <= len(comment(sweeps_dir() / f"{name}.yaml")) <= 120
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_suggestion_of_a_shipped_file_composes(name: str, shipped: dict[str, Plan]) -> None:
+    for number, plan in enumerate(shipped[name].members or (shipped[name],)):
+        for seed in (number,) if shipped[name].members else range(4):
+            values = drawn(plan, seed)
+            composed = read_request(plan.trial_arguments(values)).settings  # type: ignore[arg-type]
+            assert composed["test"] is False
+            for key, value in values.items():
+                node = composed
+                for part in key.split(".")[:-1]:
+                    node = node[part]
+                if "/" not in key:
+                    assert node[key.rpartition(".")[2]] == value
+
+
+def test_the_studies_of_fair_differ_in_the_model_alone(shipped: dict[str, Plan]) -> None:
+    members = shipped["fair"].members
+    assert len({one.study for one in members}) == len(members) > 5
+    first = members[0]
+    for one in members:
+        assert (one.space, one.budget, one.sampler, one.seed) == (first.space, first.budget, first.sampler, first.seed)
+        assert [word for word in one.overrides if not word.startswith("model=")] == ["data=imdb"]
+
+
+def test_a_bare_command_is_the_default(shipped: dict[str, Plan]) -> None:
+    assert read_plan([]) == shipped["default"]
+    assert read_plan([]).threads == 1  # a trial waits for no other program that uses a core
+
+
+def test_ranges_start_an_empty_space() -> None:
+    plan = read_plan(["model=structured", HOPS, "trials=7", "seed=3"])
+    assert plan.overrides == ("model=structured",)
+    assert {key: one.distribution for key, one in plan.space.items()} == {
+        "model.attention.hops": IntDistribution(1, 30)
+    }
+    assert plan.study == "structured-demo"
+    assert (plan.budget.trials, plan.budget.hours, plan.seed) == (7, None, 3)
+    assert plan.objectives == (Objective("val/accuracy", "max"),)
+    assert (plan.sampler, plan.pruner) == ({"name": "tpe"}, {"name": "percentile"})
+
+
+def test_what_is_typed_extends_and_replaces_a_file_key_by_key(shipped: dict[str, Plan]) -> None:
+    name = "default"
+    plan = read_plan([f"sweep={name}", "model.attention.hops=range(2,5)", "optimizer.lr=0.01", "ema_decay=0.9,0.99"])
+    assert plan.space["model.attention.hops"].distribution == IntDistribution(2, 4)
+    assert plan.space["ema_decay"].distribution == CategoricalDistribution([0.9, 0.99])
+    assert "optimizer.lr" not in plan.space
+    assert "optimizer.lr=0.01" in plan.overrides
+    kept = set(shipped[name].space) - {"model.attention.hops", "optimizer.lr"}
+    assert all(plan.space[key] == shipped[name].space[key] for key in kept)
+
+
+def test_a_fixed_value_takes_its_conditions_along() -> None:
+    assert not [key for key in read_plan(["sweep=default", "model/pooling=mean"]).space if "pooling" in key]
+    plan = read_plan(["sweep=default", "model/pooling=prune"])
+    assert plan.space["model.pooling.p"].when == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "conditions"),
+    [
+        (
+            ["model=structured", POOLING],
+            {
+                "model.pooling.p": '{space: "RANGE", when: {model/pooling: prune}}',
+                "model.pooling.q": '{space: "RANGE", when: {model/pooling: prune}}',
+            },
+        ),
+        (
+            ["model/attention=choice(uniform,structured)", HOPS, "loss.penalty=0.1"],
+            {
+                "model.attention.hops": '{space: "range(1,31)", when: {model/attention: structured}}',
+                "loss.penalty": '{space: "choice(0.1)", when: {model/attention: structured}}',
+            },
+        ),
+        (
+            ["loss.class_weights=choice(none,balanced)", "loss.class_weight_power=interval(0,1)"],
+            {"loss.class_weight_power": '{space: "interval(0,1)", when: {loss.class_weights: balanced}}'},
+        ),
+    ],
+)
+def test_a_missing_condition_is_refused_with_the_line_to_write(
+    tmp_path: Path, words: list[str], conditions: dict[str, str]
+) -> None:
+    for fault in faults(*words):
+        assert fault.message.endswith(f"{fault.key}: {conditions[fault.key]}")
+    assert {fault.key for fault in faults(*words)} == set(conditions)
+    file = tmp_path / "mine.yaml"
+    lines = [f"  {key}: {line}".replace("RANGE", "range(4,8)") for key, line in conditions.items()]
+    file.write_text("\n".join(["space:", *lines]))
+    plan = read_plan([f"sweep={file}", *(word for word in words if word.partition("=")[0] not in conditions)])
+    assert all(plan.space[key].when for key in conditions)
+    for seed in range(4):
+        read_request(plan.trial_arguments(drawn(plan, seed)))  # type: ignore[arg-type]
+
+
+def test_points_to_try_first(tmp_path: Path) -> None:
+    space = {"optimizer.lr": "interval(0.001,0.1)", "model/pooling": "choice(flatten,mean)"}
+    points = [{"optimizer.lr": 0.01}, {"model/pooling": "mean"}]
+    assert read_plan([write(tmp_path, space=space, enqueue=points)]).enqueue == tuple(points)
+    fixed = read_plan([write(tmp_path, space=space, enqueue=points), "optimizer.lr=0.02"])
+    assert fixed.enqueue == ({}, {"model/pooling": "mean"})
+    for point, kind in (({"optimizer.lr": 1.0}, "range"), ({"model/pooling": "max"}, "range"), ({"x": 1}, "unknown")):
+        assert kinds(write(tmp_path, space=space, enqueue=[point])) == [("enqueue", kind)]
+    finite = {"model/pooling": space["model/pooling"]}
+    assert kinds(write(tmp_path, space=finite, enqueue=points[1:], sampler="grid")) == [("enqueue", "conflict")]
+    assert kinds(write(tmp_path, space=space, enqueue=["mean"])) == [("sweep", "type")]
+
+
+def test_arguments_of_a_trial_and_of_its_setting() -> None:
+    plan = read_plan([HOPS, "objective.metric=val/f1_macro", "seed=5", "study=mine", "output_dir=here (1)"])
+    values = {"model.attention.hops": 3}
+    own = ["model.attention.hops=3", "objective.metric=val/f1_macro", "objective.mode=max"]
+    assert plan.arguments(values) == own
+    assert plan.trial_arguments(values) == [*own, "output_dir=here (1)", "group=mine", "test=false", "seed=5"]
+
+
+def test_several_objectives() -> None:
+    plan = read_plan([HOPS, "objective.metric=val/accuracy,latency_ms.one"])
+    assert plan.objectives == (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
+    assert plan.pruner == {"name": "none"}
+
+
+def test_components_and_their_settings() -> None:
+    plan = read_plan(
+        [
+            "sweep=default",
+            "sampler=tpe",
+            "sampler.multivariate=false",
+            "sampler.group=false",
+            "pruner.n_startup_trials=4",
+        ]
+    )
+    assert plan.sampler == {"name": "tpe", "multivariate": False, "group": False}
+    assert plan.pruner == {"name": "percentile", "n_warmup_steps": 3, "n_startup_trials": 4}
+
+
+@pytest.mark.parametrize(
+    ("words", "engine"),
+    [
+        ([], {"name": "local"}),
+        (["engine=local"], {"name": "local"}),
+        (["engine=ray"], {"name": "ray", "address": "auto"}),
+        (["engine=ray", "engine.address=10.0.0.1:6379"], {"name": "ray", "address": "10.0.0.1:6379"}),
+    ],
+)
+def test_the_engine_has_no_effect_on_the_arguments_of_trials(words: list[str], engine: dict[str, object]) -> None:
+    pytest.importorskip("ray")
+    plan, local = read_plan([HOPS, *words]), read_plan([HOPS])
+    assert plan.engine == engine
+    assert plan.trial_arguments({}) == local.trial_arguments({})
+    assert plan.study == local.study
+
+
+@pytest.mark.parametrize("engine", ["ray", {"name": "ray", "address": "auto"}])
+def test_the_engine_of_a_file(tmp_path: Path, engine: object) -> None:
+    pytest.importorskip("ray")
+    file = write(tmp_path, space={"model.attention.hops": "range(1,31)"}, engine=engine)
+    assert read_plan([file]).engine == {"name": "ray", "address": "auto"}
+    assert read_plan([file, "engine=local"]).engine == {"name": "local"}
+
+
+def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        study="mine",
+        overrides=["model=structured"],
+        space={"model.attention.hops": "range(1,31)"},
+        objective=[{"metric": "val/log_loss", "mode": "min"}],
+        budget={"trials": 4, "hours": 0.5},
+        sampler={"name": "random"},
+        pruner="none",
+        repeats=1,
+        retries=2,
+        seed=9,
+    )
+    typed = ["study=mine", "model=structured", HOPS, "objective.metric=val/log_loss", "trials=4", "hours=0.5"]
+    typed += ["sampler=random", "pruner=none", "repeats=1", "retries=2", "seed=9"]
+    assert read_plan([file]) == read_plan(typed)
+
+
+def test_hours_alone_are_a_budget() -> None:
+    assert read_plan([HOPS, "hours=2"]).budget.trials is None
+    assert kinds(HOPS, "trials=null") == [("trials", "missing")]
+
+
+def test_reading_a_plan_needs_no_torch() -> None:
+    read = "from sentattn.sweep.spec.config import read_plan; read_plan(['sweep=default'])"
+    code = f"import sys; {read}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**31))
+def test_draws_compose(shipped: dict[str, Plan], seed: int) -> None:
+    plan = shipped["structured_imdb"]
+    read_request(plan.trial_arguments(drawn(plan, seed)))  # type: ignore[arg-type]

@@ -1,0 +1,183 @@
+"""Errors of a sweep are reported before its first trial."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from pathlib import Path
+
+import pytest
+from sweep_words import faults, kinds, write
+
+from sentattn.sweep.spec.config import read_plan
+
+LR = "optimizer.lr=tag(log,interval(1e-3,1e-2))"
+
+
+def test_all_faults_at_once_in_the_order_typed() -> None:
+    words = {
+        "model=structured": None,
+        "model.attention.hops=range(0,31)": ("model.attention.hops", "range"),
+        "loss.penalty=tag(log,interval(0,1))": ("loss.penalty", "range"),
+        "model/pooling=choice(flatten,men)": ("model/pooling", "unknown"),
+        "loss.class_weight_power=interval(0,1)": ("loss.class_weight_power", "no_effect"),
+        "trails=3": ("trails", "unknown"),
+        "sampler=tpee": ("sampler", "unknown"),
+        "data.clip=range(1,5)": ("data.clip", "range"),
+        "test=false": ("test", "unsupported"),
+        "pruner.n_statup_trials=3": ("pruner.n_statup_trials", "unknown"),
+        "optimizer.lr=interval(3,1)": ("optimizer.lr", "range"),
+        "model.attention.hidden=interval(8,64)": ("model.attention.hidden", "type"),
+    }
+    assert kinds(*words) == [fault for fault in words.values() if fault]
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "kind"),
+    [
+        *((f"{key}=true", key, "unsupported") for key in ("seeds", "resume", "check", "trainer.devices", "test")),
+        ("data=choice(demo,imdb)", "data", "unsupported"),
+        ("data.limit=range(100,300,100)", "data.limit", "unsupported"),
+        ("threads=range(1,3)", "threads", "unsupported"),
+        ("seed=range(1,4)", "seed", "unsupported"),
+        ("seed=1,2", "seed", "unsupported"),
+        ("logger.project=a,b", "logger.project", "unsupported"),
+        ("objective.metric=test/accuracy", "objective.metric", "unknown"),
+        ("objective.mode=min", "objective.mode", "range"),
+        ("objective.mode=max,min", "objective.mode", "conflict"),
+        ("--trials=3", "--trials", "unknown"),
+        ("trials=", "trials", "missing"),
+        ("trials=0", "trials", "range"),
+        ("study=a/b", "study", "type"),
+        ("slots_per_gpu=1", "slots", "conflict"),
+        ("sampler=grid", "sampler", "conflict"),
+        ("pruner=wilcoxon", "pruner", "conflict"),
+        ("engine=rai", "engine", "unknown"),
+        ("engine.address=head:6379", "engine.address", "no_effect"),
+        ("warm_start=a/b", "warm_start", "type"),
+        ("model.atention.hops=choice(1,2)", "model.atention", "unknown"),
+    ],
+)
+def test_keys_of_the_sweep(word: str, key: str, kind: str) -> None:
+    assert set(kinds(LR, "slots=2", word)) == {(key, kind)}
+
+
+def test_seeds_are_repeats() -> None:
+    [fault] = faults(LR, "seed=range(1,6)")
+    assert "repeats=5" in fault.message
+
+
+def test_settings_of_the_default_sweep_that_nobody_typed_are_one_fault() -> None:
+    [fault, other] = faults("model=mean", "sampler=tpee")
+    assert (fault.key, fault.kind) == ("sweep", "conflict")
+    assert (other.key, other.kind) == ("sampler", "unknown")
+    assert all(key in fault.message for key in ("model.encoder.hidden", "model.attention.hops", "loss.penalty"))
+    [fault] = faults("model=mean", "data=demo")
+    [command] = [line for line in fault.message.splitlines() if line.startswith("python -m sentattn.sweep ")]
+    words = shlex.split(command)[3:]
+    assert words[:2] == ["model=mean", "data=demo"]
+    assert [*read_plan(words).space] == ["optimizer.lr"]
+
+
+def test_settings_of_a_named_sweep_are_faults_each() -> None:
+    assert {key for key, _ in kinds("sweep=default", "model=mean")} == {
+        "model.encoder.hidden",
+        "model.attention.hops",
+        "loss.penalty",
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("engine.adress=auto", "unknown"),
+        ("engine.address=ray://head:10001", "range"),
+        ("engine.address=local", "range"),
+        ("engine.address=3", "range"),
+    ],
+)
+def test_settings_of_ray(word: str, kind: str) -> None:
+    assert kinds(LR, "engine=ray", word) == [(word.partition("=")[0], kind)]
+
+
+def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert kinds(LR, "engine=ray") == [("engine", "package")]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("trails=3", "Did you mean 'trials'?"),
+        ("objective.metric=val/acuracy", "Did you mean 'val/accuracy'?"),
+        ("seeds=3", "repeats=3"),
+        ("trainer.devices=2", "gpus_per_trial=2"),
+        ("study=a/b", "type study=a-b"),
+        ("study=.", "type study=my-study"),
+        ("repeats=3 pruner=median", "pruner=wilcoxon"),
+        ("model.attention.hidden=interval(8,64)", "int(interval(8,64))"),
+    ],
+)
+def test_the_message_says_what_to_type(word: str, hint: str) -> None:
+    assert hint in faults(LR, *word.split())[0].message
+
+
+def test_what_fits_is_taken() -> None:
+    assert read_plan([LR, "repeats=3"]).repeats == 3
+    assert read_plan([LR, "sampler=gp"]).sampler["name"] == "gp"
+
+
+RANGE = "interval(1e-3,1e-2)"
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "kind"),
+    [
+        ({"spce": {}}, "sweep", "unknown"),
+        ({"budget": {"trails": 3}}, "sweep", "type"),
+        ({"overrides": "model=mean"}, "sweep", "type"),
+        ({"overrides": ["trust=true"], "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
+        ({"overrides": ["--config-dir=x"], "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
+        ({"overrides": ["seed=1", "seed=2"], "space": {"optimizer.lr": RANGE}}, "seed", "conflict"),
+        ({"studies": {"a": ["seed=1"]}, "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
+        ({"space": {"model.attention.hops": 4}}, "sweep", "type"),
+        ({"space": {"model.attention.hops": [1, 2]}}, "sweep", "type"),
+        ({"space": {"model.attention.hops": {"space": "range(1,9)", "wenn": {}}}}, "sweep", "unknown"),
+        ({"space": {"optimizer.lr": {"space": RANGE, "when": {"model/pooling": "prune"}}}}, "optimizer.lr", "unknown"),
+        (
+            {
+                "space": {
+                    "optimizer.lr": {"space": RANGE, "when": {"model/pooling": "max"}},
+                    "model/pooling": "choice(flatten,mean)",
+                }
+            },
+            "optimizer.lr",
+            "range",
+        ),
+        ({"objective": "val/accuracy"}, "sweep", "type"),
+        ({"sampler": 3, "space": {"optimizer.lr": RANGE}}, "sampler", "unknown"),
+        ({}, "space", "missing"),
+    ],
+)
+def test_faults_of_a_file(tmp_path: Path, content: dict[str, object], key: str, kind: str) -> None:
+    assert kinds(write(tmp_path, **content)) == [(key, kind)]
+
+
+def test_the_closest_key_of_a_file_is_suggested(tmp_path: Path) -> None:
+    (fault,) = faults(write(tmp_path, spce={}))
+    assert "Did you mean 'space'?" in fault.message
+
+
+def test_conditions_in_a_circle(tmp_path: Path) -> None:
+    one = {"space": "choice(flatten,mean)", "when": {"loss.class_weights": "none"}}
+    other = {"space": "choice(none,balanced)", "when": {"model/pooling": "mean"}}
+    words = write(tmp_path, space={"model/pooling": one, "loss.class_weights": other})
+    assert kinds(words) == [("space", "conflict")]
+
+
+def test_broken_yaml_and_missing_files(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("space: {a: [")
+    assert kinds(f"sweep={tmp_path / 'broken.yaml'}") == [(str(tmp_path / "broken.yaml"), "unreadable")]
+    (fault,) = faults("sweep=defalt")
+    assert (fault.key, fault.kind) == ("sweep", "not_found")
+    assert "Did you mean 'default'?" in fault.message
