@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -27,10 +27,11 @@ from sentattn.data.corpus import Corpus, Source, Split
 from sentattn.data.corpus_builder import open_corpus
 from sentattn.data.splits import By, few_rows, select
 from sentattn.data.tokenizer import Clip, Normalize, Rules, Tokenizer
-from sentattn.data.vectors.pretrained import WordVectors, read_vectors
-from sentattn.data.vectors.word2vec import train_vectors
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
+
+if TYPE_CHECKING:
+    from sentattn.data.vectors.pretrained import WordVectors
 
 
 class TextData(LightningDataModule, ABC):
@@ -243,7 +244,11 @@ class TextData(LightningDataModule, ABC):
         if self.vectors is None:
             return None
         if self.vectors == TRAIN:
+            from sentattn.data.vectors.word2vec import train_vectors
+
             return train_vectors(words, corpus, rows, size=self.vector_size, cache=cache, progress=progress)
+        from sentattn.data.vectors.pretrained import read_vectors
+
         return read_vectors(self.vectors, words, cache=cache, mirror=self.mirror, progress=progress)
 
     def setup(self, stage: str) -> None:

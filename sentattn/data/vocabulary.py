@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.data.corpus import Corpus
 from sentattn.data.tokenizer import SPECIALS, UNKNOWN_ID
-from sentattn.data.vectors.pretrained import WordVectors
 from sentattn.errors import DataError, Fault
+
+if TYPE_CHECKING:
+    from sentattn.data.vectors.pretrained import WordVectors
 
 COUNTED_ROWS = 5000
 """Rows whose tokens are counted at once, which bounds memory and still amortizes a large vocabulary."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from lightning_fabric.utilities.warnings import PossibleUserWarning
 from torch import nn
 
 from sentattn.config.checks import flat
@@ -35,17 +36,11 @@ Settings = Mapping[str, Any]
 
 PACKAGES = ("sentattn", "torch", "pytorch-lightning", "hydra-core", "tokenizers", "numpy", "wandb")
 """This package and the libraries that results depend on."""
-IRRELEVANT = (
-    r".*does not have many workers.*",  # batches are collated from a memory map faster than workers start
-    r".*isinstance\(treespec, LeafSpec\).*",  # torch's deprecation, caused inside Lightning
-    r".*The number of training batches .* is smaller than the logging interval.*",  # we log by epoch
-    r".*Checkpoint directory .* exists and is not empty.*",  # our own new run directory
-    r".*`trainer.fit` .*already .*",
-    r".*It is recommended to use `self.log\(.*sync_dist=True.*",  # what is logged has been reduced
-    r".*`broadcast_buffers` is deprecated.*",  # its new name came with torch 2.13
-    r".*The `srun` command is available on your system but is not used.*",  # a training of one process needs none
+DEPRECATIONS = (
+    r".*isinstance\(treespec, LeafSpec\).*",  # of torch, in Lightning
+    r".*`broadcast_buffers` is deprecated.*",  # of torch from 2.13 on, which has it under a new name
 )
-"""Warnings of libraries that are of no use to the user."""
+"""Warnings about calls that the lowest supported version of a library needs."""
 WARM_UP, REPEATS = 3, 15
 STATUS, CLEAR_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 """Where Linux shows the peak memory of this process, and where it is reset (proc_pid_clear_refs(5))."""
@@ -66,7 +61,8 @@ def quiet_libraries() -> None:
     for name in ("pytorch_lightning", "lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)  # what trainer.profiler asks for
-    for message in IRRELEVANT:
+    warnings.simplefilter("ignore", category=PossibleUserWarning)  # Lightning's guesses, such as too few workers
+    for message in DEPRECATIONS:
         warnings.filterwarnings("ignore", message=message)
 
 

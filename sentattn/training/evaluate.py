@@ -17,7 +17,6 @@ from sentattn import build
 from sentattn.console import Progress
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault
-from sentattn.loggers.wandb import media
 from sentattn.metrics import MAJORITY, format_value, majority_share
 from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, writing
@@ -191,8 +190,11 @@ def evaluate_best(
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
         result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
         probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
-        media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
-        media.log_attention(logger, data, module.model, epoch=result["best_epoch"])
+        if logger is not None:
+            from sentattn.loggers.wandb import media
+
+            media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
+            media.log_attention(logger, data, module.model, epoch=result["best_epoch"])
     _warn_if_diverged(recorder.rows, classes=len(data.labels))
     _warn_if_one_class(data.labels, probabilities)
     return result

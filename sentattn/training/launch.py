@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn import run
-from sentattn.distributed.launch import explain, run_ranks
 from sentattn.errors import Interruption
 
 if TYPE_CHECKING:
@@ -38,10 +37,13 @@ def launch(
         UserError: As the training raises it, or if a process died.
         Interruption: If a signal ended it.
     """
+    from sentattn.distributed.launch import explain, run_ranks
+
     with tempfile.TemporaryDirectory(prefix="sentattn-") as name:
         folder = Path(name)
-        task = {"settings": settings, "resume": resume, "directory": directory, "study": study}
-        (folder / TASK).write_text(json.dumps(task, default=str), encoding="utf-8")
+        paths = {"resume": resume and str(resume), "directory": directory and str(directory)}
+        task = {"settings": dict(settings), "study": study, **paths}
+        (folder / TASK).write_text(json.dumps(task), encoding="utf-8")
         failures: Mapping[int, ProcessFailure] = {}
         signal_number = None
         try:

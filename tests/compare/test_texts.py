@@ -10,7 +10,7 @@ import yaml
 
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.texts import evaluated_texts
-from sentattn.data import datamodule
+from sentattn.data.vectors import word2vec
 from sentattn.run import Run
 
 
@@ -22,7 +22,7 @@ def test_word_vectors_are_not_trained_for_texts_alone(
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["data"]["vectors"] = "train"
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    monkeypatch.setattr(datamodule, "train_vectors", None)  # a call would fail
+    monkeypatch.setattr(word2vec, "train_vectors", None)  # a call would fail
     [comparison], _ = read_comparisons([run], split="val")
     _, texts = evaluated_texts(comparison)
     assert tuple(texts.row_id) == comparison.rows.row_ids

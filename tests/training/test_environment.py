@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,10 +17,10 @@ from sentattn import build, fit
 from sentattn.config.compose import compose
 from sentattn.console import Progress
 from sentattn.errors import TrainingError
+from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
 from sentattn.training import environment, evaluate
 from sentattn.training.environment import format_bytes, require_memory, total_memory
-from sentattn.training.lit_module import LitClassifier
 from sentattn.training.prepare import prepare
 
 
@@ -62,16 +63,16 @@ def test_precision(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, dtype: torch.dtype
 ) -> None:
     seen: list[torch.dtype] = []
-    original = LitClassifier.forward
+    original = TextClassifier.forward
 
-    def noting(self: LitClassifier, *args: torch.Tensor) -> object:
-        classified = original(self, *args)
+    def noting(self: TextClassifier, *args: torch.Tensor, **options: Any) -> object:
+        classified = original(self, *args, **options)
         seen.append(classified.logits_BC.dtype)
         return classified
 
     if not environment.cpu_has_lstm(precision):
         pytest.skip(f"this processor has no LSTM with {precision}")
-    monkeypatch.setattr(LitClassifier, "forward", noting)
+    monkeypatch.setattr(TextClassifier, "forward", noting)
     run = fit(tiny(f"trainer.precision={precision}", f"output_dir={tmp_path}"))
     assert set(seen) == {dtype}
     # Three digits of bfloat16 move a loss near ln 2 = 0.69 by less than this.
