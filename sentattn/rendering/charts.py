@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from markupsafe import Markup
 
-BLUE, ORANGE, GREY, RED = "#2a6fb0", "#e67300", "#8a8d93", "#c0392b"
-SCALE = ["#cfdceb", "#9fc1de", "#5f9cce", "#2a6fb0", "#0b3c6f"]
-"""Colours from low to high; the lowest is still visible on white."""
+BLUE, ORANGE, GREY = "#2a6fb0", "#e67300", "#8a8d93"
 LAYOUT: dict[str, Any] = {
     "template": "plotly_white",
     "title": None,

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sentattn.config.types import as_typed
 from sentattn.errors import Fault, RunError
-from sentattn.rendering.charts import draw, plotly_script
-from sentattn.rendering.html import render
 from sentattn.run import REPORT, write_atomically
 from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.execution.trial_source import TrialOutcome
@@ -25,26 +21,19 @@ from sentattn.sweep.report.artifacts import (
     confirm,
     describe_confirmed,
     find_confirmed,
-    train_arguments,
-    train_command,
     write_best,
     write_table,
 )
-from sentattn.sweep.report.figures import Charts
-from sentattn.sweep.report.style import as_text, short_names
+from sentattn.sweep.report.page import page
 from sentattn.sweep.study.records import Record
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from sentattn.sweep.spec.plan import Plan
     from sentattn.sweep.study.study import SweepStudy
 
 PAUSE = 60.0
 LOAD = 50
 """A report that took a second is written again after as many seconds at the earliest."""
-MAX_ROWS = 500
-"""Trials in the report's table: the best ones and the last others."""
 
 
 class ReportCallback(SweepCallback):
@@ -195,64 +184,3 @@ def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
         started=None,
         ended=datetime.now(),
     )
-
-
-def page(findings: Findings) -> str:
-    """Returns `report.html`, a study in one file, with plotly's script in it once."""
-    plan, charts = findings.plan, Charts(findings.plan, findings.records, findings.front)
-    measured = [(index, measure) for index, measure in enumerate(findings.importances) if measure]
-    heading, rows = _trials(findings)
-    figures: dict[str, Callable[[], list[tuple[str, go.Figure]] | list[tuple[str, go.Figure | None]]]] = {
-        "History": charts.history,
-        "Pareto front": charts.pareto,
-        "Importance": lambda: charts.importances(findings.importances),
-        "Slices": charts.slices,
-        "Contour": lambda: [("", charts.contour(index, measure.ranking)) for index, measure in measured],
-        "Parallel coordinates": lambda: [("", charts.parallel())],
-        "Learning curves": lambda: [("", charts.curves())],
-        "Timeline": lambda: [("", charts.timeline())],
-    }
-
-    def drawn(heading: str) -> list[tuple[str, str]]:
-        shown = [(title, figure) for title, figure in figures[heading]() if figure is not None]
-        name = heading.lower().replace(" ", "-")
-        return [(title, draw(figure, f"{name}-{number}")) for number, (title, figure) in enumerate(shown)]
-
-    return render(
-        "sentattn.sweep.report",
-        "report.html",
-        findings=findings,
-        plan=plan,
-        states=Counter(record.state for record in findings.records),
-        command=train_command(findings.folder / BEST),
-        arguments=" ".join(train_arguments(plan, findings.front[0].values)) if findings.front else "",
-        charts={heading: findings.attempt(heading, [], drawn, heading) for heading in figures},
-        measured=[measure for _, measure in measured],
-        heading=heading,
-        rows=rows,
-        metric=_metric,
-        as_text=as_text,
-        as_typed=as_typed,
-        plotly=plotly_script(),
-    )
-
-
-def _trials(findings: Findings) -> tuple[list[str], list[list[object]]]:
-    """Heading and rows of the table of trials, without its empty columns."""
-    plan, records = findings.plan, findings.records
-    best = {record.number for record in findings.front}
-    names = ["trial", "state", *(objective.metric for objective in plan.objectives), *short_names(plan.space)]
-    heading, rows = [*names, "best epoch", "seconds", "retry of", "note"], []
-    for record in [r for n, r in enumerate(records) if r.number in best or n >= len(records) - MAX_ROWS]:
-        costs = findings.reader.costs(record)
-        values = [as_text(record.values[key]) if key in record.values else "not set" for key in plan.space]
-        objectives = [_metric(value) for value in record.objectives or ()] or [""] * len(plan.objectives)
-        seconds = None if costs.seconds is None else f"{costs.seconds:.0f}"
-        row = [record.number, record.state, *objectives, *values, costs.best_epoch, seconds, record.retry_of]
-        rows.append(["" if cell is None else cell for cell in [*row, record.error.partition("\n")[0]]])
-    filled = [n for n in range(len(heading)) if n < 2 or any(row[n] != "" for row in rows)]
-    return [heading[n] for n in filled], [[row[n] for n in filled] for row in rows]
-
-
-def _metric(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) and abs(value) >= 1000 else f"{value:.6g}"

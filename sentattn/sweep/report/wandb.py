@@ -15,8 +15,9 @@ from sentattn.loggers.wandb.upload import find_runs, offline_reason
 from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.report.analysis import Findings
-from sentattn.sweep.report.callback import ReportCallback, page, record_of
+from sentattn.sweep.report.callback import ReportCallback, record_of
 from sentattn.sweep.report.figures import Charts
+from sentattn.sweep.report.page import page
 from sentattn.sweep.study.records import Record
 from sentattn.sweep.study.records import best as best_records
 

@@ -195,7 +195,7 @@ def test_a_figure_that_fails_costs_a_line(
     assert capsys.readouterr().out.count("nothing to draw") == 1
 
 
-@pytest.mark.parametrize("place", ["sentattn.sweep.report.analysis.importances", "sentattn.sweep.report.callback.draw"])
+@pytest.mark.parametrize("place", ["sentattn.sweep.report.analysis.importances", "sentattn.sweep.report.page.draw"])
 def test_whatever_fails_in_a_report_the_sweep_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
 ) -> None:

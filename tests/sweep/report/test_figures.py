@@ -1,22 +1,23 @@
-"""The figures of the report: 0 reads 0, a setting that was not set says so, and no text is markup."""
+"""The figures of the report: which there are, of which trials, and that no text is markup."""
 
 from __future__ import annotations
 
 import json
-import math
 import random
 from dataclasses import replace
 from typing import Any
 
+import plotly.graph_objects as go
+import plotly.io as pio
 import pytest
 from fake_records import record
 from plans import SPACE, plan
 
 from sentattn.rendering.charts import log_ticks
 from sentattn.sweep.report import figures
-from sentattn.sweep.report.analysis import front
+from sentattn.sweep.report.analysis import Importances, front
 from sentattn.sweep.report.figures import Charts
-from sentattn.sweep.report.style import short_names
+from sentattn.sweep.report.page import short_names
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.records import Record
 
@@ -44,156 +45,44 @@ def charts(found: list[Record], **changed: Any) -> Charts:
     return Charts(one, found, front(found, one.objectives))
 
 
-def ticks(axis: Any) -> dict[str, float]:
-    return dict(zip(axis.ticktext, axis.tickvals, strict=True))
+def shown(drawn: Charts) -> dict[str, list[Any]]:
+    """All figures by their function, without measured importances."""
+    ranking = ["loss.penalty", "model.attention.hops"]
+    several = {name: [figure for _, figure in getattr(drawn, name)()] for name in ("history", "slices", "parallel")}
+    return several | {
+        "curves": [drawn.curves()],
+        "timeline": [drawn.timeline()],
+        "contour": [drawn.contour(0, ranking)],
+    }
 
 
-def test_zero_reads_zero_on_the_axes_of_slices_and_contours() -> None:
-    drawn = charts(trials())
-    zero = plan().space["loss.penalty"].drawn(0)
-    [penalty] = [figure for title, figure in drawn.slices() if title == "loss.penalty"]
-    assert list(penalty.layout.xaxis.ticktext) == ["0", "0.001", "0.01", "0.1", "1"]
-    contour = drawn.contour(0, ["loss.penalty", "model.attention.hops"])
-    assert contour is not None
-    for axis in (penalty.layout.xaxis, contour.layout.xaxis):
-        assert ticks(axis)["0"] == zero
-        assert axis.range[0] < math.log10(float(str(zero)))
-    assert list(penalty.data[0].x).count(zero) == 8
+def test_all_figures_share_the_look_of_our_pages() -> None:
+    figures_of = shown(charts(trials()))
+    assert {name: len(found) for name, found in figures_of.items()} == {
+        "history": 1, "slices": len(SPACE), "parallel": 1, "curves": 1, "timeline": 1, "contour": 1
+    }  # fmt: skip
+    for figure in [figure for found in figures_of.values() for figure in found]:
+        assert figure.layout.template == go.layout.Template(pio.templates["plotly_white"])
+        assert figure.layout.title.text is None
 
 
-def test_every_hover_text_has_the_values_of_its_trial() -> None:
+def test_the_history_has_the_value_of_every_trial_and_the_best_so_far() -> None:
+    [(_, figure)] = charts(trials()).history()
+    points, best = figure.data[:2]
+    assert list(points.y) == [0.5 + number / 1000 for number in range(24)]
+    assert list(best.y) == sorted(best.y)
+
+
+def test_slices_have_the_values_of_their_own_trials() -> None:
     found = trials()
-    drawn = charts(found)
-    contour, curves, timeline = (
-        drawn.contour(0, ["loss.penalty", "model.attention.hops"]),
-        drawn.curves(),
-        drawn.timeline(),
-    )
-    shown = [figure for _, figure in (*drawn.history(), *drawn.slices())] + [contour, curves, timeline]
-    texts = [text for figure in shown if figure for trace in figure.data for text in trace.text or ()]
-    assert len(texts) > 5 * len(found)
-    for text in texts:
-        number = int(text.removeprefix("trial ").partition(":")[0])
-        assert f"loss.penalty={found[number].values['loss.penalty']:.6g}" in text
-        assert ("model.pooling.p not set" in text) == (number % 3 != 1)
-    assert not any("e-0" in text or "null" in text for text in texts)
-
-
-def test_points_of_slices_and_contour_are_labelled_with_their_own_trial() -> None:
-    found = trials()
-    drawn = charts(found)
-    for title, figure in drawn.slices():
-        key = title.partition(",")[0]
+    for title, figure in charts(found).slices():
+        key, _, unset = title.partition(",")
+        have = [one for one in found if key in one.values]
+        expected = {(plan().space[key].drawn(one.values[key]), one.objectives[0]) for one in have}  # type: ignore[index]
         points = figure.data[0]
-        for x, y, text in zip(points.x, points.y, points.text, strict=True):
-            number = int(text.removeprefix("trial ").partition(":")[0])
-            value = found[number].values[key]
-            assert y == found[number].objectives[0]  # type: ignore[index]
-            assert x == (plan().space[key].drawn(0) if value == 0 else value)
-    contour = drawn.contour(0, ["model.attention.hops", "model.pooling.p"])
-    assert contour is None  # only eight trials have both
-    contour = charts(trials(40)).contour(0, ["model.attention.hops", "model.pooling.p"])
-    assert contour is not None
-    points = contour.data[1]
-    assert [int(text.split(":")[0].removeprefix("trial ")) for text in points.text] == list(range(1, 40, 3))
-    assert [y - 8 for y in points.y] == list(range(1, 40, 3))
-
-
-def test_a_contour_is_over_the_first_two_numeric_settings_of_a_ranking() -> None:
-    drawn = charts(trials())
-    contour = drawn.contour(0, ["model/pooling", "loss.penalty", "model.attention.hops", "model.pooling.p"])
-    assert contour is not None
-    axes = (contour.layout.xaxis, contour.layout.yaxis)
-    assert [axis.title.text for axis in axes] == ["loss.penalty", "model.attention.hops"]
-    assert drawn.contour(0, ["model/pooling", "loss.penalty"]) is None
-
-
-def test_parallel_coordinates_read_zero_and_not_set() -> None:
-    figure = charts(trials()).parallel()
-    assert figure is not None
-    axes = [text.replace("<br>", "") for text in figure.layout.xaxis.ticktext]
-    assert axes == ["val/accuracy", "penalty", "hops", "p", "pooling"]
-    notes = {name: [n.text for n in figure.layout.annotations if n.x == place] for place, name in enumerate(axes)}
-    assert notes["penalty"][0] == "0"
-    assert all(text in ("0", "") or float(text) >= 0.001 for text in notes["penalty"])
-    assert notes["p"][0] == "not set"
-    assert sorted(notes["pooling"]) == ["flatten", "mean", "prune"]
-    lines = figure.data[:-1]
-    assert [dict(line.customdata)["penalty"] == "0" for line in lines] == [n % 3 == 0 for n in range(24)]
-    assert [dict(line.customdata)["p"] == "not set" for line in lines] == [n % 3 != 1 for n in range(24)]
-
-
-def test_a_choice_called_none_is_told_apart_from_a_setting_that_was_not_set() -> None:
-    prune = {"model/pooling": ("prune",)}
-    space = {"model/pooling": "choice(prune,mean)", "tags": ("choice(None,x)", prune)}
-    values = [{"model/pooling": "prune", "tags": "None"}, {"model/pooling": "mean"}]
-    found = [record(n, 0.5 + n / 10, values=values[n % 2]) for n in range(4)]
-    one = plan(space)
-    figure = Charts(one, found, found[:1]).parallel()
-    assert figure is not None
-    assert [dict(line.customdata)["tags"] for line in figure.data[:-1]] == ["None", "not set"] * 2
-    complete = [record(n, 0.5 + n / 10, values=values[0]) for n in range(4)]
-    figure = Charts(one, complete, complete[:1]).parallel()
-    assert figure is not None
-    assert {dict(line.customdata)["tags"] for line in figure.data[:-1]} == {"None"}
-
-
-def test_hostile_text_is_no_markup_in_any_figure() -> None:
-    space = {**SPACE, "data.path": f"choice('{HOSTILE}','<b>x</b>')"}
-    found = [
-        replace(one, error=HOSTILE, values={**one.values, "data.path": HOSTILE if one.number % 2 else "<b>x</b>"})
-        for one in trials()
-    ]
-    drawn = Charts(plan(space), found, found[-1:])
-    shown = [figure for _, figure in (*drawn.history(), *drawn.slices())]
-    shown += [
-        drawn.parallel(),
-        drawn.curves(),
-        drawn.timeline(),
-        drawn.contour(0, ["data.path", "loss.penalty", "model.attention.hops"]),
-    ]
-    for figure in shown:
-        if figure is not None:
-            text = json.dumps(figure.to_plotly_json(), default=list)
-            assert "<script" not in text
-            assert "<b>" not in text
-
-
-def test_several_objectives_have_a_front_and_charts_each() -> None:
-    found = [record(one.number, (0.5 + one.number / 1000, 1.0 + one.number), values=one.values) for one in trials()]
-    drawn = charts(found, objectives=TWO)
-    [pareto] = [figure for _, figure in drawn.pareto()]
-    assert [trace.name for trace in pareto.data] == ["dominated", "Pareto front"]
-    assert pareto.layout.xaxis.title.text == "latency_ms.one (min)"
-    assert [title for title, _ in drawn.history()] == ["val/accuracy", "latency_ms.one"]
-    assert len(drawn.slices()) == 2 * len(SPACE)
-    assert drawn.curves() is None
-    parallel = drawn.parallel()
-    assert parallel is not None
-    assert [text.replace("<br>", "") for text in parallel.layout.xaxis.ticktext[:2]] == [
-        "val/accuracy",
-        "latency_ms.one",
-    ]
-
-
-def test_curves_have_axes_and_a_legend_with_one_entry_a_kind() -> None:
-    found = [*trials(6), record(6, None, state="pruned", steps={1: 0.2, 2: math.inf}), record(7, None)]
-    figure = charts(found).curves()
-    assert figure is not None
-    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == (
-        "epoch",
-        "val/accuracy, best epoch so far",
-    )
-    assert [trace.name for trace in figure.data if trace.showlegend] == ["complete", "best", "pruned"]
-    assert list(figure.data[-1].x) == [1]
-    assert charts([record(0, 0.5, steps={1: 0.5})]).curves() is None
-
-
-def test_a_study_without_trials_or_values_has_no_figures() -> None:
-    for found in ([], [record(0), record(1)]):
-        drawn = charts(found)
-        assert [*drawn.history(), *drawn.slices(), *drawn.pareto()] == []
-        assert drawn.parallel() is drawn.curves() is None
+        places = [x.strip("'") if isinstance(x, str) else x for x in points.x]
+        assert set(zip(places, points.y, strict=True)) == expected
+        assert bool(unset) == (len(have) < len(found))
 
 
 def test_a_setting_of_one_trial_has_no_slice() -> None:
@@ -202,12 +91,91 @@ def test_a_setting_of_one_trial_has_no_slice() -> None:
     assert [title for title, _ in charts(found).slices()] == ["model.attention.hops"]
 
 
-@pytest.mark.xfail(strict=True, reason="the figures of optuna.visualization are to replace these")
 def test_an_axis_of_few_whole_numbers_has_a_tick_for_each() -> None:
     found = [record(n, 0.5, values={"model.attention.hops": 4 + n}) for n in range(3)]
     [(_, figure)] = charts(found, space={"model.attention.hops": "range(1,9)"}).slices()
     axis = figure.layout.xaxis
-    assert axis.dtick == 1 or [*(axis.tickvals or ())] == [4, 5, 6]
+    assert axis.dtick == 1
+
+
+def test_a_contour_is_over_the_first_two_numeric_settings_of_a_ranking() -> None:
+    drawn = charts(trials())
+    contour = drawn.contour(0, ["model/pooling", "loss.penalty", "model.attention.hops", "model.pooling.p"])
+    assert contour is not None
+    axes = {axis.title.text for axis in (contour.layout.xaxis, contour.layout.yaxis)}
+    assert axes == {"loss.penalty", "model.attention.hops"}
+    assert drawn.contour(0, ["model/pooling", "loss.penalty"]) is None
+
+
+def test_a_contour_needs_ten_trials_with_both_settings() -> None:
+    keys = ["model.attention.hops", "model.pooling.p"]
+    assert charts(trials()).contour(0, keys) is None  # only eight have both
+    assert charts(trials(40)).contour(0, keys) is not None
+
+
+def test_a_choice_called_none_is_told_apart_from_a_setting_that_was_not_set() -> None:
+    prune = {"model/pooling": ("prune",)}
+    space = {"model/pooling": "choice(prune,mean)", "tags": ("choice(None,x)", prune)}
+    values = [{"model/pooling": "prune", "tags": "None"}, {"model/pooling": "mean"}]
+    found = [record(n, 0.5 + n / 10, values=values[n % 2]) for n in range(6)]
+    drawn = Charts(plan(space), found, found[:1])
+    [tags] = [figure for title, figure in drawn.slices() if title.startswith("tags")]
+    assert [x.strip("'") for x in tags.data[0].x] == ["None"] * 3
+
+
+def test_both_measures_of_importance_are_bars() -> None:
+    measure = Importances(
+        "val/accuracy", {"loss.penalty": 0.75, "model.attention.hops": 0.25}, {"loss.penalty": 1.0}, ""
+    )
+    drawn = charts(trials()).importances([measure])
+    assert [title for title, _ in drawn] == ["PED-ANOVA", "fANOVA"]
+    [bars] = drawn[0][1].data
+    assert dict(zip(bars.y, bars.x, strict=True)) == measure.ped_anova
+    without = measure._replace(fanova=None)
+    assert len(charts(trials()).importances([without])) == 1
+    assert charts(trials()).importances([None]) == []
+
+
+def test_hostile_text_is_no_markup_in_any_figure() -> None:
+    space = {**SPACE, "data.path": f"choice('{HOSTILE}','<b>x</b>')"}
+    found = [
+        replace(one, error=HOSTILE, values={**one.values, "data.path": HOSTILE if one.number % 2 else "<b>x</b>"})
+        for one in trials()
+    ]
+    for figures_of in shown(Charts(plan(space), found, found[-1:])).values():
+        for figure in figures_of:
+            text = json.dumps(figure.to_plotly_json(), default=list)
+            assert "<script" not in text
+            assert "<b>x" not in text
+
+
+def test_several_objectives_have_a_front_and_charts_each() -> None:
+    found = [record(one.number, (0.5 + one.number / 1000, 1.0 + one.number), values=one.values) for one in trials()]
+    drawn = charts(found, objectives=TWO)
+    [(_, pareto)] = drawn.pareto()
+    assert (pareto.layout.xaxis.title.text, pareto.layout.yaxis.title.text) == (
+        "val/accuracy (max)",
+        "latency_ms.one (min)",
+    )
+    assert [title for title, _ in drawn.history()] == ["val/accuracy", "latency_ms.one"]
+    assert [title for title, _ in drawn.parallel()] == ["val/accuracy", "latency_ms.one"]
+    assert len(drawn.slices()) == 2 * len(SPACE)
+    assert drawn.curves() is None
+
+
+def test_curves_have_a_line_for_each_trial_with_steps() -> None:
+    found = [*trials(6), record(6, None, state="pruned", steps={1: 0.2, 2: float("inf")}), record(7, None)]
+    figure = charts(found).curves()
+    assert figure is not None
+    assert [list(trace.x) for trace in figure.data] == [[1, 2]] * 6 + [[1]]
+    assert charts([record(0, 0.5, steps={1: 0.5})]).curves() is None
+
+
+def test_a_study_without_trials_or_values_has_no_figures() -> None:
+    for found in ([], [record(0), record(1)]):
+        drawn = charts(found)
+        assert [*drawn.history(), *drawn.slices(), *drawn.pareto(), *drawn.parallel()] == []
+        assert drawn.curves() is None
 
 
 def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

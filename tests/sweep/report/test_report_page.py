@@ -16,7 +16,7 @@ from test_figures import TWO, trials
 
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import CostReader
-from sentattn.sweep.report.callback import page
+from sentattn.sweep.report.page import page
 from sentattn.sweep.study.records import Record
 
 HOSTILE = "</script><script>alert(1)</script>"
