@@ -2,15 +2,15 @@
 
 usage: python -m sentattn.export run=DIR [format=onnx] [output=FOLDER]
 
-  run      run directory, or `latest`; it may also be typed without a key
+  run      run directory, or `latest`; `run=` may be left out
   format   onnx (default)
-  output   folder for the files; default onnx/ in the run directory. An earlier export there is replaced
+  output   folder for the files; default onnx/ in the run directory. An earlier export is replaced
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
 Files: model.onnx (tokens and lengths to probabilities and attention, for any number of texts of any length up to the
-run's data.max_length), tokenizer.json, labels.json, config.json (inputs and outputs) and predict.py, which needs
-numpy, onnxruntime and tokenizers only. The graph is compared with the model in ONNX Runtime first: if they differ by
-more than 1e-4, nothing is written. Token-to-token weights are not exported.
+run's data.max_length), tokenizer.json, labels.json, config.json (inputs and outputs) and predict.py, which needs only
+numpy, onnxruntime and tokenizers. The graph is first compared with the model in ONNX Runtime: if they differ by more
+than 1e-4, nothing is written. Token-to-token weights are not exported.
 
 Needs: pip install "sentattn[onnx]"
 
@@ -25,7 +25,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from sentattn.config import command_line
@@ -33,7 +32,6 @@ from sentattn.errors import Fault, SettingError
 
 KEYS = {"run": "str", "format": 'Literal["onnx"]', "output": "str", "trust": "bool"}
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
-OLDEST_TORCH = (2, 8)
 FOLDER = "onnx"
 
 
@@ -45,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     arguments = command_line.run_first(arguments, KEYS)
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
-    _require_packages()
+    if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
+        message = f'format=onnx needs {", ".join(missing)}: type pip install "sentattn[onnx]".'
+        raise SettingError(Fault("format", "package", message))
 
     from sentattn.prediction.model import load
 
@@ -61,15 +61,6 @@ def _command(arguments: list[str]) -> None:
     size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
     print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}, of texts x tokens {shapes}")
     print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
-
-
-def _require_packages() -> None:
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if tuple(map(int, metadata.version("torch").split(".")[:2])) < OLDEST_TORCH:
-        missing.append("torch {}.{} or newer".format(*OLDEST_TORCH))
-    if missing:
-        message = f'format=onnx needs {", ".join(missing)}: type pip install "sentattn[onnx]".'
-        raise SettingError(Fault("format", "package", message))
 
 
 if __name__ == "__main__":

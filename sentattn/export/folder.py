@@ -1,4 +1,4 @@
-"""The folder of an export: what is in it, how the graph is verified, and how it replaces an earlier export."""
+"""The folder of an export: its files, the verification of the graph, and the replacement of an earlier export."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sentattn.prediction.model import Classifier
 GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
 FILES = (GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT)
 VERSION_KEY = "sentattn"
-"""Key of `config.json` by which an export is known: the version that wrote it."""
+"""Key of `config.json` that identifies an export: the version that wrote it."""
 TOLERANCE = 1e-4
 UNBOUNDED = 512
-"""Tokens of the longest text compared where the model reads texts of any length."""
+"""Length of the longest text compared if the model has no maximal length."""
 
 
 class Verification(NamedTuple):
-    """The largest difference of a probability or a weight, over inputs of these shapes (batch, length)."""
+    """The largest difference of a probability or weight, and the shapes (batch, length) of the inputs compared."""
 
     difference: float
     shapes: list[tuple[int, int]]
@@ -41,7 +41,7 @@ def write_export(classifier: Classifier, folder: Path) -> Verification:
     """Writes a classifier as ONNX with its tokenizer, its labels and a script, and verifies it in ONNX Runtime.
 
     Raises:
-        RunError: If the folder holds other files, or the model cannot be exported or its graph gives other outputs.
+        RunError: If the folder holds other files, the model cannot be exported, or the outputs of the graph differ.
     """
     require_replaceable(folder)
     longest = classifier.config["text"]["max_length"]
@@ -57,7 +57,7 @@ def write_export(classifier: Classifier, folder: Path) -> Verification:
 
 
 def _description(classifier: Classifier, verification: Verification) -> dict[str, Any]:
-    """Returns all that a program needs to feed the graph and to read its outputs."""
+    """Returns the content of `config.json`: how to encode texts and to read inputs and outputs of the graph."""
     text = classifier.config["text"]
     rules = text.get("tokenizer", "words")
     length, hops = "length" if text["max_length"] != 1 else 1, classifier.model.attention.hops
@@ -85,12 +85,16 @@ def _description(classifier: Classifier, verification: Verification) -> dict[str
 
 
 def require_replaceable(folder: Path) -> None:
-    """Refuses a folder that holds anything but an earlier export with a `RunError`, which names a file to be lost."""
+    """Refuses a folder that holds anything but an earlier export.
+
+    Raises:
+        RunError: With the name of another file in the folder.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():
         raise RunError(Fault("output", "conflict", f"output={folder} is a file; name a folder."))
-    # __pycache__ remains where a program has imported predict.py
+    # Programs that import predict.py write __pycache__.
     names = sorted(entry.name for entry in folder.iterdir() if entry.name != "__pycache__")
     others = [name for name in names if name not in FILES]
     try:
@@ -98,7 +102,7 @@ def require_replaceable(folder: Path) -> None:
     except (OSError, ValueError, TypeError):
         is_export = False
     if names and (others or not is_export):
-        message = f"output={folder} is no earlier export and {(others or names)[0]} would be lost; name another folder."
+        message = f"output={folder} must be an earlier export or a new folder, got one with {(others or names)[0]}."
         raise RunError(Fault("output", "conflict", message))
 
 
@@ -165,13 +169,13 @@ def _inputs(num_embeddings: int, max_length: int | None) -> Iterator[tuple[NDArr
     random = np.random.default_rng(0)
     for lengths in dict.fromkeys(tuple(min(n, longest) for n in row) for row in ((1,), (2,), (7, 1, 4), (longest,))):
         lengths_B = np.array(lengths, dtype=np.int64)
-        # A Zipf distribution, frequent words first: n-grams of frequent words have vectors too.
+        # A Zipf distribution, frequent words first, so that some n-grams are in the vocabulary.
         ids_BL = np.floor(num_embeddings ** random.random((len(lengths), lengths_B.max()))).astype(np.int64)
         yield np.where(np.arange(lengths_B.max()) < lengths_B[:, None], ids_BL, 0), lengths_B
 
 
 def _difference(values: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
-    """Returns the largest difference; infinite where shapes differ or a value is not finite."""
+    """Returns the largest difference; infinity if shapes differ or a value is not finite."""
     if values.shape != expected.shape:
         return float("inf")
     with np.errstate(invalid="ignore"):

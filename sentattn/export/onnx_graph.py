@@ -20,7 +20,7 @@ from sentattn.errors import Fault, RunError
 from sentattn.models.classifier import TextClassifier
 
 OPSET = 18
-"""The oldest that torch's exporter writes without conversion, for the widest choice of runtimes."""
+"""The oldest version that torch's exporter writes without conversion, for the widest choice of runtimes."""
 TRACED_BATCH, TRACED_LENGTH = 2, 3
 MAX_REASON = 300
 """Most characters of torch's message that are printed."""
@@ -29,7 +29,7 @@ MAX_REASON = 300
 class OnnxClassifier(nn.Module):
     """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention.
 
-    Its input is lengths instead of a mask: a mask could have padding between words, which no model is trained for.
+    Its input is lengths instead of a mask, so that there is no padding between words.
     """
 
     def __init__(self, model: TextClassifier) -> None:
@@ -37,17 +37,17 @@ class OnnxClassifier(nn.Module):
         self.model = model
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns probabilities_BC and weights_BRL, float32, from ids (0 after a text's end) and lengths, int64."""
+        """Returns probabilities_BC and weights_BRL, float32, for ids (0 after the end of a text) and lengths, int64."""
         mask_BL = torch.arange(tokens_BL.shape[1], device=tokens_BL.device) < lengths_B[:, None]
         classified = self.model(tokens_BL, mask_BL)
         return classified.logits_BC.float().softmax(dim=-1), classified.attended.weights_BRL.float()
 
 
 class OnnxLSTM(nn.Module):
-    """One direction of one layer as ONNX's own operator `LSTM`, which can be exported and not be run.
+    """One direction of one layer as ONNX's operator `LSTM`; it can only be exported.
 
-    torch traces `nn.LSTM` into a graph of one batch size and length. The order of the gates is input, output, forget,
-    cell in ONNX; in torch input, forget, cell, output.
+    torch traces `nn.LSTM` into a graph with a fixed batch size and length. The order of the gates is input, output,
+    forget, cell in ONNX, and input, forget, cell, output in torch.
     """
 
     incoming: Tensor
@@ -64,7 +64,7 @@ class OnnxLSTM(nn.Module):
         self.register_buffer("biases", torch.cat([gates["bias_ih_l0"], gates["bias_hh_l0"]])[None])
 
     def forward(self, states_BLE: Tensor, start: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, None]:
-        """Returns states_BLU, and None for the final states, which no encoder reads; it starts at 0, as encoders do."""
+        """Returns states_BLU, and None for the final states, which no encoder reads; the initial states are 0."""
         batch, length, _ = states_BLE.shape
         states_L1BU = symbolic(
             "LSTM",
@@ -78,7 +78,7 @@ class OnnxLSTM(nn.Module):
 
 
 def with_onnx_lstms(model: nn.Module) -> nn.Module:
-    """Returns a copy of a model whose LSTMs of one layer and direction, as in the encoders, can be exported."""
+    """Returns a copy of a model with `OnnxLSTM` for each LSTM of one layer and direction."""
     replica = copy.deepcopy(model)
     for module in list(replica.modules()):
         for name, child in list(module.named_children()):
@@ -92,7 +92,7 @@ def with_onnx_lstms(model: nn.Module) -> nn.Module:
 def lower_bound(sorted_N: Tensor, values: Tensor, **options: Any) -> Tensor:
     """Returns how many of the sorted numbers are smaller than each value: `torch.searchsorted` as a binary search.
 
-    ONNX has no search. The loop is unrolled: 18 steps for 200,000 numbers.
+    ONNX has no such operator. The loop is unrolled: 18 steps for 200,000 numbers.
     """
     assert sorted_N.dim() == 1, "one sorted list for all values"
     assert not any(options.values()), "options of searchsorted are not supported"
@@ -111,16 +111,16 @@ DECOMPOSED = {torch.ops.aten.searchsorted.Tensor: lower_bound}
 
 
 def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
-    """Writes a model as one ONNX file, for texts of up to `max_length` tokens; None for any number.
+    """Writes a model as an ONNX file for texts of up to `max_length` tokens; None for any length.
 
     Raises:
-        RunError: If a part of the model cannot be exported; with torch's message.
+        RunError: If the model cannot be exported; with torch's message.
     """
     classifier = with_onnx_lstms(OnnxClassifier(model)).eval()
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
     inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
     batch = torch.export.Dim("batch")
-    # a length that can only be 1 is static
+    # torch makes a dimension that can only be 1 static.
     lengths = {} if max_length == 1 else {1: torch.export.Dim("length", max=max_length)}
     shapes = {"tokens_BL": {0: batch, **lengths}, "lengths_B": {0: batch}}
     try:
@@ -139,17 +139,17 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
             )
             assert exported is not None
             graph = exported.model.graph
-            exported.model.metadata_props.clear()  # lines of code, with paths of this machine
+            exported.model.metadata_props.clear()  # source lines, with paths of the exporting machine
             graph.metadata_props.clear()
             for node in graph.all_nodes():
                 node.metadata_props.clear()
                 for value in node.outputs:
                     value.metadata_props.clear()
             exported.save(path, external_data=False)
-    except OSError:  # such as a full disk: not an error of the model
+    except OSError:  # such as a full disk, which is no error of the model
         raise
-    except Exception as error:  # the errors of torch and onnxscript have no common class
-        cause: BaseException = error  # the first has the reason, and torch's messages are pages long
+    except Exception as error:  # torch and onnxscript have no common class of errors
+        cause: BaseException = error  # the first error has the reason; torch's messages are pages long
         while cause.__cause__ is not None:
             cause = cause.__cause__
         reason = textwrap.shorten(str(cause) or type(cause).__name__, MAX_REASON, placeholder=" ...")
@@ -159,7 +159,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hides the exporter's own warnings and output: deprecations, optional packages, skipped steps."""
+    """Hides the warnings and the output of the exporter: deprecations, optional packages, skipped steps."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,10 +1,10 @@
-"""Label texts with an exported model. Needs numpy, onnxruntime and tokenizers (spaCy too where it was trained with it).
+"""Label texts with an exported model. Needs numpy, onnxruntime and tokenizers, and spaCy for data.tokenizer=spacy.
 
 usage: python predict.py [--json] "This movie is amazing" ["Another text" ...]
 
 Prints the label of each text, the probability of each class, the tokens that are not in the vocabulary, and the
-attention to each token, a column for each hop; with --json as one object a line, in which `unknown` lists the indices
-of tokens that are not in the vocabulary. From Python: Model(folder).predict(texts).
+attention to each token, one column per hop; with --json one object per line, in which `unknown` lists the indices of
+the tokens that are not in the vocabulary. From Python: Model(folder).predict(texts).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Span = tuple[int, int]
 
 
 class Model:
-    """The exported model in a folder, with its tokenizer, labels and the content of config.json."""
+    """The exported model of a folder, with its tokenizer, labels and config.json."""
 
     def __init__(self, folder: Path) -> None:
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -39,14 +39,14 @@ class Model:
         self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
 
     def predict(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns for each text its label, probabilities, tokens, spans, unknown tokens and attention, a row a hop.
+        """Returns label, probabilities, tokens, spans, unknown tokens and attention (hops, tokens) of each text.
 
         Raises:
-            ValueError: If a text holds no word or sign, or is not valid Unicode.
+            ValueError: If a text has no token or is not valid Unicode.
         """
         encoded = [self._encode(text) for text in texts]
         predictions: dict[int, dict[str, Any]] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(encoded[i][0]))  # similar lengths together: little padding
+        order = sorted(range(len(texts)), key=lambda i: len(encoded[i][0]))  # little padding
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
             lengths = np.array([len(encoded[i][0]) for i in batch], dtype=np.int64)
@@ -68,31 +68,31 @@ class Model:
         return [predictions[i] for i in range(len(texts))]
 
     def _encode(self, text: str) -> tuple[list[int], list[Span]]:
-        """Returns the ids of the tokens that the model reads, and their spans in the text."""
-        text.encode()  # a ValueError for half a character: a command line has these for bytes that are not UTF-8
+        """Returns the ids of the tokens, clipped as in training, and their spans in the text."""
+        text.encode()  # a ValueError for lone surrogates, as in command lines that are not UTF-8
         if self.config["tokenizer"] == "spacy":
             spans = spacy_spans(text, self.config["spacy"])
             lines = "\n".join(text[start:end] for start, end in spans)
             ids = self._tokenizer.encode(lines, add_special_tokens=False).ids
         else:
             encoding = self._tokenizer.encode(text, add_special_tokens=False)
-            ids, spans = encoding.ids, whole_spans(text, encoding.offsets)
+            ids, spans = encoding.ids, with_marks(text, encoding.offsets)
         if not ids:
-            raise ValueError(f"This text holds no word or sign to read: {text!r}.")
+            raise ValueError(f"a text must have at least one token, got {text!r}.")
         kept = kept_positions(len(ids), self.config["max_length"], self.config["clip"])
         return [ids[i] for i in kept], [spans[i] for i in kept]
 
 
 def kept_positions(count: int, max_length: int | None, clip: str) -> list[int]:
-    """Returns the indices of the tokens that are read: all, or the head, the tail or half of both of a longer text."""
+    """Returns the indices of the tokens that are kept: all, or head, tail or half of each of a longer text."""
     if max_length is None or count <= max_length:
         return list(range(count))
     head = {"head": max_length, "tail": 0, "both": (max_length + 1) // 2}[clip]
     return [*range(head), *range(count - (max_length - head), count)]
 
 
-def whole_spans(text: str, spans: list[Span]) -> list[Span]:
-    """Returns spans with the marks that normalization has composed with the last character of a token."""
+def with_marks(text: str, spans: list[Span]) -> list[Span]:
+    """Extends spans by the marks that normalization has composed with the last character of a token."""
     if unicodedata.is_normalized("NFC", text):
         return spans
     whole = []
@@ -104,7 +104,7 @@ def whole_spans(text: str, spans: list[Span]) -> list[Span]:
 
 
 def spacy_spans(text: str, version: str) -> list[Span]:
-    """Returns the spans of spaCy's words, for a model that was trained on these; no model of spaCy is needed."""
+    """Returns the spans of spaCy's words for a model with data.tokenizer=spacy; needs no model of spaCy."""
     blanked = LINE_BREAK.sub(lambda match: " " * len(match[0]), text)
     return [(word.idx, word.idx + len(word)) for word in english(version)(blanked) if not word.is_space]
 
@@ -115,7 +115,7 @@ def english(version: str) -> Any:
     try:
         import spacy
     except ImportError as error:
-        raise ImportError(f"This model reads spaCy's words: type pip install spacy=={version}.") from error
+        raise ImportError(f"this model needs spaCy: type pip install spacy=={version}.") from error
     return spacy.blank("en").tokenizer
 
 
