@@ -20,8 +20,14 @@ from sentattn.errors import DataError, Fault
 T = TypeVar("T")
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the stage, the number of items done, and their total (None: unknown)."""
+SAMPLE_BYTES = 1 << 16
+"""Bytes at each end of a file by which `sample` identifies it."""
 LOCK_TIMEOUT = 0.5
 """Seconds after which waiting for another process is reported."""
+
+
+def no_progress(stage: str, done: int, total: int | None) -> None:
+    """Reports nothing."""
 
 
 def cache_folder(cache_dir: str | None) -> Path:
@@ -100,6 +106,19 @@ def sha256(path: Path) -> str:
     """
     stat = path.stat()
     return _sha256(path.absolute(), stat.st_size, stat.st_mtime_ns)
+
+
+def sample(path: Path) -> tuple[int, int, bytes]:
+    """Returns size, modification time in nanoseconds, and both ends of a file that is too large to hash at each start.
+
+    Raises:
+        OSError: If the file cannot be read.
+    """
+    with path.open("rb") as file:
+        stat = os.fstat(file.fileno())
+        ends = file.read(SAMPLE_BYTES)
+        file.seek(max(0, stat.st_size - SAMPLE_BYTES))
+        return stat.st_size, stat.st_mtime_ns, ends + file.read(SAMPLE_BYTES)
 
 
 @functools.lru_cache(maxsize=64)

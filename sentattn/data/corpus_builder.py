@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sentattn.data.cache import Progress, cached
+from sentattn.data.cache import Progress, cached, no_progress
 from sentattn.data.corpus import FORMAT, GROUPS, META, TEXTS, TOKENS, WORDS, Corpus, DamagedCorpusError, Row, Source
 from sentattn.data.sampling import spread
 from sentattn.data.tokenizer import BASIC_ENGLISH, CHUNK, LINE_BREAK, TOKEN, Normalize, Rules, WordTypes, spacy_version
@@ -34,7 +34,7 @@ def open_corpus(
     lowercase: bool = True,
     normalize: Normalize = None,
     limit: int | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = no_progress,
 ) -> tuple[Corpus, list[str]]:
     """Opens the corpus of a source; builds it first if it is not in the cache.
 

@@ -22,7 +22,7 @@ from sentattn.data.batching import (
     ShuffledBatches,
     TrainingOrder,
 )
-from sentattn.data.cache import Progress, cache_folder
+from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split
 from sentattn.data.corpus_builder import open_corpus
 from sentattn.data.splits import By, few_rows, select
@@ -157,7 +157,7 @@ class TextData(LightningDataModule, ABC):
     def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
         """Restricts `prepare` to a split, on which a model with these classes is evaluated."""
 
-    def prepare(self, progress: Progress | None = None, *, words: Sequence[str] | None = None) -> None:
+    def prepare(self, progress: Progress = no_progress, *, words: Sequence[str] | None = None) -> None:
         """Reads and tokenizes data that is not cached, and selects splits and vocabulary. A second call does nothing.
 
         Args:
@@ -169,7 +169,7 @@ class TextData(LightningDataModule, ABC):
         """
         if self._splits:
             return
-        progress, cache = progress or (lambda stage, done, total: None), cache_folder(self.cache_dir)
+        cache = cache_folder(self.cache_dir)
         source = self.source(progress)
         corpus, notes = open_corpus(
             source,

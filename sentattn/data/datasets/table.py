@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentattn.config.types import Count, Fraction, Whole, checked
-from sentattn.data.cache import Progress, sha256
+from sentattn.data.cache import Progress, no_progress, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.readers.archives import reading
@@ -68,7 +68,7 @@ class TableSource(Source):
         group: str | None = None,
         classes: Sequence[str | float] | None = None,
         ordered: bool | None = None,
-        progress: Progress = lambda stage, done, total: None,
+        progress: Progress = no_progress,
     ) -> None:
         assert "train" in files or classes is not None, "classes come from the training rows or are passed"
         self._files = {split: path.expanduser() for split, path in files.items()}

@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentattn.data.cache import Progress, locked, sha256, usable
+from sentattn.data.cache import Progress, locked, no_progress, sha256, usable
 from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
 
@@ -55,9 +55,7 @@ class _WrongChecksumError(Exception):
     """A complete file with another checksum, which a retry would not change."""
 
 
-def fetch(
-    name: str, *, folder: Path, mirror: str | None = None, progress: Progress = lambda stage, done, total: None
-) -> Path:
+def fetch(name: str, *, folder: Path, mirror: str | None = None, progress: Progress = no_progress) -> Path:
     """Returns a file of `REGISTRY` from the cache, and downloads it first if needed. Each call verifies the checksum.
 
     Args:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from sentattn.config.schema import TRAIN
-from sentattn.data.cache import Progress
+from sentattn.data.cache import Progress, sample
 from sentattn.data.readers.archives import container, neighbour, open_file, reading
 from sentattn.data.vectors import torchtext_cache
 from sentattn.errors import DataError, Fault, suggestion
@@ -34,8 +34,6 @@ NAMES = {f"{series}.{width}d": (archive, width) for series, (archive, widths) in
 TEXT_ENDINGS = (".txt", ".vec")
 MAX_LINE_BYTES = 1 << 20
 """A file with a longer line is no text."""
-SAMPLE_BYTES = 1 << 16
-"""Bytes at each end of a file that identify it: hashing the whole file takes too long."""
 MIN_WIDTH = 3
 """A line with fewer numbers may be a header."""
 MAX_FLOAT32 = 3.4028234e38
@@ -113,12 +111,9 @@ class VectorFile:
     @property
     def identity(self) -> tuple[str, str | None, int, int, str]:
         """File name, member, size in bytes, modification time in nanoseconds, and a hash of both ends."""
-        with reading(self.path, KEY), self.path.open("rb") as stream:
-            stat = os.fstat(stream.fileno())
-            digest = hashlib.sha256(stream.read(SAMPLE_BYTES))
-            stream.seek(max(0, stat.st_size - SAMPLE_BYTES))
-            digest.update(stream.read(SAMPLE_BYTES))
-        return self.path.name, self.member or None, stat.st_size, stat.st_mtime_ns, digest.hexdigest()
+        with reading(self.path, KEY):
+            size, time, ends = sample(self.path)
+        return self.path.name, self.member or None, size, time, hashlib.sha256(ends).hexdigest()
 
     def shape(self) -> Shape:
         """Reads the first lines, as `read_shape` does."""
