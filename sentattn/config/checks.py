@@ -12,6 +12,7 @@ from sentattn.config.groups import Choices, get_path, load
 from sentattn.config.parameters import known, leaves, read, settable
 from sentattn.config.schema import COMMAND_KEYS, OWNED, TOP
 from sentattn.config.targets import TARGET
+from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, SettingError
 
 MISSING = "???"
@@ -33,9 +34,9 @@ class Composition:
     typed: Sequence[Argument]
     faults: Faults
     chosen: dict[str, str] = field(default_factory=dict)
-    written: dict[str, Any] = field(default_factory=dict)
+    written: Tree = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Tree = field(default_factory=dict)
 
     def value(self, path: str) -> Any:
         """The value of a setting, or None."""
@@ -91,7 +92,7 @@ def check_settings(composition: Composition) -> None:
             composition.fault(path, wrong.kind, wrong.message)
 
 
-def flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def flat(value: object, path: str) -> Iterator[tuple[str, Any]]:
     """Yields the dotted path and the value of everything in a mapping that is no mapping itself."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
@@ -100,7 +101,7 @@ def flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _node(composition: Composition, path: str, node: Any) -> None:
+def _node(composition: Composition, path: str, node: object) -> None:
     """Checks a node with a `_target_`, and those in it."""
     if not isinstance(node, Mapping) or TARGET not in node:
         composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {path.replace('.', '/')}=NAME.")
@@ -129,7 +130,7 @@ def _node(composition: Composition, path: str, node: Any) -> None:
     _require_choices(composition, f"{path}/")
 
 
-def _argument(composition: Composition, path: str, kind: Any, value: Any) -> None:
+def _argument(composition: Composition, path: str, kind: Kind, value: object) -> None:
     if value == MISSING:
         groups = [
             argument.position for argument in composition.typed if path.startswith(f"{argument.key.replace('/', '.')}.")
@@ -144,12 +145,12 @@ def _argument(composition: Composition, path: str, kind: Any, value: Any) -> Non
         _value(composition, path, kind, value)
 
 
-def _value(composition: Composition, path: str, kind: Any, value: Any) -> None:
+def _value(composition: Composition, path: str, kind: Kind, value: object) -> None:
     if wrong := types.fault(path, kind, value):
         composition.fault(path, wrong.kind, wrong.message)
 
 
-def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, Any]) -> None:
+def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, Kind]) -> None:
     group, choices = path.replace(".", "/"), composition.choices
     owner = f"{group}={composition.chosen[group]}" if group in composition.chosen else path
     nodes = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
@@ -164,7 +165,7 @@ def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, 
     composition.fault(f"{path}.{key}", "unknown", f"{owner} has no {key!r}.{hint}")
 
 
-def _declared(composition: Composition, path: str) -> Mapping[str, Any]:
+def _declared(composition: Composition, path: str) -> Node:
     """What the YAML file of a node's choice says: a required argument that it leaves out is filled in."""
     group, choices = path.replace(".", "/"), composition.choices
     base = get_path(load(choices.folders[0] / "train.yaml"), path)

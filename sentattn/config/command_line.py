@@ -6,9 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from sentattn.config import types
+from sentattn.config.types import Kind, Tree
 from sentattn.errors import Fault, Interruption, SettingError, UserError, suggestion
 
 CONFIG_DIR = "--config-dir"
@@ -70,8 +70,8 @@ def take(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str
 
 
 def read_values(
-    argv: Sequence[str], keys: Mapping[str, Any], positional: str | None = None
-) -> tuple[dict[str, Any], list[Fault]]:
+    argv: Sequence[str], keys: Mapping[str, Kind], positional: str | None = None
+) -> tuple[Tree, list[Fault]]:
     """Reads `key=value` with values taken as they were typed: `text=It's great, but slow (10/10)!` works.
 
     Args:
@@ -82,7 +82,7 @@ def read_values(
     Returns:
         Legal values by key, and what is wrong with the others.
     """
-    values: dict[str, Any] = {positional: []} if positional else {}
+    values: Tree = {positional: []} if positional else {}
     texts: dict[str, str] = {}
     faults: list[Fault | None] = []
     for word in argv:
@@ -121,8 +121,8 @@ def reference_fault(key: str, text: str) -> Fault | None:
 
 
 def raw_arguments(
-    argv: Sequence[str], keys: Mapping[str, Any], positional: str | None = None, *, required: Sequence[str] = ()
-) -> dict[str, Any]:
+    argv: Sequence[str], keys: Mapping[str, Kind], positional: str | None = None, *, required: Sequence[str] = ()
+) -> Tree:
     """Returns the values that `read_values` reads.
 
     Raises:
@@ -139,7 +139,7 @@ def raw_arguments(
     return values
 
 
-def run_first(argv: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
+def run_first(argv: Sequence[str], keys: Mapping[str, Kind]) -> list[str]:
     """Returns the arguments of a command that reads a run, whose directory may be typed without `run=`.
 
     Raises:

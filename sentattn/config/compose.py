@@ -24,6 +24,7 @@ from sentattn.config.rules import check_combinations
 from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.settings import CHOICES
 from sentattn.config.targets import FIRST, check_targets, renamed
+from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 NOT_A_REFERENCE = "$\x00{"
@@ -31,7 +32,7 @@ NOT_A_REFERENCE = "$\x00{"
 VECTORS, SIZE = "data.vectors", "model.embedding.size"
 
 
-def compose(args: Sequence[str]) -> dict[str, Any]:
+def compose(args: Sequence[str]) -> Tree:
     """Composes settings from `conf/` and typed arguments; `--config-dir FOLDER` adds a folder of choices.
 
     Raises:
@@ -44,9 +45,7 @@ def compose(args: Sequence[str]) -> dict[str, Any]:
     return _checked(c, _with_size(c, values))
 
 
-def override(
-    settings: Mapping[str, Any], args: Sequence[str], *, only: Sequence[str] | None = None, trust: bool = False
-) -> dict[str, Any]:
+def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None = None, trust: bool = False) -> Tree:
     """Applies typed settings to saved ones; a choice such as `data=imdb` replaces the whole node.
 
     Args:
@@ -93,7 +92,7 @@ def override(
     return _checked(c, _with_size(c, values))
 
 
-def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> str:
+def setting_hash(settings: Node, *, vectors: str | None = None) -> str:
     """Returns the hash by which runs are seeds of argument setting: without seed, paths, logger and devices.
 
     `vectors` is the hash of the vectors that the words start from: their file may have any name on another machine.
@@ -104,7 +103,7 @@ def setting_hash(settings: Mapping[str, Any], *, vectors: str | None = None) -> 
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _without(value: Any, path: str) -> Any:
+def _without(value: object, path: str) -> Any:
     """Drops what does not count in the hash, and makes 1 and 1.0 argument number."""
     if isinstance(value, Mapping):
         inner = {key: f"{path}.{key}" if path else key for key in value}
@@ -122,7 +121,7 @@ def _read(args: Sequence[str]) -> Composition:
     return Composition(choices, read(words, choices, faults), faults)
 
 
-def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> dict[str, Any]:
+def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> Tree:
     """Returns the settings with the values applied, once they pass the checks: by default all."""
     _apply_overrides(c, values)
     _fill_val_by(c)
@@ -230,7 +229,7 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
     c.settings = _literal(resolved, NOT_A_REFERENCE, "${")
 
 
-def _literal(value: Any, sign: str = "${", other: str = NOT_A_REFERENCE) -> Any:
+def _literal(value: object, sign: str = "${", other: str = NOT_A_REFERENCE) -> Any:
     """Returns settings in which texts are never references, or, with the signs exchanged, the original texts.
 
     Loaded settings are resolved already: `${oc.env:HOME}` in them is a text like any other.
@@ -246,7 +245,7 @@ def _first_line(error: Exception) -> str:
     return f"{(str(error).strip() or repr(error)).splitlines()[0].rstrip('.')}."
 
 
-def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any], dict[str, str]]:
+def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[Tree, dict[str, str]]:
     """Composes the choices: the settings, references unresolved, and which choice each group of them has."""
     # Composing takes as long as a hundred calls of stat, and a sweep composes again and again.
     changed = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
@@ -259,7 +258,7 @@ def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[dict[str, Any
 @functools.lru_cache(maxsize=256)
 def _compose_once(
     picks: tuple[tuple[str, str], ...], folders: tuple[str, ...], changed: tuple[int, ...]
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[Tree, dict[str, str]]:
     paths = ",".join("'file://{}'".format(folder.replace("'", "\\'")) for folder in folders[1:])
     overrides = [f"{group}={name}" for group, name in picks]
     try:

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError
 
 
@@ -66,7 +67,7 @@ class Choices:
         """The file of a choice."""
         return next(file for folder in self.folders if (file := folder / group / f"{name}.yaml").is_file())
 
-    def node(self, group: str, name: str) -> Mapping[str, Any]:
+    def node(self, group: str, name: str) -> Node:
         """What the file of a choice says of its own node; one that also speaks of others is `@package _global_`.
 
         Raises:
@@ -76,7 +77,7 @@ class Choices:
         node = get_path(whole, group.replace("/", "."))
         return node if isinstance(node, Mapping) else whole
 
-    def chosen(self, settings: Mapping[str, Any]) -> dict[str, str]:
+    def chosen(self, settings: Node) -> dict[str, str]:
         """Returns which choice each node of saved settings is: by its `_target_`, presets by their `name`.
 
         Of several with one target it is the one with which the node agrees best.
@@ -90,11 +91,11 @@ class Choices:
         return chosen
 
 
-def _is_alike(choice: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+def _is_alike(choice: Node, node: Node) -> bool:
     return all(choice.get(key, node.get(key)) == node.get(key) for key in ("_target_", "name"))
 
 
-def _agreement(choice: Mapping[str, Any], node: Mapping[str, Any]) -> float:
+def _agreement(choice: Node, node: Node) -> float:
     """The share of a choice's lines that a node has as well."""
     lines = {key: value for key, value in choice.items() if key != "defaults"}
     return sum(bool(node.get(key) == value) for key, value in lines.items()) / max(1, len(lines))
@@ -107,7 +108,7 @@ def _groups(folder: Path) -> tuple[str, ...]:
     return tuple(group for group in dict.fromkeys([*listed, *folders]))
 
 
-def load(file: Path) -> Mapping[str, Any]:
+def load(file: Path) -> Node:
     """Returns a YAML file's mapping on top of those of the files of its folder in its defaults, references unresolved.
 
     Raises:
@@ -117,7 +118,7 @@ def load(file: Path) -> Mapping[str, Any]:
 
 
 @functools.cache
-def _load(file: Path, changed: int) -> Mapping[str, Any]:
+def _load(file: Path, changed: int) -> Node:
     try:
         loaded = OmegaConf.load(file)
         if isinstance(loaded, DictConfig) and (included := _included(file, loaded)):
@@ -131,7 +132,7 @@ def _load(file: Path, changed: int) -> Mapping[str, Any]:
     return {str(key): value for key, value in content.items()}
 
 
-def _included(file: Path, content: DictConfig) -> list[dict[str, Any]]:
+def _included(file: Path, content: DictConfig) -> list[Tree]:
     """Returns what the files hold that a file's defaults list by name: of its own folder, or of the package's.
 
     A file `_NAME` holds its node alone.
@@ -144,7 +145,7 @@ def _included(file: Path, content: DictConfig) -> list[dict[str, Any]]:
     return [{path.parent.name: node} if path.name.startswith("_") else dict(node) for path, node in included.items()]
 
 
-def defaults(node: Mapping[str, Any]) -> dict[str, str | None]:
+def defaults(node: Node) -> dict[str, str | None]:
     """Returns the groups in a file's defaults list, with their choices."""
     entries = node.get("defaults")
     listed = entries if isinstance(entries, list) else []
@@ -158,7 +159,7 @@ def comment(file: Path) -> str:
     return " ".join(text for text in texts if not text.startswith("@package"))
 
 
-def get_path(settings: Mapping[str, Any], path: str) -> Any:
+def get_path(settings: Node, path: str) -> Any:
     """Returns the value at a dotted path, or None."""
     node: Any = settings
     for key in path.split("."):

@@ -21,6 +21,7 @@ from sentattn.config import types
 from sentattn.config.groups import get_path
 from sentattn.config.schema import OWNED, TOP, stricter
 from sentattn.config.targets import TARGET
+from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, SettingError
 
 TABLE = Path(__file__).with_name("parameters.json")
@@ -36,9 +37,9 @@ FILLED = "filled"
 class Parameter:
     """One parameter: its type, whether it has no default, and the default."""
 
-    type: Any
+    type: Kind
     required: bool = False
-    default: Any = None
+    default: object = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Signature:
     """What a target takes: parameters by name, `CONSTANTS` of its class, and whether it takes any other name too."""
 
     parameters: dict[str, Parameter] = field(default_factory=dict)
-    constants: dict[str, Any] = field(default_factory=dict)
+    constants: Tree = field(default_factory=dict)
     open: bool = False
 
 
@@ -68,8 +69,8 @@ def read(target: str) -> Signature:
 
 
 @functools.cache
-def _table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.is_file() else {}
+def _table() -> Tree:
+    table: Tree = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.is_file() else {}
     return table
 
 
@@ -110,7 +111,7 @@ def load(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def constructors(taker: Any) -> list[Callable[..., Any]]:
+def constructors(taker: Any) -> list[Callable[..., object]]:
     """Returns a class's constructor and those that it passes other arguments on to, or the function itself."""
     if not isinstance(taker, type):
         return [taker]
@@ -119,13 +120,13 @@ def constructors(taker: Any) -> list[Callable[..., Any]]:
     return inits[: last + 1]
 
 
-def _passes_on(function: Callable[..., Any]) -> bool:
+def _passes_on(function: Callable[..., object]) -> bool:
     last = list(inspect.signature(function).parameters.values())[-1:]
     closed = inspect.unwrap(function).__module__ == CLOSED
     return bool(last) and last[0].kind is last[0].VAR_KEYWORD and last[0].name != FILLED and not closed
 
 
-def settable(path: str, target: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+def settable(path: str, target: str, declared: Node) -> dict[str, Kind]:
     """Returns the parameters that are settings, with their types: those with a default or a line in the YAML.
 
     Raises:
@@ -146,7 +147,7 @@ def known(node: Any) -> Signature:
         return Signature()
 
 
-def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def leaves(settings: Node, path: str = "") -> Iterator[str]:
     """Yields the dotted paths of all settings."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
@@ -159,7 +160,7 @@ def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield inner
 
 
-def type_of(settings: Mapping[str, Any], path: str) -> Any:
+def type_of(settings: Node, path: str) -> Kind:
     """Returns the type of the setting at a dotted path, or None where nothing is known of it."""
     if path in TOP:
         return TOP[path]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -16,6 +15,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import compose, override
 from sentattn.config.schema import COMMAND_KEYS
 from sentattn.config.settings import Settings
+from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
 
 AUTO = "auto"
@@ -55,7 +55,7 @@ def read_request(arguments: Sequence[str]) -> Request:
     folders = [f"{CONFIG_DIR}={path}" for path in paths]
     faults += _conflicts(keys, words)
     resume, trust = keys.get("resume", AUTO), keys.get("trust", False)
-    settings: dict[str, Any] = {}
+    settings: Tree = {}
     try:
         if resume != AUTO:
             settings = override(run.load(resume).settings, folders, trust=trust)
@@ -88,7 +88,7 @@ def read_single(arguments: Sequence[str]) -> Request:
     return read_request(arguments)
 
 
-def _conflicts(keys: Mapping[str, Any], words: Sequence[str]) -> list[Fault]:
+def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     """What does not go together with `resume`, and `trust` without anything to load."""
     resume = keys.get("resume", AUTO)
     faults = []
@@ -111,7 +111,7 @@ def _conflicts(keys: Mapping[str, Any], words: Sequence[str]) -> list[Fault]:
     return faults
 
 
-def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
+def read_saved(path: str, folders: Sequence[str] = ()) -> Tree:
     """Returns the settings at a path. Classes in them are not checked yet; see `override`.
 
     Args:
@@ -142,12 +142,12 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> dict[str, Any]:
     raise SettingError(Fault("from", "unreadable", message))
 
 
-def _of_run(saved: run.Run) -> dict[str, Any]:
+def _of_run(saved: run.Run) -> Tree:
     """Returns the settings of a run. A trial of a sweep is not tested, but a training that starts from it is."""
     return saved.settings | ({"test": True} if saved.is_trial else {})
 
 
-def _composed(arguments: Any, file: Path, folders: Sequence[str]) -> dict[str, Any]:
+def _composed(arguments: object, file: Path, folders: Sequence[str]) -> Tree:
     if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
         message = f"from={file}: {OVERRIDES} is a list of arguments such as [model=structured, data=imdb]."
         raise SettingError(Fault(OVERRIDES, "type", message))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from sentattn.config.checks import Composition
 from sentattn.config.groups import get_path
@@ -21,7 +21,8 @@ HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Settings that say how many tokens of a text have a place of their own."""
-IDLE: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+IsCause: TypeAlias = Callable[[Any], bool]
+IDLE: tuple[tuple[str, str, IsCause], ...] = (
     ("weight_decay_on", "optimizer.weight_decay", lambda decay: bool(decay == 0)),
     ("loss.class_weight_power", WEIGHTS, lambda weights: bool(weights != "balanced")),
     ("loss.class_weight_reduction", WEIGHTS, lambda weights: weights == "none"),
@@ -41,7 +42,7 @@ def check_combinations(composition: Composition) -> None:
         composition.faults.add(Fault(keys[0], kind, message), composition.position(*keys))
 
 
-def _idle(c: Composition) -> Iterator[tuple[str, str, Callable[[Any], bool]]]:
+def _idle(c: Composition) -> Iterator[tuple[str, str, IsCause]]:
     """Yields `IDLE`, what the class constants `idle` add, and a download mirror where nothing is downloaded."""
     yield from IDLE
     for path in (group.replace("/", ".") for group in c.choices.groups()):

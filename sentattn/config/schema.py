@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sentattn.config.settings import CHOICES, types_by_key
-from sentattn.config.types import Count, Fraction, NonNegative, Positive, Share, Whole
+from sentattn.config.types import Count, Fraction, Kind, NonNegative, Positive, Share, Whole
 
 BETTER: dict[str, str] = {
     "accuracy": "max",
@@ -33,14 +33,14 @@ BOUNDS: dict[str, tuple[float, float]] = {
 SEEDS = 3
 """Fewest seeds of a setting with an interval or a verdict, unless all its trainings are equal."""
 
-TOP: dict[str, Any] = dict(types_by_key())
+TOP: dict[str, Kind] = dict(types_by_key())
 """Types of the settings that belong to no constructor."""
 
 
 class CommandKey(NamedTuple):
     """A key of the training command itself: no setting, so no run keeps it."""
 
-    type: Any
+    type: Kind
     default: object
     about: str
 
@@ -106,7 +106,7 @@ OWNED: dict[str, str] = {
 }
 """Arguments that are set in code, and what to do instead."""
 
-STRICTER: dict[str, dict[str, Any]] = {
+STRICTER: dict[str, dict[str, Kind]] = {
     "torch.optim.": {
         "lr": Positive,
         "weight_decay": NonNegative,
@@ -158,10 +158,10 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
 
-HASHED_AS: dict[str, Any] = {"trainer.num_sanity_val_steps": 0, "trainer.log_every_n_steps": 50}
+HASHED_AS: dict[str, object] = {"trainer.num_sanity_val_steps": 0, "trainer.log_every_n_steps": 50}
 """Values of settings without effect on the result that the hash has always held, which stand for any other."""
 
-ADDED_LATER: dict[str, tuple[Any, ...]] = {
+ADDED_LATER: dict[str, tuple[object, ...]] = {
     "model.freeze_attention": (False,),
     "model.head.init": ("torch",),
     "model.attention.window": (None,),
@@ -175,12 +175,12 @@ A new setting is added here with its default, so that runs from before it and af
 """
 
 
-def counts(path: str, value: Any) -> bool:
+def counts(path: str, value: object) -> bool:
     """Returns whether a setting counts in the hash; one that was added later does not at its default."""
     return path not in WITHOUT_EFFECT_ON_RESULT and value not in ADDED_LATER.get(path, ())
 
 
-def stricter(target: str, name: str) -> Any:
+def stricter(target: str, name: str) -> Kind:
     """Returns the stricter type of a parameter, or None where its own will do."""
     tables = (kinds for prefix, kinds in STRICTER.items() if target.startswith(prefix))
     return next((kinds[name] for kinds in tables if name in kinds), None)

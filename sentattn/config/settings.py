@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, get_type_hints
 
-from sentattn.config.types import Count, Fraction, NonNegative, Seed
+from sentattn.config.types import Count, Fraction, Kind, Node, NonNegative, Seed
 
-Node: TypeAlias = Mapping[str, Any]
-"""A `_target_` and its arguments, as its constructor declares them; other nodes may be among them."""
 CHOICES = "choices"
 
 
@@ -79,7 +77,7 @@ class Settings(Section):
     choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Settings:
+    def of(cls, content: Node) -> Settings:
         """Returns settings that `compose` or `override` has checked."""
         return cls(**{**content, "objective": Objective(**content["objective"])})
 
@@ -90,7 +88,7 @@ class Settings(Section):
         return len(list(iter(self)))
 
 
-def types_by_key(section: type = Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def types_by_key(section: type = Settings, prefix: str = "") -> Iterator[tuple[str, Kind]]:
     """Yields the dotted key and the type of each setting that belongs to no constructor."""
     for name, kind in get_type_hints(section, include_extras=True).items():
         if isinstance(kind, type) and issubclass(kind, Section):

@@ -14,7 +14,7 @@ from typing import Any
 from sentattn.config.groups import Choices, defaults, get_path, load
 from sentattn.config.schema import REMOVED
 from sentattn.config.settings import CHOICES
-from sentattn.config.types import as_typed
+from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
 
 TARGET = "_target_"
@@ -46,13 +46,13 @@ UNKNOWN = "?"
 """The label of settings without a readable model."""
 
 
-def current(saved: Mapping[str, Any]) -> dict[str, Any]:
+def current(saved: Node) -> Tree:
     """Returns saved settings with each class at its current path, and without settings that no longer exist."""
-    settings: dict[str, Any] = renamed({key: value for key, value in saved.items() if key not in REMOVED}, MOVED)
+    settings: Tree = renamed({key: value for key, value in saved.items() if key not in REMOVED}, MOVED)
     return settings
 
 
-def renamed(value: Any, names: Mapping[str, str]) -> Any:
+def renamed(value: object, names: Mapping[str, str]) -> Any:
     """Returns settings with each `_target_` replaced by its name in `MOVED` or `FIRST`."""
     if isinstance(value, Mapping):
         node = {key: renamed(inner, names) for key, inner in value.items()}
@@ -62,7 +62,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
     return [renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
-def check_targets(saved: Mapping[str, Any], choices: Choices, *, trust: bool = False) -> dict[str, Any]:
+def check_targets(saved: Node, choices: Choices, *, trust: bool = False) -> Tree:
     """Returns saved settings as `current` does, if each class in them fits its slot.
 
     `choices` are those of the package and of the folders that the user typed; with `trust` any class may be named.
@@ -86,7 +86,7 @@ def check_targets(saved: Mapping[str, Any], choices: Choices, *, trust: bool = F
     return settings
 
 
-def _targets(value: Any, path: str) -> Iterator[tuple[str, object]]:
+def _targets(value: object, path: str) -> Iterator[tuple[str, object]]:
     """Yields the path and the `_target_` of every mapping that has one."""
     if isinstance(value, Mapping):
         if TARGET in value:
@@ -111,7 +111,7 @@ def named(path: str, choices: Choices) -> list[object]:
     return [node[TARGET] for node in nodes if isinstance(node, Mapping) and TARGET in node]
 
 
-def label(settings: Mapping[str, Any]) -> str:
+def label(settings: Node) -> str:
     """Returns the name of a run's variant and every part that is not the variant's own, or `?` where it has none.
 
     Examples are `structured`, `structured, attention=query` and `feedforward, encoder=cnn`. Values inside a part, such
@@ -132,7 +132,7 @@ def label(settings: Mapping[str, Any]) -> str:
     return ", ".join([variant, *parts])
 
 
-def slots(settings: Mapping[str, Any]) -> dict[str, str]:
+def slots(settings: Node) -> dict[str, str]:
     """Returns the choice that each part of a run's model is, such as `{"encoder": "bilstm", "attention": "max", ...}`.
 
     A part from a user's folder has the name of its file there, or that of its class where the settings lack it.

@@ -18,6 +18,13 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from sentattn.errors import Fault, SettingError
 
+Kind: TypeAlias = Any
+"""A type of settings as an annotation has it, such as `Count`, `int | None` or `Literal["a", "b"]`."""
+Node: TypeAlias = Mapping[str, Any]
+"""Settings by name: of all, or a `_target_` and its arguments, as its constructor declares them."""
+Tree: TypeAlias = dict[str, Any]
+"""Settings as nested dictionaries, which may be changed."""
+
 LARGEST_SEED, LARGEST = 2**32 - 1, 2**63 - 1
 Count: TypeAlias = Annotated[int, Ge(1)]
 Whole: TypeAlias = Annotated[int, Ge(0)]
@@ -28,7 +35,7 @@ ClosedFraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
 Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
 Seed: TypeAlias = Annotated[int, Ge(0), Le(LARGEST_SEED)]
 
-NAMES: dict[str, Any] = {
+NAMES: dict[str, Kind] = {
     "Count": Count,
     "Whole": Whole,
     "Positive": Positive,
@@ -43,7 +50,7 @@ NAMES: dict[str, Any] = {
     **{kind.__name__: kind for kind in (Ge, Gt, Le, Lt)},
 }
 """What a type that is written as text may consist of."""
-WORDS: dict[Any, str] = {
+WORDS: dict[Kind, str] = {
     int: "an integer",
     float: "a number",
     bool: "true or false",
@@ -58,7 +65,7 @@ OUT_OF_RANGE = {"greater_than_equal", "greater_than", "less_than_equal", "less_t
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
-def resolve(annotation: Any, names: Mapping[str, Any] | None = None) -> Any:
+def resolve(annotation: Kind, names: Node | None = None) -> Kind:
     """Returns the type of an annotation, or of its source text with the names that it may refer to.
 
     What is no type of settings, such as a tensor, becomes `Any`.
@@ -71,8 +78,9 @@ def resolve(annotation: Any, names: Mapping[str, Any] | None = None) -> Any:
         return Any
 
 
-def _plain(kind: Any) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
+def _plain(kind: Kind) -> Kind:
+    origin: object = get_origin(kind)
+    arguments = get_args(kind)
     if kind in WORDS or origin is Literal:
         return kind
     if origin is Annotated and arguments[0] in (int, float) and all(type(limit) in SIGNS for limit in arguments[1:]):
@@ -85,10 +93,11 @@ def _plain(kind: Any) -> Any:
     return list[_plain(arguments[0])] if origin in (list, Sequence) else Any  # type: ignore[misc]
 
 
-def describe_type(kind: Any) -> str:
+def describe_type(kind: Kind) -> str:
     """Returns what a type allows, in words: `an integer >= 1 or null`."""
     kind = resolve(kind)
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin: object = get_origin(kind)
+    arguments = get_args(kind)
     if kind in WORDS:
         return WORDS[kind]
     if origin is Annotated:
@@ -103,19 +112,20 @@ def describe_type(kind: Any) -> str:
     return f"{', '.join(first)}{comma} or {last}" if first else last
 
 
-def limit(constraint: Any) -> Any:
+def limit(constraint: object) -> int | float:
     """Returns the number of a constraint such as `Ge(1)`."""
-    return getattr(constraint, type(constraint).__name__.lower())
+    number: int | float = getattr(constraint, type(constraint).__name__.lower())
+    return number
 
 
 @functools.cache
-def _validate(kind: Any) -> Callable[[bytes], Any]:
+def _validate(kind: Kind) -> Callable[[bytes], object]:
     from pydantic import ConfigDict, TypeAdapter  # not at the top: `--help` checks nothing
 
     return TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False)).validate_json
 
 
-def mismatch(kind: Any, value: object) -> str | None:
+def mismatch(kind: Kind, value: object) -> str | None:
     """Returns `type` or `range` where a value is not legal, or None where it is."""
     from pydantic import ValidationError
 
@@ -134,7 +144,7 @@ def mismatch(kind: Any, value: object) -> str | None:
     return None
 
 
-def fault(key: str, kind: Any, value: object) -> Fault | None:
+def fault(key: str, kind: Kind, value: object) -> Fault | None:
     """Returns why a value is not legal for a setting, or None where it is."""
     wrong = mismatch(kind, value)
     size = f" of at most {LARGEST.bit_length() + 1} bits" if wrong == "range" and mismatch(Any, value) else ""
@@ -155,9 +165,9 @@ def as_typed(value: object) -> str:
     return f"[{','.join(map(as_typed, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> bool | float | str | None:
     """Returns the number, truth value or null that a text spells, or the text."""
-    constants: dict[str, Any] = {"true": True, "false": False, "null": None}
+    constants: dict[str, bool | None] = {"true": True, "false": False, "null": None}
     if text in constants:
         return constants[text]
     for number in (int, float):
@@ -168,7 +178,7 @@ def parse(text: str) -> Any:
     return text
 
 
-def hints(function: Callable[..., Any]) -> dict[str, Any]:
+def hints(function: Callable[..., object]) -> dict[str, Kind]:
     """Returns the types of a function's parameters by name, `self` included."""
     scope = getattr(inspect.unwrap(function), "__globals__", {})
     parameters = inspect.signature(function).parameters
@@ -185,7 +195,7 @@ def checked(init: Init) -> Init:
     kinds = functools.cache(lambda: hints(init))  # not before the first call: names may be defined later
 
     @functools.wraps(init)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
+    def wrapper(self: object, *args: object, **kwargs: object) -> None:
         values = signature.bind_partial(self, *args, **kwargs).arguments if args else kwargs
         faults = [fault(key, kinds()[key], value) for key, value in values.items() if key in kinds()]
         if any(faults):
