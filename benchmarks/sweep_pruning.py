@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.spec.samplers import default_pruner
+from sentattn.sweep.spec.components import default_pruner
 
 ORDERS, TRIALS = 100, 30
 LOW, HIGH = 2.5, 97.5
@@ -141,7 +141,7 @@ def replay(
     """
     import optuna
 
-    from sentattn.sweep.spec.samplers import DEFAULTS, PRUNERS
+    from sentattn.sweep.spec.components import DEFAULTS, PRUNERS
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     order = random.Random(seed).sample(range(len(curves)), len(curves))  # noqa: S311 - no secrets here

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from fake_study import Noted, engine, slots
 from plans import plan
-from stand_in import Noted, engine, slots
-from test_scheduler import _when, gone
+from processes import gone, when
 
 from sentattn import build, run
 from sentattn.config.compose import compose
@@ -196,7 +196,7 @@ def test_a_signal_stops_all_runs_and_leaves_them_for_the_next_time(tmp_path: Pat
         running.extend(map(int, pids()))
         os.kill(os.getpid(), number)
 
-    thread = _when(lambda: len(pids()) == 2 and all(pids()), stop)
+    thread = when(lambda: len(pids()) == 2 and all(pids()), stop)
     with pytest.raises(Interruption) as caught:
         Scheduler([one], slots(2), engine(tmp_path), [noted]).run()
     thread.join()

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fake_study import Noted, engine, slots
 from optuna.distributions import FloatDistribution
-from stand_in import Noted, engine, slots
 
 from sentattn.config import command_line
 from sentattn.sweep.execution.scheduler import Scheduler

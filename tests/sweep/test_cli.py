@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_sweep import plan, sweep
-from test_recovery import pids, start, until
+from processes import pids, start, until
 
 from sentattn.sweep.cli import main
 from sentattn.sweep.study.study import SweepStudy

@@ -149,11 +149,7 @@ def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Re
 def front_with(best: Sequence[Record], new: Record, objectives: Sequence[Objective]) -> list[Record]:
     """Returns what `front` was after another trial is complete, without comparing the others with one another."""
     by_number = {record.number: record for record in [*best, new]}
-    if len(objectives) == 1:
-        return front([by_number[number] for number in sorted(by_number)], objectives)
-    modes = [objective.mode for objective in objectives]
-    numbers = trials.joined(trials.objectives(best), new.number, new.objectives or (), modes)
-    return _balanced([by_number[number] for number in sorted(numbers)], objectives)
+    return front([by_number[number] for number in sorted(by_number)], objectives)
 
 
 def _balanced(best: list[Record], objectives: Sequence[Objective]) -> list[Record]:

@@ -14,9 +14,15 @@ from typing import Any
 from sentattn.config import types
 from sentattn.config.targets import TARGET
 from sentattn.errors import Fault, SettingError, suggestion
-from sentattn.sweep.spec.engine import read_engine
+from sentattn.sweep.spec.components import (
+    DEFAULT_SAMPLER,
+    check_pruner,
+    check_sampler,
+    default_pruner,
+    drawn_at_random,
+    read_engine,
+)
 from sentattn.sweep.spec.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
-from sentattn.sweep.spec.samplers import DEFAULT_SAMPLER, check_pruner, check_sampler, default_pruner, drawn_at_random
 from sentattn.sweep.spec.search_space import Dimension, Value
 from sentattn.sweep.spec.sweep_file import OPTIONS, SWEEP, Draft, read_draft
 from sentattn.sweep.spec.validation import check_space, read_space, words

@@ -11,17 +11,15 @@ import signal
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import TrialState
-from sqlalchemy import func, select
 
 from sentattn.sweep.study.scheduler_lock import has_ended, identity, owner
-from sentattn.sweep.study.storage import SILENT, load, open_storage
+from sentattn.sweep.study.storage import SILENT, load, now
 
 SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
 """User attributes: of a study the sign of life of each scheduler, by its number; of a trial the scheduler that runs it;
@@ -52,11 +50,12 @@ class Membership:
     Args:
         study: The study, which this process holds for itself while it becomes a member.
         storage: Where it is.
+        url: The same as a URL.
         heartbeat: Seconds between two signs of life.
     """
 
-    def __init__(self, study: optuna.Study, storage: RDBStorage, heartbeat: int) -> None:
-        self._study, self._storage, self._heartbeat = study, storage, heartbeat
+    def __init__(self, study: optuna.Study, storage: RDBStorage, url: str, heartbeat: int) -> None:
+        self._study, self._storage, self._url, self._heartbeat = study, storage, url, heartbeat
         attrs = study.user_attrs
         numbers = [int(key.removeprefix(SIGN)) for key in attrs if key.startswith(SIGN)]
         self.number = max(numbers, default=-1) + 1
@@ -95,14 +94,14 @@ class Membership:
 
     def others(self) -> list[Peer]:
         """Returns the other schedulers that work on the study."""
-        return [peer for peer in peers(self._study, self._storage) if peer.number != self.number]
+        return [peer for peer in peers(self._study, self._url) if peer.number != self.number]
 
     def leave(self) -> None:
         """Notes that this process does not work on the study any more."""
         self._study.set_user_attr(f"{SIGN}{self.number}", None)
 
     def _sign(self) -> None:
-        sign = {"process": identity(os.getpid()), "heartbeat": self._heartbeat, "seen": _now(self._storage)}
+        sign = {"process": identity(os.getpid()), "heartbeat": self._heartbeat, "seen": now(self._url)}
         self._study.set_user_attr(f"{SIGN}{self.number}", sign)
 
     def _trial_id(self, number: int) -> int:
@@ -111,7 +110,7 @@ class Membership:
         return self._trial_ids[number]
 
 
-def peers(study: optuna.Study, storage: RDBStorage) -> list[Peer]:
+def peers(study: optuna.Study, url: str) -> list[Peer]:
     """Returns the schedulers that work on a study, by their last signs of life, without this host's dead processes."""
     signs: dict[int, dict[str, Any]] = {
         int(key.removeprefix(SIGN)): sign for key, sign in study.user_attrs.items() if key.startswith(SIGN) and sign
@@ -121,11 +120,11 @@ def peers(study: optuna.Study, storage: RDBStorage) -> list[Peer]:
     running = [
         trial.user_attrs.get(SCHEDULER) for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     ]
-    now = _now(storage)
+    seen = now(url)
     return [
         Peer(number, sign["process"]["host"], sign["process"]["pid"], running.count(number))
         for number, sign in sorted(signs.items())
-        if now - sign["seen"] < SILENT * sign["heartbeat"] and not has_ended(sign["process"])
+        if seen - sign["seen"] < SILENT * sign["heartbeat"] and not has_ended(sign["process"])
     ]
 
 
@@ -137,7 +136,7 @@ def working(folder: Path, url: str | None) -> list[Peer]:
     """
     study = load(folder, url)
     if url is not None:
-        return peers(study, open_storage(folder, url, reader=True))
+        return peers(study, url)
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     return [Peer(0, socket.gethostname(), pid, len(running))] if (pid := owner(folder)) else []
 
@@ -159,10 +158,3 @@ def stop(folder: Path, url: str | None) -> list[Peer]:
         study = load(folder, url)
         study.set_user_attr(STOPS, study.user_attrs.get(STOPS, 0) + 1)
     return asked
-
-
-def _now(storage: RDBStorage) -> float:
-    """Returns the time of the database, which all schedulers share."""
-    with storage.engine.connect() as connection:
-        now: datetime = connection.execute(select(func.now())).scalar_one()
-    return now.timestamp()

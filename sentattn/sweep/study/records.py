@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import ge
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -120,20 +119,6 @@ def pareto(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[
             columns[:, len(front)] = score
             front.add(score)
     return [number for number, score in scores.items() if score in front]
-
-
-def joined(
-    front: Mapping[int, Sequence[float]], number: int, values: Sequence[float], modes: Sequence[str]
-) -> dict[int, Sequence[float]]:
-    """Returns a Pareto front after another trial has ended; with one objective, the trials with that one."""
-    if len(modes) == 1:
-        return {**front, number: values}
-    new = _scores(values, modes)
-    others = {other: _scores(known, modes) for other, known in front.items() if other != number}
-    if any(score != new and all(map(ge, score, new)) for score in others.values()):
-        return dict(front)
-    kept = [other for other, score in others.items() if score == new or not all(map(ge, new, score))]
-    return {**{other: front[other] for other in kept}, number: values}
 
 
 def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:

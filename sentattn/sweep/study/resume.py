@@ -47,7 +47,7 @@ def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
     if study is None:
         storages.delete_incomplete(storage, sweep)
         study = _create(plan, storage, folder)
-    working = peers(study, storage) if plan.storage else []
+    working = peers(study, plan.storage) if plan.storage else []
     if working and not storages.is_shared(plan.storage):
         _refuse(plan, working)
     _require_same(plan, study)

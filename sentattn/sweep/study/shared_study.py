@@ -50,8 +50,13 @@ class SharedStudy(SweepStudy):
     def _begin(self) -> optuna.Study:
         with self._exclusive():
             study = super()._begin()
-            self._membership = Membership(study, self._storage, self.plan.heartbeat)
+            self._membership = Membership(study, self._storage, self._url, self.plan.heartbeat)
             return study
+
+    @property
+    def _url(self) -> str:
+        assert self.plan.storage is not None
+        return self.plan.storage
 
     def _past(self, trials: int) -> int:
         return trials + self._membership.number * OTHER_DRAWS
@@ -153,4 +158,4 @@ class SharedStudy(SweepStudy):
             return storages.patiently(work)
 
     def _exclusive(self) -> AbstractContextManager[None]:
-        return storages.exclusive(self._storage.engine, self.plan.study)
+        return storages.exclusive(self._url, self.plan.study)

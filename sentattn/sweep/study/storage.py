@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import itertools
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -19,13 +21,13 @@ from typing import Any, NoReturn, TypeVar
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
-from sqlalchemy import Engine, NullPool, create_engine, func, select
+from sqlalchemy import Engine, create_engine, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sentattn.errors import Fault, RunError, SettingError, without_passwords
 from sentattn.run import FORMAT, FORMAT_KEY, require_format, write_atomically
-from sentattn.sweep.spec.samplers import quiet
+from sentattn.sweep.spec.components import quiet
 
 DATABASE, RECORD = "study.db", "storage.json"
 """In the folder of a study: its database, unless `storage=` names another, and which storage it has."""
@@ -61,9 +63,9 @@ def open_storage(
     make = partial(RDBStorage, skip_table_creation=reader, heartbeat_interval=heartbeat, grace_period=grace)
     if url is not None:
         try:
-            address = _address(url)
-            with exclusive(create_engine(address, poolclass=NullPool), "tables"):  # readers write Optuna's version too
-                return make(address.replace("{", "%7B"), engine_kwargs={"pool_pre_ping": True})  # Optuna fills in {}
+            address = _address(url).replace("{", "%7B")  # Optuna fills in {}
+            with exclusive(url, "tables"):  # readers write Optuna's version too
+                return make(address, engine_kwargs={"pool_pre_ping": True})
         except (ArgumentError, ImportError, RuntimeError) as error:
             hint = ' Type pip install "sentattn[postgres]".' if isinstance(error, ImportError) else ""
             message = f"storage={_place(folder, url)} cannot be opened: {_reason(error)}.{hint}"
@@ -87,17 +89,30 @@ def is_shared(url: str | None) -> bool:
         return False
 
 
+@functools.cache
+def _engine(url: str) -> Engine:
+    """Returns this process's connections to a database besides Optuna's."""
+    return create_engine(_address(url), pool_pre_ping=True)
+
+
+def now(url: str) -> float:
+    """Returns the time of the database, which all schedulers share."""
+    with _engine(url).connect() as connection:
+        time_there: datetime = connection.execute(select(func.now())).scalar_one()
+    return time_there.timestamp()
+
+
 @contextmanager
-def exclusive(engine: Engine, name: str) -> Iterator[None]:
+def exclusive(url: str, name: str) -> Iterator[None]:
     """Holds a name in PostgreSQL for one transaction; the database releases it when the process dies.
 
     Elsewhere one process holds the study as a whole.
     """
-    if engine.dialect.name != POSTGRESQL:
+    if not is_shared(url):
         yield
         return
     key = int.from_bytes(hashlib.sha256(f"sentattn {name}".encode()).digest()[:8], signed=True)
-    with engine.begin() as connection:
+    with _engine(url).begin() as connection:
         connection.execute(select(func.pg_advisory_xact_lock(key)))
         yield
 

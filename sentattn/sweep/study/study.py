@@ -20,7 +20,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from sentattn.errors import RunError
 from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
-from sentattn.sweep.spec.samplers import LARGEST_GRID, build_pruner, build_sampler
+from sentattn.sweep.spec.components import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.spec.search_space import points, suggest
 from sentattn.sweep.study import storage as storages
 from sentattn.sweep.study.budget import Tally, is_finished
@@ -36,7 +36,6 @@ from sentattn.sweep.study.records import (
     best_first,
     continue_from,
     delete_large,
-    joined,
     ranked,
     records,
 )
@@ -320,9 +319,8 @@ class SweepStudy:
         if front is None:
             front = {number: complete[number] for number in ranked(complete, modes)}
         else:  # nothing else has ended since
-            for number in numbers:
-                if number in complete:
-                    front = joined(front, number, complete[number], modes)
+            front = {**front, **{number: complete[number] for number in numbers if number in complete}}
+            front = {number: front[number] for number in ranked(front, modes)}
         ordered = best_first(front, modes)
         self.best_values = {number: front[number] for number in ordered[: max(1, self.plan.keep)]}
         self._front = front if len(modes) > 1 else self.best_values

@@ -5,32 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from stand_in import Listed, Noted, engine, prepared, scheduler, slots
+from fake_study import Listed, Noted, engine, prepared, scheduler, slots
+from processes import gone, when
 
 from sentattn.errors import DataError, Interruption, RunError
 from sentattn.sweep.execution import scheduler as scheduling
 from sentattn.sweep.execution.scheduler import Scheduler, StopSignals
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(pid: int) -> bool:
-    """Waits until a process has ended; the limit only catches a hang."""
-    until = time.monotonic() + 120
-    while is_alive(pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    return not is_alive(pid)
 
 
 def test_as_many_trials_as_the_budget_asks_for_and_never_more_at_once_than_slots(tmp_path: Path) -> None:
@@ -139,25 +123,11 @@ def test_no_trial_finds_what_another_has_changed(tmp_path: Path) -> None:
         }
 
 
-def _when(condition: Any, act: Any) -> threading.Thread:
-    """Does something as soon as a condition holds."""
-
-    def watch() -> None:
-        until = time.monotonic() + 120
-        while not condition() and time.monotonic() < until:
-            time.sleep(0.005)
-        act()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    return thread
-
-
 def test_ctrl_c_lets_running_trials_finish(tmp_path: Path) -> None:
     study, noted = Listed([["x=1", "sleep=0.4"]] * 5), Noted()
     before = signal.getsignal(signal.SIGINT)
     both = [tmp_path / "trials" / str(number) / "pid" for number in range(2)]
-    thread = _when(lambda: all(map(Path.exists, both)), lambda: os.kill(os.getpid(), signal.SIGINT))
+    thread = when(lambda: all(map(Path.exists, both)), lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(Interruption) as caught:
         scheduler(tmp_path, study, trials=5, callbacks=[noted]).run()
     thread.join()
@@ -174,10 +144,10 @@ def test_a_second_ctrl_c_and_sigterm_end_it_at_once(tmp_path: Path, number: int)
     def act() -> None:
         os.kill(os.getpid(), number)
         if number == signal.SIGINT:
-            _when(lambda: noted.messages, lambda: os.kill(os.getpid(), number))
+            when(lambda: noted.messages, lambda: os.kill(os.getpid(), number))
 
     pids = [tmp_path / "trials" / str(n) / "pid" for n in range(2)]
-    thread = _when(lambda: all(p.exists() and p.read_text() for p in pids), act)
+    thread = when(lambda: all(p.exists() and p.read_text() for p in pids), act)
     with pytest.raises(Interruption) as caught:
         scheduler(tmp_path, study, trials=5, callbacks=[noted]).run()
     thread.join()
@@ -205,7 +175,7 @@ def test_a_server_that_dies_is_replaced(tmp_path: Path) -> None:
     study, noted = Listed([["act=hang"], ["x=2"]], retries=0), Noted()
     one = scheduler(tmp_path, study, count=1, trials=1, callbacks=[noted])
     pid, server = (tmp_path / "trials" / "0" / name for name in ("pid", "server"))
-    thread = _when(lambda: pid.exists() and pid.read_text(), lambda: os.kill(int(server.read_text()), signal.SIGKILL))
+    thread = when(lambda: pid.exists() and pid.read_text(), lambda: os.kill(int(server.read_text()), signal.SIGKILL))
     one.run()
     thread.join()
     assert study.told[0][:2] == ("failed", None)
@@ -231,7 +201,7 @@ def test_a_pool_that_dies_before_its_first_trial_is_reported_with_its_last_line(
 def test_why_a_study_ends_is_reported(tmp_path: Path) -> None:
     study, noted = Listed([["sleep=0.05"]] * 9), Noted()
     one = scheduler(tmp_path, study, count=1, trials=9, callbacks=[noted])
-    thread = _when(lambda: study.told, lambda: setattr(study, "over", "1 hour is over"))
+    thread = when(lambda: study.told, lambda: setattr(study, "over", "1 hour is over"))
     one.run()
     thread.join()
     assert 1 <= study.finished() < 9

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_study import Listed, prepared, scheduler, slots
 from rich.console import Console
-from stand_in import Listed, prepared, scheduler, slots
 
 from sentattn.sweep.execution.callbacks import RunningTrial, SweepProgress, duration, format_objective, format_values
 from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in import Listed, Noted, engine, prepared
+from fake_study import Listed, Noted, engine, prepared
 from tiny import tiny
 
 from sentattn.distributed import ranks

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from fake_study import engine, slots
 from fake_sweep import plan
-from stand_in import engine, slots
 
 from sentattn.errors import RunError
 from sentattn.sweep.execution.scheduler import Scheduler

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from plans import plan
 from postgres_server import PASSWORD, PostgresServer
+from processes import start, until
 from sqlalchemy import create_engine, text
 from studies import tell
-from test_recovery import start, until
 
 from sentattn.errors import RunError, SettingError, TrainingError, UserError
 from sentattn.sweep import cli

@@ -26,8 +26,8 @@ from studies import run, states, tell
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.report.callback import ReportCallback
+from sentattn.sweep.spec.components import DEFAULTS
 from sentattn.sweep.spec.plan import Budget, Objective
-from sentattn.sweep.spec.samplers import DEFAULTS
 from sentattn.sweep.study import storage
 from sentattn.sweep.study.records import read
 from sentattn.sweep.study.shared_study import open_sweep

@@ -1,12 +1,13 @@
-"""How trials run: the interface of an engine, and the messages between a trial and the scheduler."""
+"""How trials run: the interface of an engine, the messages of a trial, and why one has sent no result."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from sentattn.errors import Interruption
@@ -94,3 +95,46 @@ class PipeConnection(TrialConnection):
             return isinstance(message, Report) and bool(self._connection.recv())
         except (EOFError, OSError) as error:
             raise Interruption(signal.SIGTERM, "the scheduler of the study has ended") from error
+
+
+SERVER_DIED = 255
+"""Exit code that `multiprocessing` gives to the processes of a server that has died."""
+LOG_LINES, LOG_TAIL = 5, 1 << 13
+"""Lines of a trial's log that are kept of a failure, and bytes that are read for them."""
+
+
+def exited(trial: RunningTrial, code: int) -> TrialOutcome:
+    """Returns the outcome of a trial whose process has ended without it."""
+    outcome = failed(trial, exit_reason(code))
+    return replace(outcome, killed=outcome.retry and (code < 0 or code == SERVER_DIED))
+
+
+def failed(trial: RunningTrial, reason: str, *, lost: bool = False) -> TrialOutcome:
+    """Returns the outcome of a trial that has sent none; why the scheduler ended it comes before other reasons.
+
+    One that took too long would take as long again.
+    """
+    lines, retry = last_lines(trial.log), not trial.killed
+    return TrialOutcome("failed", error=trial.killed or reason, log_lines=lines, retry=retry, lost=lost)
+
+
+def exit_reason(code: int) -> str:
+    """Returns what an exit code says of a process that has sent no outcome."""
+    if code == SERVER_DIED:
+        return "the process that had started it has died"
+    if code == -signal.SIGKILL:
+        return "it was killed (SIGKILL), as the system does when memory runs out"
+    if code < 0:
+        return f"it was killed ({signal.Signals(-code).name})"
+    return f"it ended with exit code {code}" if code else "it ended without a result"
+
+
+def last_lines(file: Path) -> list[str]:
+    """Returns the last lines of a file that are not empty; bytes that are no text are replaced."""
+    try:
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - LOG_TAIL))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.rstrip() for line in lines if line.strip()][-LOG_LINES:]

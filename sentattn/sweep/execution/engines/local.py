@@ -24,8 +24,7 @@ from typing import Any
 
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.sweep.execution.callbacks import RunningTrial
-from sentattn.sweep.execution.engines import Engine, Message, preload
-from sentattn.sweep.execution.engines.failures import SERVER_DIED, exited, last_lines
+from sentattn.sweep.execution.engines import SERVER_DIED, Engine, Message, exited, last_lines, preload
 from sentattn.sweep.execution.trial_source import TrialOutcome
 
 SERVER_ENVIRONMENT = {

@@ -19,8 +19,7 @@ from typing import Any
 
 from sentattn.errors import Fault, RunError
 from sentattn.sweep.execution.callbacks import RunningTrial
-from sentattn.sweep.execution.engines import Engine, Message, ray_node
-from sentattn.sweep.execution.engines.failures import exited, failed
+from sentattn.sweep.execution.engines import Engine, Message, exited, failed, ray_node
 from sentattn.sweep.execution.engines.ray_cluster import (
     Node,
     RaySlot,

@@ -19,7 +19,7 @@ from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.sweep.execution.engines import ray_node
 from sentattn.sweep.execution.resources import VISIBLE, Slot, SlotRequest, slots_line
-from sentattn.sweep.spec.engine import AUTO
+from sentattn.sweep.spec.components import AUTO
 
 ANSWER, CONNECT = 10.0, 60.0
 """Seconds in which the head of a cluster answers, and in which Ray finds the cluster of this machine."""

@@ -68,7 +68,7 @@ def test_the_environment_of_the_server_is_not_that_of_the_scheduler() -> None:
 RUN = """
     import sys
     from pathlib import Path
-    from stand_in import Listed, Scheduler, engine, prepared, slots
+    from fake_study import Listed, Scheduler, engine, prepared, slots
     from sentattn.errors import RunError
     folder = Path(sys.argv[1])
     study = prepared(folder, Listed([["x=1"]]), trials=1)

@@ -15,7 +15,7 @@ from typing import Any
 
 import fake_sweep
 import pytest
-from stand_in import FAKE, Listed, Noted, prepared
+from fake_study import FAKE, Listed, Noted, prepared
 
 from sentattn.errors import DataError, RunError, SettingError, UserError
 from sentattn.sweep.execution.callbacks import RunningTrial
@@ -293,7 +293,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from stand_in import Listed, prepared
+from fake_study import Listed, prepared
 sys.path.insert(0, str(Path(sys.argv[3])))
 import test_ray
 folder = Path(sys.argv[1])

@@ -1,4 +1,4 @@
-"""What suggests the next trial and what prunes one: Optuna's samplers and pruners by name.
+"""What suggests the next trial, prunes one and runs one: Optuna's samplers and pruners by name, and the engine.
 
 The default sampler is TPE over several settings at once, in groups of those that occur together. A sweep here has a few
 dozen trials over settings of mixed kinds, some of them conditional: groups model the settings of each condition from
@@ -13,6 +13,7 @@ eight epochs of a training here, Hyperband and successive halving have two rungs
 from __future__ import annotations
 
 import importlib.util
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 DEFAULT_SAMPLER, DEFAULT_PRUNER, REPEATS_PRUNER, NO_PRUNER = "tpe", "percentile", "wilcoxon", "none"
 GRID, BRUTE_FORCE = "grid", "brute_force"
 LARGEST_GRID = 1_000_000
+LOCAL, RAY, AUTO = "local", "ray", "auto"
+ADDRESS = re.compile(r"[^\s/]+:\d{1,5}")
 
 
 def quiet() -> None:
@@ -216,3 +219,26 @@ def build_pruner(plan: Plan) -> BasePruner:
     """Returns Optuna's pruner."""
     pruner: BasePruner = _build("pruner", plan.pruner)
     return pruner
+
+
+def read_engine(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
+    """Returns the engine that settings describe, under `name` with all its settings, and what is wrong with it."""
+    name, address = types.as_typed(settings.get("name", LOCAL)), types.as_typed(settings.get("address", AUTO))
+    faults = []
+    if name not in (LOCAL, RAY):
+        close = suggestion(name, (LOCAL, RAY))
+        faults.append(Fault("engine", "unknown", f"engine={name}: there is no engine {name!r}.{close}"))
+    for key in settings.keys() - {"name", "address"}:
+        close = suggestion(key, ("address",))
+        faults.append(Fault(f"engine.{key}", "unknown", f"engine.{key}: there is no such setting.{close}"))
+    if name == LOCAL and "address" in settings:
+        message = "engine.address has an effect with engine=ray only: type engine=ray, or leave engine.address out."
+        faults.append(Fault("engine.address", "no_effect", message))
+    if name != RAY:
+        return {"name": LOCAL}, faults
+    if address != AUTO and not ADDRESS.fullmatch(address):
+        message = f"engine.address must be auto or HOST:PORT of the cluster's head, got {address}."
+        faults.append(Fault("engine.address", "range", message))
+    if importlib.util.find_spec("ray") is None:
+        faults.append(Fault("engine", "package", 'engine=ray needs Ray: type pip install "sentattn[ray]".'))
+    return {"name": name, "address": address}, faults

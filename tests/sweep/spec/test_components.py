@@ -11,9 +11,7 @@ from plans import PRUNE, plan
 from studies import run, tell
 
 from sentattn.errors import Fault, SettingError
-from sentattn.sweep.spec.config import read_plan
-from sentattn.sweep.spec.plan import Budget
-from sentattn.sweep.spec.samplers import (
+from sentattn.sweep.spec.components import (
     PRUNERS,
     SAMPLERS,
     build_pruner,
@@ -23,6 +21,8 @@ from sentattn.sweep.spec.samplers import (
     default_pruner,
     drawn_at_random,
 )
+from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.spec.plan import Budget
 from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
 

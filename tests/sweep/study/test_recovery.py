@@ -6,8 +6,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,38 +14,13 @@ from pathlib import Path
 import optuna
 import pytest
 from fake_sweep import plan, sweep
-from test_scheduler import gone, is_alive
+from processes import gone, is_alive, pids, start, until
 
 from sentattn.errors import RunError
 from sentattn.sweep.study.records import Record, read
 from sentattn.sweep.study.storage import DATABASE
 
-PROGRAM = Path(__file__).with_name("fake_sweep.py")
 QUICK = ("sleep=0.03", "epochs=2")
-
-
-def start(folder: Path, trials: int, *overrides: str, **more: object) -> subprocess.Popen[str]:
-    searched = os.pathsep.join([*filter(None, sys.path), str(PROGRAM.parent)])
-    return subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(folder), str(trials), *overrides],
-        env={**os.environ, "PYTHONPATH": searched},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **more,  # type: ignore[call-overload]  # those of Popen
-    )
-
-
-def pids(folder: Path) -> list[int]:
-    """The processes of all trials that have begun."""
-    return [int(text) for file in folder.glob("trials/*/pid") if (text := file.read_text())]
-
-
-def until(condition: Callable[[], object], seconds: float = 600) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.005)
 
 
 def finished(folder: Path) -> list[Record]:
