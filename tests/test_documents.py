@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import shlex
 import shutil
@@ -175,6 +176,16 @@ def test_the_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     names: dict[str, object] = {}
     exec(code.replace('"logger=none"', f'"logger=none", {small}'), names)  # the document's lines
     assert torch.is_tensor(torch.tensor(names["prediction"].attention))  # type: ignore[attr-defined]
+
+
+def test_the_python_page_names_what_exists() -> None:
+    for name, members in re.findall(
+        r"^::: ([\w.]+)\n(?:.*\n)*?(?: +members: \[(.*)\]\n|\n)", PAGES["python.md"] + "\n", flags=re.MULTILINE
+    ):
+        module, _, attribute = name.rpartition(".")
+        shown = getattr(importlib.import_module(module), attribute)
+        for member in filter(None, members.split(", ")):
+            assert hasattr(shown, member) or member in inspect.get_annotations(shown), f"{name}.{member}"
 
 
 @pytest.mark.parametrize("page", GUIDES)
