@@ -16,11 +16,12 @@ from tiny import tiny
 from sentattn import build, fit
 from sentattn.config.compose import compose
 from sentattn.console import Progress
+from sentattn.data.batching import Batch
 from sentattn.errors import TrainingError
-from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
 from sentattn.training import environment, evaluate
 from sentattn.training.environment import format_bytes, require_memory, total_memory
+from sentattn.training.lit_module import LitClassifier
 from sentattn.training.prepare import prepare
 
 
@@ -63,16 +64,16 @@ def test_precision(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, dtype: torch.dtype
 ) -> None:
     seen: list[torch.dtype] = []
-    original = TextClassifier.forward
+    original = LitClassifier.compute_loss
 
-    def noting(self: TextClassifier, *args: torch.Tensor, **options: Any) -> object:
-        classified = original(self, *args, **options)
+    def noting(self: LitClassifier, batch: Batch) -> Any:
+        classified, loss = original(self, batch)
         seen.append(classified.logits_BC.dtype)
-        return classified
+        return classified, loss
 
     if not environment.cpu_has_lstm(precision):
         pytest.skip(f"this processor has no LSTM with {precision}")
-    monkeypatch.setattr(TextClassifier, "forward", noting)
+    monkeypatch.setattr(LitClassifier, "compute_loss", noting)
     run = fit(tiny(f"trainer.precision={precision}", f"output_dir={tmp_path}"))
     assert set(seen) == {dtype}
     # Three digits of bfloat16 move a loss near ln 2 = 0.69 by less than this.
