@@ -60,7 +60,7 @@ def build_data(settings: Settings) -> TextData:
 
     data: TextData = instantiate(settings["data"], TextData)
     data.seed = settings["seed"]
-    embedding = settings.get("model", {}).get("embedding", {})  # who reads texts only has no model
+    embedding = settings.get("model", {}).get("embedding", {})  # settings of a data set alone have no model
     data.vector_size = embedding.get("size", data.vector_size)
     data.rank, data.world_size = ranks.rank(), ranks.world()
     return data
@@ -81,10 +81,10 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     if "wide" in node and find(node["wide"][TARGET]) is not NoWide:
         offered = {"num_embeddings": num_embeddings, "classes": classes, "dim": encoder.out_dim}
         wide = _part(node, "wide", Wide, **_taken(node["wide"], Wide, offered))
-    own = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
+    options = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     with explained("model"):
-        deep: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **own, **slots)
+        deep: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **options, **slots)
     return deep if wide is None else WideAndDeep(deep, wide)
 
 

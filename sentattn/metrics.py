@@ -21,7 +21,7 @@ BINS = 15
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Probabilities are stored in single precision; one that was rounded to 0 counts as this."""
 DRAWS = 100
-"""Draws of labels behind the calibration error of a calibrated model."""
+"""Draws of labels for the calibration error of a calibrated model."""
 MAJORITY = "largest class"
 """The row of a model that always predicts the largest class of the rows."""
 

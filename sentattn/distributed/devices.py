@@ -56,7 +56,7 @@ def launcher_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def leave_step() -> None:
-    """Makes this process no task of the step in which srun has started it or what has started it."""
+    """Removes this process from the step of srun in which it, or its parent, was started."""
     os.environ.pop(STEP_TASKS, None)
 
 

@@ -95,14 +95,14 @@ def _agent_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def explain(failures: Mapping[int, ProcessFailure], processes: int, advice: str) -> UserError | Interruption:
-    """Returns what has ended a training: of several failures the one that explains the others."""
+    """Returns the error that ended a training: of several failures the one that caused the others."""
     contents = [failure.error_file_data for failure in failures.values()]
     for content in contents:
         faults = [Fault(**fault) for fault in content.get("faults", [])]
         if any(fault.kind != "interrupted" for fault in faults):
             error: UserError = getattr(errors, content["error"])(*faults)
             return error
-    # Without a word, and not because the agent ended them after the failure of another.
+    # Processes that left no error and that the agent did not end after the failure of another one.
     first = min(failure.timestamp for failure in failures.values())
     codes = {rank: failure.exitcode for rank, failure in failures.items()}
     killed = [rank for rank, code in codes.items() if code < 0 and code != -signal.SIGTERM]

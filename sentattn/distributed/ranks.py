@@ -126,7 +126,7 @@ def _host_group() -> Iterator[None]:
 
 
 def write_error_file(error: BaseException) -> None:
-    """Leaves an error as data for the agent that has started this rank; does nothing where there is none."""
+    """Writes an error as JSON for the agent that has started this rank, if there is one."""
     if ERROR_FILE not in os.environ:
         return
     content: dict[str, Any] = {"message": str(error), "timestamp": int(time.time())}
@@ -144,7 +144,7 @@ def write_error_file(error: BaseException) -> None:
 
 @functools.cache
 def end_with_agent() -> None:
-    """Lets this process end when its agent has died: by SIGTERM, which keeps what was trained, or after `GRACE`.
+    """Ends this process when its agent has died: by SIGTERM, which writes a checkpoint, or after `GRACE`.
 
     Ranks lead sessions of their own, so no signal to the agent's process group reaches them.
     """
@@ -161,7 +161,7 @@ def end_with_agent() -> None:
 
 
 def several() -> bool:
-    """Returns whether other ranks take part in what is being done."""
+    """Returns whether there are other ranks."""
     return world() > 1
 
 
@@ -182,7 +182,7 @@ def is_rank_zero() -> bool:
 
 @contextmanager
 def as_single_process() -> Iterator[None]:
-    """Runs the block as a training of one process, such as the evaluation by rank 0 of what all have trained."""
+    """Runs the block as in a training of one process, such as the evaluation by rank 0."""
     global _alone
     before, _alone = _alone, True
     try:
@@ -205,7 +205,7 @@ def rank_zero_first() -> Iterator[None]:
 
 @contextmanager
 def raise_on_all_ranks() -> Iterator[None]:
-    """All ranks leave the block, or else all raise the faults of all.
+    """Raises the errors of all ranks on each rank.
 
     Raises:
         UserError: If any rank raised one inside.
@@ -249,7 +249,7 @@ def from_rank_zero(value: T) -> T:
 
 
 def wait_for_rank_zero() -> None:
-    """Waits for rank 0, which itself does not fail if the others have gone."""
+    """Waits for rank 0, which itself does not fail if the others have ended."""
     try:
         from_rank_zero(None)
     except RuntimeError:
@@ -293,7 +293,7 @@ def offset_seed_by_rank() -> None:
 
 
 def is_peer_failure(error: BaseException) -> bool:
-    """Returns whether a library reports by the type of its error that another rank has gone, as NCCL does.
+    """Returns whether a library reports by the type of its error that another rank has ended, as NCCL does.
 
     gloo raises a plain `RuntimeError` instead; which rank has died is then seen from the exit codes.
     """

@@ -216,8 +216,8 @@ class WideNGrams(Wide):
         for tokens_BL, labels_B, _ in _batches(texts):
             rows_BG, _ = self._rows(tokens_BL)
             is_present_BG = rows_BG >= 0
-            found = (rows_BG * self.classes + labels_B[:, None])[is_present_BG]
-            cells.index_add_(0, found, torch.ones_like(found, dtype=cells.dtype))
+            cells_G = (rows_BG * self.classes + labels_B[:, None])[is_present_BG]
+            cells.index_add_(0, cells_G, torch.ones_like(cells_G, dtype=cells.dtype))
             self.totals_C.index_add_(0, labels_B, is_present_BG.sum(dim=1))
         sums_NC = np.empty((len(texts.labels_N), self.classes))
         for tokens_BL, labels_B, rows_B in _batches(texts):
@@ -312,7 +312,7 @@ def fit_scale(sums_NC: NDArray[np.float64], labels_N: NDArray[np.int64], *, most
     from scipy.special import logsumexp
 
     own_N = np.take_along_axis(sums_NC, labels_N[:, None], axis=1)[:, 0]
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda s: float(np.mean(logsumexp(s * sums_NC, axis=1) - s * own_N)), bounds=(0.0, most), method="bounded"
     )
-    return float(found.x)
+    return float(minimum.x)

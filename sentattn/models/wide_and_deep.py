@@ -110,8 +110,8 @@ class WideAndDeep(TextClassifier):
             plain = {"momentum": 0.0}
         else:
             raise ValueError("model/wide=ngrams needs an optimizer with eps or momentum, such as Adam or SGD")
-        own = {"params": self.wide.weights, "lr": self.wide.lr, "weight_decay": self.wide.weight_decay}
-        return [*groups, own | plain]
+        group = {"params": self.wide.weights, "lr": self.wide.lr, "weight_decay": self.wide.weight_decay}
+        return [*groups, group | plain]
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """Returns all but the weights of the wide part."""

@@ -185,7 +185,7 @@ def _disk(folder: str, size: int) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Returns a time for people."""
+    """Formats a time."""
     if seconds < 100:
         return f"{max(seconds, 0.1):.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, hours = round(seconds / 60), round(seconds / 3600, 1)

@@ -47,7 +47,7 @@ STATUS, CLEAR_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of malloc.h."""
 HEAP_BLOCK, HEAP_KEPT = 32 * 2**20, 512 * 2**20
-"""Blocks up to 32 MiB come from the heap, as glibc has it at most; more of it would be lost in gaps."""
+"""Blocks up to 32 MiB come from the heap, as glibc has it at most; larger ones would leave gaps there."""
 THIS_MACHINE = "this machine"
 LARGEST_SIZE = 2**31
 """Of a size of a model; beyond it the number of elements of a tensor may not fit into 64 bits."""
@@ -73,7 +73,7 @@ def set_up_torch(settings: Settings) -> None:
     if settings["threads"] is not None:
         torch.set_num_threads(settings["threads"])
     torch.set_float32_matmul_precision(settings["matmul_precision"])
-    # cuDNN's LSTMs and convolutions have a switch of their own, which is on unless it is told otherwise.
+    # cuDNN's LSTMs and convolutions have a switch of their own, which is on by default.
     torch.backends.cudnn.allow_tf32 = settings["matmul_precision"] != "highest"
     keep_freed_memory()
 
@@ -168,7 +168,7 @@ def peak_memory_bytes() -> int | None:
 
 @contextmanager
 def explained_sizes(model: Mapping[str, Any]) -> Iterator[None]:
-    """Turns torch's error about a tensor that no computer can have into one that names the sizes of the model.
+    """Turns torch's error about a tensor of too many elements into an error that names the sizes of the model.
 
     Raises:
         SettingError: Of kind `range`.
@@ -176,16 +176,16 @@ def explained_sizes(model: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        sizes = [one for one in flat(model, "model") if isinstance(one[1], int) and one[1] > LARGEST_SIZE]
+        sizes = [(path, size) for path, size in flat(model, "model") if isinstance(size, int) and size > LARGEST_SIZE]
         if not sizes:
             raise
-        typed = [Fault(path, "range", f"{path}={size} is too large for any computer.") for path, size in sizes]
-        raise SettingError(*typed) from error
+        faults = [Fault(path, "range", f"{path}={size} is too large for any computer.") for path, size in sizes]
+        raise SettingError(*faults) from error
 
 
 @contextmanager
 def explained_out_of_memory() -> Iterator[None]:
-    """Turns torch's error where memory runs out into one that says what to do.
+    """Turns torch's error when memory runs out into an error that names the settings to change.
 
     Raises:
         TrainingError: Of kind `resources`.
@@ -197,9 +197,9 @@ def explained_out_of_memory() -> Iterator[None]:
         if not on_gpu and "DefaultCPUAllocator" not in str(error):  # torch has no class for main memory
             raise
         message = (
-            f"The memory of {'the GPU' if on_gpu else THIS_MACHINE} is not enough for a batch: take fewer texts at "
-            "once (data.batch_size, and trainer.accumulate_grad_batches for the same step), shorter ones "
-            "(data.max_length), or trainer.precision=bf16-mixed."
+            f"The memory of {'the GPU' if on_gpu else THIS_MACHINE} is too small for a batch: lower data.batch_size "
+            "(and raise trainer.accumulate_grad_batches for the same step) or data.max_length, or type "
+            "trainer.precision=bf16-mixed."
         )
         raise TrainingError(Fault("data.batch_size", "resources", message)) from error
 
@@ -275,7 +275,7 @@ def cpu_has_lstm(precision: str | None) -> bool:
 
 
 def total_memory(accelerator: str) -> tuple[int | None, str]:
-    """Returns the size of the memory that a training uses, None where the system does not say it, and whose it is."""
+    """Returns the size of the memory that a training uses, None where it is unknown, and the name of its device."""
     if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
         return torch.cuda.get_device_properties(0).total_memory, torch.cuda.get_device_name(0)
     try:
@@ -288,7 +288,7 @@ def total_memory(accelerator: str) -> tuple[int | None, str]:
 
 
 def format_bytes(size: float) -> str:
-    """Returns a number of bytes for people."""
+    """Formats a number of bytes."""
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""Evaluation of a model on a split, and the result of a training: what is written and printed of it."""
+"""Evaluation of a model on a split, and the result of a training."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def evaluate_run(run: LoadedRun, settings: Settings, split: str) -> tuple[Evalua
 def initial_result(
     settings: Settings, module: LitClassifier, identity: Mapping[str, str], study: str | None
 ) -> dict[str, Any]:
-    """Returns what is known of a result before the training."""
+    """Returns the part of a result that is known before the training."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.model.parameters()]
     return {
         "status": None,
@@ -141,7 +141,7 @@ def initial_result(
 
 
 def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Returns what the result of a run adds: the metrics of its best epoch, and what it cost.
+    """Returns the part of a result that a training adds: the metrics of its best epoch, time and memory.
 
     Without evaluations it is that of a pruned run, with the metrics of its best epoch so far.
     """
@@ -180,16 +180,16 @@ def evaluate_best(
     splits = ("val", "test") if settings["test"] else ("val",)
     with ranks.as_single_process():
         evaluations = {split: evaluator(module, data, split) for split in splits}
+        probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
         text = {key: settings["data"][key] for key in TEXT_SETTINGS}
         config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
         classifier = Classifier(model=module.model, tokenizer=data.tokenizer, labels=data.labels, config=config)
         with writing(run.path):
-            run.write_predictions({split: (data.split(split), one.probabilities) for split, one in evaluations.items()})
+            run.write_predictions({split: (data.split(split), values) for split, values in probabilities.items()})
             classifier.save(run.path / MODEL)
         result = result_of(recorder, evaluations)
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
         result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
-        probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
         if logger is not None:
             from sentattn.loggers.wandb import media
 

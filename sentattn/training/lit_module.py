@@ -69,7 +69,7 @@ class EpochMeans:
 class LitClassifier(LightningModule):
     """Trains a `TextClassifier`, and evaluates it on validation and test rows.
 
-    `means` holds means over the epoch; what is added to it, under a name such as `train/loss`, is recorded at its end.
+    `means` holds means over the epoch, under names such as `train/loss`, which are recorded at its end.
     `ordered` says whether the classes are steps of a scale. `probabilities`, (rows of the split, C), are those of the
     last validation or test, in the split's order; its metrics are computed from them. `lr` is the learning rate of the
     last step, of the optimizer's first group.
@@ -178,7 +178,7 @@ class LitClassifier(LightningModule):
         self._terms = self._terms + torch.stack([torch.stack([mean * weight, weight]) for mean, weight in terms])
         numbers_B2 = torch.stack([batch.rows_B, batch.labels_B], dim=1)
         logits = [classified.logits_BC, *self.model.part_logits(classified).values()]
-        self._rows.append(torch.cat([self._exact(one) for one in (numbers_B2, *logits)], dim=1))
+        self._rows.append(torch.cat([self._exact(values) for values in (numbers_B2, *logits)], dim=1))
 
     def on_validation_epoch_end(self) -> None:
         width, terms = self._rows[0].shape[1], len(self.loss.terms)

@@ -113,7 +113,8 @@ class ClassifierLoss(nn.Module):
         """Returns the loss of a batch that several processes share, from this process's, and the terms' weights."""
         weights = self.weights_of(labels_B)
         sums = [at_least_float32(part) * weights[name] for name, part in local.parts.items()]
-        *sums, weight, rows = reduce(torch.stack([*sums, *(one.to(sums[0]) for one in weights.values())])).unbind()
+        divisors = [divisor.to(sums[0]) for divisor in weights.values()]
+        *sums, weight, rows = reduce(torch.stack([*sums, *divisors])).unbind()
         weights = {"cross_entropy": weight.detach(), "penalty": rows.detach()}
         parts = {name: total / weights[name] for name, total in zip(local.parts, sums, strict=True)}
         return self.combine(parts), weights

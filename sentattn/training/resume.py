@@ -18,7 +18,7 @@ from sentattn.errors import Fault, RunError, UserError
 from sentattn.training.precision import resolve_precision
 
 SAME = ("seed", "test", "data.vectors")
-"""Keys that the hash of a setting leaves out, and that make it another training all the same."""
+"""Keys outside the hash of a setting in which duplicate runs are equal too."""
 
 
 def open_interrupted(path: Path) -> run.Run:
@@ -61,7 +61,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str]) -> None:
 
 
 class SavedRuns:
-    """The runs in the output folders of settings, by what `identity` says of their settings; each is read once."""
+    """The runs in the output folders of settings, by the `identity` of their settings; each is read once."""
 
     def __init__(self) -> None:
         self._identities: dict[Path, tuple[Any, ...] | None] = {}
@@ -96,48 +96,50 @@ def find_interrupted(settings: Mapping[str, Any], saved: SavedRuns | None = None
 
     It has a checkpoint and no result, and no living process trains it.
     """
-    runs = (one for one in _without_result(settings, saved) if one.last_checkpoint.is_file())
-    return next((one.path for one in runs if not _is_being_trained(one.path)), None)
+    runs = (saved_run for saved_run in _without_result(settings, saved) if saved_run.last_checkpoint.is_file())
+    return next((saved_run.path for saved_run in runs if not _is_being_trained(saved_run.path)), None)
 
 
 def find_begun(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
     """Returns the newest run of these settings that was killed before its first checkpoint, or None."""
-    runs = (one for one in _without_result(settings, saved) if not one.last_checkpoint.is_file())
-    return next((one.path for one in runs if not _is_being_trained(one.path)), None)
+    runs = (saved_run for saved_run in _without_result(settings, saved) if not saved_run.last_checkpoint.is_file())
+    return next((saved_run.path for saved_run in runs if not _is_being_trained(saved_run.path)), None)
 
 
 def find_running(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
     """Returns a run of these settings that a living process trains, or None."""
-    return next((one.path for one in _without_result(settings, saved) if _is_being_trained(one.path)), None)
+    paths = (saved_run.path for saved_run in _without_result(settings, saved))
+    return next((path for path in paths if _is_being_trained(path)), None)
 
 
 def find_finished(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
-    """Returns the newest finished run of these settings on the rows there are now, or None.
+    """Returns the newest finished run of these settings on the current rows of the data, or None.
 
-    A run on other rows is named and not counted; where the data cannot be read now, rows are not compared.
+    A run on other rows is reported and skipped. Rows are not compared where the data cannot be read.
     """
-    for one in (saved or SavedRuns()).of(settings):
-        if not (result := _finished(one, settings["seed"])):
+    for saved_run in (saved or SavedRuns()).of(settings):
+        if not (result := _finished(saved_run, settings["seed"])):
             continue
         before = result.get("data_fingerprint")
         now = _fingerprint(json.dumps(settings["data"], sort_keys=True)) if before else ""
         if not now or before == now:
-            return one.path
-        message = f"its data was another then (data_fingerprint {before}, now {now}): it does not count as finished."
-        print(f"warning: {one.path}: {message}", file=sys.stderr)
+            return saved_run.path
+        message = f"it was trained on other data (data_fingerprint {before}, now {now}) and does not count as finished."
+        print(f"warning: {saved_run.path}: {message}", file=sys.stderr)
     return None
 
 
 def _without_result(settings: Mapping[str, Any], saved: SavedRuns | None) -> Iterator[run.Run]:
     """Yields the runs of these settings that have not ended, the newest first."""
-    return (one for one in (saved or SavedRuns()).of(settings) if not (one.path / run.RESULT).exists())
+    saved_runs = (saved or SavedRuns()).of(settings)
+    return (saved_run for saved_run in saved_runs if not (saved_run.path / run.RESULT).exists())
 
 
 @cache
 def _fingerprint(data: str) -> str:
-    """Returns the hash of the rows that settings (JSON) of the data select, from its cached corpus; empty without one.
+    """Returns the hash of the rows that the data settings (JSON) select; empty where they cannot be read.
 
-    Vectors have no part in it.
+    It does not depend on vectors.
     """
     from sentattn import build
 
@@ -146,7 +148,7 @@ def _fingerprint(data: str) -> str:
             module = build.build_data({"data": json.loads(data) | {"vectors": None}, "seed": 0})
             module.prepare(progress)
     except UserError as error:
-        print(f"warning: whether finished runs have the same rows is not known: {error}", file=sys.stderr)
+        print(f"warning: the rows of finished runs cannot be compared: {error}", file=sys.stderr)
         return ""
     return module.fingerprint
 
@@ -163,15 +165,15 @@ def _finished(saved: run.Run, seed: int) -> dict[str, Any]:
 def _identity(saved: run.Run) -> tuple[Any, ...] | None:
     """Returns the identity of a run's settings; None where they are damaged, or have values that no setting has."""
     try:
-        found = identity(saved.settings)
-        hash(found)
-        return found
+        key = identity(saved.settings)
+        hash(key)
+        return key
     except (RunError, AttributeError, KeyError, TypeError):
         return None
 
 
 def identity(settings: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Returns what two trainings have in common of which one is enough: the hash of the setting, seed and the like."""
+    """Returns the key of duplicate runs: hash of the setting, seed, test, vectors."""
     return setting_hash(resolve_precision(settings)), *(get_path(settings, key) for key in SAME)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def fit_seeds(request: Request) -> Iterator[Run]:
         except TrainingError as error:
             if request.seeds == 1:
                 raise
-            faults += (Fault(one.key, one.kind, f"seed={settings['seed']}: {one.message}") for one in error.faults)
+            faults += (replace(fault, message=f"seed={settings['seed']}: {fault}") for fault in error.faults)
         except Interruption as interruption:
             if request.seeds == 1:
                 raise
