@@ -3,7 +3,7 @@
 const tip = document.getElementById("tip");
 
 function show(article, rows, choice) {
-  const row = rows[choice], scale = article.querySelector(".top .scale");  // none where no token is shaded
+  const row = rows[choice], scale = article.querySelector(":scope > .top .scale");  // none where no token is shaded
   article.querySelectorAll(".text span").forEach((token, i) => {
     if (scale) token.style.setProperty("--w", Math.min(1, row.weights[i] / row.limit).toFixed(3));
     token.dataset.weight = row.weights[i];

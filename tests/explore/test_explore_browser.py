@@ -242,7 +242,10 @@ def submit(page: Page, text: str) -> None:
     page.driver.execute_script("arguments[0].value = arguments[1]; arguments[0].form.requestSubmit()", area, text)
 
 
-def test_even_weights_by_construction_are_named_and_shade_nothing(page: Page) -> None:
+@pytest.mark.parametrize("pairs", [False, True])
+def test_even_weights_by_construction_are_named_and_shade_nothing(page: Page, pairs: bool) -> None:
+    if pairs:
+        page.driver.find_element(By.ID, "pairs").click()
     page.type(TEXT)
     script = (
         "return [...document.querySelectorAll(arguments[0])].map((one) => Number(one.style.getPropertyValue('--w')))"
@@ -253,7 +256,7 @@ def test_even_weights_by_construction_are_named_and_shade_nothing(page: Page) ->
     structured, transformer = (page.all(f".model:nth-of-type({n}) .now .top")[0].text for n in (1, 2))
     assert "uniform by construction" in transformer
     assert "uniform" not in structured
-    assert len(page.all(".now .top .scale")) == 1
+    assert len(page.all(".now article > .top .scale")) == 1
 
 
 def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
