@@ -89,11 +89,11 @@ class Summary:
                     self.plotted.append(prediction)
             yield row
         if not self.predictions:
-            key, given = ("input", f"input={source}") if source else ("text", "text=")
-            raise DataError(Fault(key, "missing", f"{given} holds no word or sign to read."))
+            key, typed = ("input", f"input={source}") if source else ("text", "text=")
+            raise DataError(Fault(key, "missing", f"{typed} holds no word or sign to read."))
 
     def notes(self) -> Iterator[str]:
-        """Yields what the user should know about the rows of a file."""
+        """Yields warnings about the rows of a file."""
         if places := self.without_text:
             yield f"rows without a text: {len(places):,} ({_listed(places)}); their predictions are empty"
         if places := self.replaced:

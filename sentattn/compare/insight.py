@@ -83,7 +83,7 @@ class Insight:
         values = []
         for diagnostics in self.seeds:
             is_left_out_N = ~diagnostics.applicable([*names, *among])
-            values_N = [np.where(is_left_out_N, np.nan, diagnostics.figures[name]) for name in names]
+            values_N = [np.where(is_left_out_N, np.nan, diagnostics.values[name]) for name in names]
             values.append(compute(*(_means(of_name_N, self.block_N) for of_name_N in values_N)))
         values_SK = np.stack(values)
         seeds = [seed_term(values_SK[:, 0])] if len(self.seeds) > 1 else []

@@ -1,1 +1,1 @@
-"""The attention explorer: a local web page that shows what several models make of a text."""
+"""The attention explorer: a local web page that shows the predictions of several models for a text."""

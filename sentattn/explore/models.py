@@ -1,4 +1,4 @@
-"""The models of an explorer, and what they make of a text."""
+"""The models of an explorer, and their predictions."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Model:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether its attention gives all tokens of a text the same weight, whatever they are."""
+        """Whether every token of a text has the same weight by construction."""
         return isinstance(self.classifier.model.attention, Uniform)
 
     def encoded_spans(self, text: str) -> list[tuple[int, int]]:
-        """Returns where the tokens stand that this model reads, in characters."""
+        """Returns start and end of the tokens that this model reads, in characters."""
         return self.classifier.tokenizer.encode([text])[0].spans
 
     def without(self, text: str, token: int) -> tuple[str, str]:
         """Returns a text without one of the tokens that this model reads, and the token.
 
-        What stood on its sides stays apart: one space is left between them where one was, or where there was none.
+        The words on both sides stay separated by a space.
 
         Raises:
             RunError: If there is no such token.
@@ -80,7 +80,7 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
         RunError: If none is left.
     """
     faults: list[Fault] = []
-    found: dict[str, tuple[LoadedRun, dict[str, Any], Classifier]] = {}
+    loaded: dict[str, tuple[LoadedRun, dict[str, Any], Classifier]] = {}
     left_out = 0
     runs = {path.resolve(): path for folder in paths for path in run_folders(folder, faults, {})}
     for path in runs.values():
@@ -89,19 +89,21 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
             setting = str(run.result.get("setting", path))
             if run.is_trial and path not in paths:
                 continue
-            if setting in found or not (path / MODEL).is_dir():  # a reference has no model to show
+            if setting in loaded or not (path / MODEL).is_dir():  # a reference has no model to show
                 continue
-            if len(found) == MOST_MODELS:
+            if len(loaded) == MOST_MODELS:
                 left_out += 1
                 continue
-            found[setting] = run, current(run.settings), run.classifier
+            loaded[setting] = run, current(run.settings), run.classifier
         except UserError as error:
             faults += error.faults
     if left_out:
         message = f"{left_out} more runs are left out: the explorer shows {MOST_MODELS} settings; name fewer folders."
         faults.append(Fault("runs", "range", message))
-    if not found:
+    if not loaded:
         raise RunError(*faults, Fault("runs", "not_found", "No finished run with a model is left."))
-    titles = names([settings for _, settings, _ in found.values()])
-    models = [Model(title, run, classifier) for title, (run, _, classifier) in zip(titles, found.values(), strict=True)]
+    titles = names([settings for _, settings, _ in loaded.values()])
+    models = [
+        Model(title, run, classifier) for title, (run, _, classifier) in zip(titles, loaded.values(), strict=True)
+    ]
     return models, faults

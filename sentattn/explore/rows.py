@@ -138,8 +138,8 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
     """
     numbers = {model.run.path: number for number, model in enumerate(models)}
     try:
-        found, faults = read_comparisons(list(numbers), split=split)
-        comparison = found[0]
+        comparisons, faults = read_comparisons(list(numbers), split=split)
+        comparison = comparisons[0]
         data, texts = evaluated_texts(comparison)
     except UserError as error:
         return None, list(error.faults)

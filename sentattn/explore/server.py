@@ -41,7 +41,7 @@ SCRIPTS = {"article.js": "sentattn.rendering", "explore.js": "sentattn.explore"}
 
 
 class PredictionRequest(BaseModel):
-    """What the page asks to be predicted: a text, or a text without one of the tokens that a model reads."""
+    """A text to predict, or a text from which a token of a model is removed first."""
 
     text: str
     pairs: bool = False
@@ -50,7 +50,7 @@ class PredictionRequest(BaseModel):
 
 
 class Explorer:
-    """Answers the page's requests; one prediction at a time, since it uses all threads.
+    """Handles the requests of the page. Predictions run one after another, since each uses all threads.
 
     Args:
         models: The models.
@@ -67,7 +67,7 @@ class Explorer:
         return render("sentattn.explore", "page.html", models=self.models, rows=self.rows, page=PAGE)
 
     def predict(self, wanted: PredictionRequest) -> dict[str, Any]:
-        """Returns the text that was predicted, what was removed from it, and an article for each model."""
+        """Returns the predicted text, the word removed from it, and an article for each model."""
         with self._one_at_a_time:
             started = time.perf_counter()
             text, removed = wanted.text, None
@@ -102,16 +102,16 @@ class Explorer:
 
     def _article(self, model: Model, text: str, *, pairs: bool) -> str:
         shown = article(model.predict(text, pairs=pairs), is_uniform=model.is_uniform)
-        return render("sentattn.explore", "answer.html", one=shown, id=f"{next(self._ids)}")
+        return render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}")
 
 
 def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
     """Returns the web application.
 
     Args:
-        explorer: Answers the requests.
+        explorer: Handles the requests.
         hosts: Legal names in a request's Host header, next to the address that the request has reached, so that no
-            foreign page reaches it through a name of its own (DNS rebinding).
+            foreign page reaches it through its own host name (DNS rebinding).
         token: A request for the page names it (`/?token=...`), and one for data has it as its bearer token; empty where
             none is needed.
     """
@@ -122,14 +122,14 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
         """Refuses requests of other pages and large ones, and sets the headers that confine the page."""
         headers = request.headers
         length = headers.get("content-length", "0" if request.method == "GET" else "")
-        given = request.query_params.get("token") or headers.get("authorization", "").removeprefix("Bearer ")
+        sent = request.query_params.get("token") or headers.get("authorization", "").removeprefix("Bearer ")
         needs_token = token and not request.url.path.endswith(".js")
         response: Response
         if _host_name(headers.get("host", "")) not in {*hosts, request.scope["server"][0]}:
             response = _error(400, "This host is not served here.")
-        elif headers.get("origin", own := f"http://{headers.get('host')}") != own:
+        elif headers.get("origin", address := f"http://{headers.get('host')}") != address:
             response = _error(403, f"Requests from {headers['origin']} are not answered.")
-        elif needs_token and not secrets.compare_digest(given.encode(), token.encode()):
+        elif needs_token and not secrets.compare_digest(sent.encode(), token.encode()):
             response = _error(401, "The address needs the token that the server printed: http://...:PORT/?token=...")
         elif "transfer-encoding" in headers or not length.isdigit():  # a chunked body may be of any length
             response = _error(411, "A request states its length, and is not chunked.")
@@ -179,7 +179,7 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
 
 
 def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, *, opens: bool) -> None:
-    """Answers until it is interrupted.
+    """Serves the page until it is interrupted.
 
     Args:
         models: The models.

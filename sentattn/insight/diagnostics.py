@@ -24,7 +24,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 SEED = 0
 """Of the sample of texts and of everything that is drawn."""
 FORMAT = "4"
-"""Of a stored file; it changes with the definition of a figure."""
+"""Of a stored file; it changes with the definition of a metric."""
 WEIGHTS = "weights"
 
 
@@ -45,47 +45,47 @@ class Texts:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """The figures of one model.
+    """Metrics of the attention of a model, text by text.
 
     Attributes:
-        figures: A value for each text, (N,), by name; NaN where a figure is not applicable.
+        values: A value for each text, (N,), by name of the metric; NaN where it does not apply.
         weights: The attention to each text's tokens, mean over the hops.
     """
 
-    figures: Mapping[str, Floats]
+    values: Mapping[str, Floats]
     weights: Sequence[Floats]
 
     def applicable(self, names: Iterable[str]) -> NDArray[np.bool_]:
-        """Returns the texts to which all these figures apply, but for those that apply to no text, (N,)."""
-        applies = [~np.isnan(self.figures[name]) for name in names]
-        all_apply: NDArray[np.bool_] = np.logical_and.reduce([one for one in applies if one.any()] or applies)
+        """Returns the texts to which all these metrics apply, except metrics that apply to no text, (N,)."""
+        applies = [~np.isnan(self.values[name]) for name in names]
+        all_apply: NDArray[np.bool_] = np.logical_and.reduce([is_N for is_N in applies if is_N.any()] or applies)
         return all_apply
 
     def means(self, names: Sequence[str], among: Iterable[str] = ()) -> list[float]:
-        """Returns the means of figures over the texts to which all of them, and others, apply; NaN over no text.
+        """Returns means over the texts to which all of these metrics, and those of `among`, apply; NaN over no text.
 
         Args:
-            names: The figures.
-            among: The others.
+            names: The metrics.
+            among: Metrics that must apply too.
         """
         counts_N = self.applicable([*names, *among])
-        return [float(self.figures[name][counts_N].mean()) if counts_N.any() else np.nan for name in names]
+        return [float(self.values[name][counts_N].mean()) if counts_N.any() else np.nan for name in names]
 
     def save(self, path: Path) -> None:
-        """Writes a Parquet file: a column for each figure, and one of lists with the weights."""
+        """Writes a Parquet file: a column for each metric, and a column of lists with the weights."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         from sentattn.run import replacing
 
         weights = pa.array([row.astype(np.float32) for row in self.weights], pa.list_(pa.float32()))
-        table = pa.table({**self.figures, WEIGHTS: weights}).replace_schema_metadata({"format": FORMAT})
+        table = pa.table({**self.values, WEIGHTS: weights}).replace_schema_metadata({"format": FORMAT})
         with replacing(path) as temporary:
             pq.write_table(table, temporary, compression="zstd")
 
     @classmethod
     def load(cls, path: Path) -> Diagnostics | None:
-        """Reads what `save` wrote; None where there is none, or one of another format."""
+        """Reads what `save` wrote; None where the file is missing or of another format."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -96,8 +96,8 @@ class Diagnostics:
         if (table.schema.metadata or {}).get(b"format") != FORMAT.encode():
             return None
         weights = [np.asarray(row, dtype=np.float64) for row in table[WEIGHTS].to_pylist()]
-        figures = {name: table[name].to_numpy() for name in table.column_names if name != WEIGHTS}
-        return cls(figures, weights)
+        values = {name: table[name].to_numpy() for name in table.column_names if name != WEIGHTS}
+        return cls(values, weights)
 
 
 def sample(count: int, rows: int | None) -> Ints:
@@ -113,7 +113,7 @@ def diagnose(
     attentions: Sequence[Over] = ("tokens",),
     progress: Progress = lambda stage, done, total: None,
 ) -> list[Diagnostics]:
-    """Returns the figures of each of a model's attentions on texts.
+    """Returns the metrics of each of a model's attentions on texts.
 
     Those of `shape` and `plausibility`; the probability `p` of the predicted class y, `p_unknown` with `<unk>` at all
     tokens, and those of `faithfulness.summary` for the rankings by attention, by attention times gradient, by gradients
@@ -127,31 +127,35 @@ def diagnose(
         attentions: Which attentions; `ngrams` for one that weighs the n-grams of a wide part, as `weights.token_rows`.
         progress: Called with the progress of the work.
     """
-    ids = [one.ids for one in texts.encoded]
+    ids = [encoded.ids for encoded in texts.encoded]
     done = Counter(progress, len(ids))
     readings = {over: read(model, ids, over, seed=SEED, advance=done.of("other weights")) for over in attentions}
-    probabilities_NC = np.stack([one.probabilities_C for one in readings[attentions[0]]])
+    probabilities_NC = np.stack([reading.probabilities_C for reading in readings[attentions[0]]])
     classes_N = probabilities_NC.argmax(axis=1)
     shared = {"p": probabilities_NC.max(axis=1), "p_unknown": unknown_probability(model, ids, classes_N)}
     gradients = attributions(model, ids, classes_N, advance=done.of("gradients"))
     removals = _removals(model, ids, classes_N, readings.values(), gradients, done.of("removing tokens"))
     return [
         Diagnostics(
-            _shapes(found, texts) | _others(found, texts.labels_N) | _correlations(found, gradients) | removed | shared,
-            [one.weights_RL.mean(axis=0) for one in found],
+            _shapes(of_attention, texts)
+            | _others(of_attention, texts.labels_N)
+            | _correlations(of_attention, gradients)
+            | removed
+            | shared,
+            [reading.weights_RL.mean(axis=0) for reading in of_attention],
         )
-        for found, removed in zip(readings.values(), removals, strict=True)
+        for of_attention, removed in zip(readings.values(), removals, strict=True)
     ]
 
 
 class Counter:
-    """Adds up how much of each stage is done."""
+    """Counts the finished texts of each stage."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
 
     def of(self, stage: str) -> Callable[[int], None]:
-        """Returns what a stage calls with the number of texts that it has done."""
+        """Returns a function that a stage calls with the number of texts that it has finished."""
         self._done = 0
 
         def advance(count: int) -> None:
@@ -163,38 +167,40 @@ class Counter:
 
 def _shapes(readings: Sequence[Reading], texts: Texts) -> dict[str, Floats]:
     rows = [
-        shape(one.weights_RL, encoded.tokens) | plausibility(one.weights_RL, encoded.spans, rationale)
-        for one, encoded, rationale in zip(readings, texts.encoded, texts.rationales, strict=True)
+        shape(reading.weights_RL, encoded.tokens) | plausibility(reading.weights_RL, encoded.spans, rationale)
+        for reading, encoded, rationale in zip(readings, texts.encoded, texts.rationales, strict=True)
     ]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def _others(readings: Sequence[Reading], labels_N: Ints) -> dict[str, Floats]:
-    """Predictions with own, even, permuted and adversarial weights; NaN where these are the same anyway."""
+    """Predictions with the model's, even, permuted and adversarial weights; NaN where these are equal by definition."""
     names = ("correct", "correct_uniform", "correct_permuted", "tvd_uniform", "tvd_permuted", "jsd_adversarial")
     result = np.full((len(readings), len(names)), np.nan)
-    for i, (one, label) in enumerate(zip(readings, labels_N, strict=True)):
-        own_C = one.probabilities_C
-        result[i, 0] = own_C.argmax() == label
-        if is_ranking(one.weights_RL.ravel()) and not np.isnan(one.uniform_C).any():
+    for i, (reading, label) in enumerate(zip(readings, labels_N, strict=True)):
+        probabilities_C = reading.probabilities_C
+        result[i, 0] = probabilities_C.argmax() == label
+        if is_ranking(reading.weights_RL.ravel()) and not np.isnan(reading.uniform_C).any():
             result[i, 1:] = (
-                one.uniform_C.argmax() == label,
-                (one.permuted_PC.argmax(axis=1) == label).mean(),
-                distance(one.uniform_C, own_C),
-                np.median(distance(one.permuted_PC, own_C)),
-                one.divergence,
+                reading.uniform_C.argmax() == label,
+                (reading.permuted_PC.argmax(axis=1) == label).mean(),
+                distance(reading.uniform_C, probabilities_C),
+                np.median(distance(reading.permuted_PC, probabilities_C)),
+                reading.divergence,
             )
     return dict(zip(names, result.T, strict=True))
 
 
 def _correlations(readings: Sequence[Reading], gradients: Sequence[Attribution]) -> dict[str, Floats]:
     rows = []
-    for reading, one in zip(readings, gradients, strict=True):
+    for reading, gradient in zip(readings, gradients, strict=True):
         weights_L = reading.weights_RL.mean(axis=0)
-        integrated_L, product_L = np.abs(one.integrated_L), np.abs(one.input_x_gradient_L)
+        integrated_L, product_L = np.abs(gradient.integrated_L), np.abs(gradient.input_x_gradient_L)
         pairs = (integrated_L, product_L) if is_ranking(weights_L) else ()
         of_attention = [rank_correlation(weights_L, other_L) for other_L in pairs] or [np.nan, np.nan]
-        rows.append([*of_attention, rank_correlation(integrated_L, product_L), abs(one.error), abs(one.change)])
+        rows.append(
+            [*of_attention, rank_correlation(integrated_L, product_L), abs(gradient.error), abs(gradient.change)]
+        )
     names = ("tau_integrated", "tau_input_x_gradient", "tau_gradients", "integral_error", "logit_change")
     return dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))
 
@@ -207,11 +213,11 @@ def _removals(
     gradients: Sequence[Attribution],
     advance: Callable[[int], None],
 ) -> list[dict[str, Floats]]:
-    """The figures of `faithfulness.summary` for each attention, with those of gradients and random rankings."""
+    """The metrics of `faithfulness.summary` for each attention, with those of gradients and random rankings."""
     orders, ranks = [], []
-    for i, (one, *readings) in enumerate(zip(gradients, *attentions, strict=True)):
+    for i, (gradient, *readings) in enumerate(zip(gradients, *attentions, strict=True)):
         random = np.random.default_rng([SEED, i])
-        scores = [one.input_x_gradient_L, one.integrated_L, np.abs(one.integrated_L)]
+        scores = [gradient.input_x_gradient_L, gradient.integrated_L, np.abs(gradient.integrated_L)]
         is_ranked = [not ties(scores_L) for scores_L in scores]
         for reading in readings:
             weights_L = reading.weights_RL.mean(axis=0)

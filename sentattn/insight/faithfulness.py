@@ -1,4 +1,4 @@
-"""Does a prediction depend on the tokens that a ranking puts first? They are removed, or all others are.
+"""Faithfulness: how far a prediction changes without the tokens that a ranking puts first, or with them alone.
 
 DeYoung et al. (2020, ERASER, section 4.3) for comprehensiveness and sufficiency.
 """

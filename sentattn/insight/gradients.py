@@ -1,4 +1,4 @@
-"""Which tokens a logit depends on, after its gradient at the embedded words: attributions by Captum."""
+"""Attributions of a logit to tokens, from its gradient at the embedded words, by Captum."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def attributions(
         advance: Called after each batch with the number of its texts.
     """
     lengths_N = np.array([len(ids) for ids in texts], dtype=np.int64)
-    found: dict[Any, Attribution] = {}
+    result: dict[Any, Attribution] = {}
     steps = STEPS
     left = np.arange(len(texts))
     while len(left) and steps <= most_steps:
         for rows in batches(lengths_N[left], tokens=8 * TOKENS // steps):  # each text is read once a step
             indices = left[rows]
             of_batch = _attributed(model, [texts[i] for i in indices], classes_N[indices], steps)
-            found |= dict(zip(indices.tolist(), of_batch, strict=True))
+            result |= dict(zip(indices.tolist(), of_batch, strict=True))
             if advance and steps == STEPS:
                 advance(len(indices))
-        left = np.array([i for i in left if abs(found[i].error) > TOLERANCE * abs(found[i].change)], dtype=np.int64)
+        left = np.array([i for i in left if abs(result[i].error) > TOLERANCE * abs(result[i].change)], dtype=np.int64)
         steps *= 2
-    return [found[i] for i in range(len(texts))]
+    return [result[i] for i in range(len(texts))]
 
 
 def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, steps: int) -> list[Attribution]:
@@ -109,19 +109,19 @@ def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, st
             logits_BC = logits_BC + (counts_BOL[..., None] * effects_BOLC).sum(dim=(1, 2))
         return logits_BC
 
-    for one in inputs:
-        one.requires_grad_()
+    for tensor in inputs:
+        tensor.requires_grad_()
     target_B = torch.from_numpy(classes_B).to(tokens_BL.device)
-    given = {"target": target_B, "additional_forward_args": fixed}
+    options = {"target": target_B, "additional_forward_args": fixed}
     with torch.backends.cudnn.flags(enabled=False):  # its LSTM has no gradient in evaluation mode
-        products = InputXGradient(logits).attribute(inputs, **given)
+        products = InputXGradient(logits).attribute(inputs, **options)
         integrals, error_B = IntegratedGradients(logits).attribute(
             inputs,
             baselines=baselines,
             n_steps=steps,
             internal_batch_size=max(len(texts), 8 * TOKENS // tokens_BL.shape[1]),
             return_convergence_delta=True,
-            **given,
+            **options,
         )
 
     def of_tokens(parts: Sequence[Tensor]) -> Floats:
@@ -132,8 +132,8 @@ def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, st
         return result
 
     product_BL, integral_BL = of_tokens(products), of_tokens(integrals)
-    found = []
+    attributed = []
     for row, (ids, error) in enumerate(zip(texts, error_B.tolist(), strict=True)):
         integral_L = integral_BL[row, : len(ids)]
-        found.append(Attribution(product_BL[row, : len(ids)], integral_L, float(integral_L.sum()) - error, error))
-    return found
+        attributed.append(Attribution(product_BL[row, : len(ids)], integral_L, float(integral_L.sum()) - error, error))
+    return attributed

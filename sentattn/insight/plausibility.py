@@ -1,4 +1,7 @@
-"""Do weights lie on the words that decide a label, where these are known? It says nothing of the model's reasons."""
+"""Plausibility: whether weights lie on the words that decide a label, where these are known.
+
+It does not measure whether the model uses these words.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 from sentattn.data.tokenizer import Span
 from sentattn.insight.shape import Floats, is_ranking
 
-FIGURES = (
+METRICS = (
     "average_precision",
     "average_precision_random",
     "average_precision_best_hop",
@@ -72,11 +75,11 @@ def expected_best(length: int, gold: int, hops: int) -> float:
 
 
 def plausibility(weights_RL: Floats, spans: Sequence[Span], rationale: Sequence[Span]) -> dict[str, float]:
-    """Returns the figures of one text, by name; all NaN without a rationale.
+    """Returns the metrics of a text, by name; all NaN without a rationale.
 
     `average_precision` of the mean over the hops and `average_precision_best_hop`, each with what random weights with
     as many hops reach on average (`_random`). With `_near`, the neighbours of gold tokens are gold too, since the state
-    of a token may hold what its neighbours say.
+    of a token may represent its neighbours.
 
     Args:
         weights_RL: The weights of the R hops on the L real tokens.
@@ -98,5 +101,5 @@ def plausibility(weights_RL: Floats, spans: Sequence[Span], rationale: Sequence[
     )
     # A mean of random rankings and one of weights are over the same texts.
     pairs = zip(values[::2], values[1::2], strict=True)
-    both = [value for own, random in pairs for value in (own, np.nan if np.isnan(own) else random)]
-    return dict(zip(FIGURES, both, strict=True))
+    both = [value for weighted, random in pairs for value in (weighted, np.nan if np.isnan(weighted) else random)]
+    return dict(zip(METRICS, both, strict=True))

@@ -70,7 +70,7 @@ def stop_words() -> frozenset[str]:
 
 
 def shape(weights_RL: Floats, tokens: Sequence[str]) -> dict[str, float]:
-    """Returns the figures of one text, by name.
+    """Returns the metrics of a text, by name.
 
     Each is a mean over the hops: `evenness` H / log n, NaN for one token; `effective_tokens` exp(H), the number of
     tokens over which even weights have the same entropy; `effective_share` exp(H) / n. `punctuation` and `stop_words`

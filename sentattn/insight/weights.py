@@ -1,4 +1,4 @@
-"""An attention as weights that can be replaced: does the prediction need these ones?
+"""Predictions with other attention weights than the model's: even, permuted and adversarial.
 
 Jain and Wallace (2019, Attention is not Explanation), sections 4.2.1 and 4.2.2.
 """
@@ -21,7 +21,7 @@ from sentattn.models.wide_and_deep import WideAndDeep
 from sentattn.prediction.prediction import TIE
 
 Over: TypeAlias = Literal["tokens", "ngrams"]
-"""What an attention weighs: states of tokens, or the n-grams of a wide part."""
+"""The objects of an attention: states of tokens, or the n-grams of a wide part."""
 
 PERMUTATIONS = 10
 TOLERANCE = 1e-4
@@ -36,7 +36,7 @@ STEPS, RATE, PENALTY = 60, 0.3, 500.0
 
 
 class Reading(NamedTuple):
-    """What a model makes of a text, with its own weights and with others.
+    """A model's prediction for a text, with its own weights and with others.
 
     Attributes:
         probabilities_C: Probability of each class.
@@ -58,7 +58,7 @@ class Reading(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights of a batch, and what the model predicts with others.
+    """The weights of a batch, and the logits that other weights give.
 
     A row is a hop, or an order of n-grams. Its places are the real tokens, or the tokens at which an n-gram ends that
     the wide part knows, each n-gram once.
@@ -84,16 +84,16 @@ def read(
     seed: int = 0,
     advance: Callable[[int], None] | None = None,
 ) -> list[Reading]:
-    """Returns what a model makes of each text, with its own weights and with others in their place.
+    """Returns the prediction for each text, with the model's weights and with others in their place.
 
     Args:
         model: The model, in evaluation mode.
         texts: Ids of the tokens of each text, at least one.
         over: Which attention; `ngrams` for a model that attends to n-grams.
-        seed: Of all that is drawn; what is drawn for a text depends on its place only.
+        seed: Of the random numbers; those of a text depend on its position only.
         advance: Called after each batch with the number of its texts.
     """
-    found: dict[int, Reading] = {}
+    readings: dict[int, Reading] = {}
     for indices in batches(np.array([len(ids) for ids in texts], dtype=np.int64)):
         tokens_BL, mask_BL = padded(model, [texts[i] for i in indices])
         with torch.no_grad():
@@ -108,7 +108,7 @@ def read(
                 rows_BRL = weights.weights_BRL
         lengths = mask_BL.sum(dim=1).tolist()
         generators = [np.random.default_rng([seed, int(i)]) for i in indices]
-        draws = [one.random((PERMUTATIONS + 1, n)) for one, n in zip(generators, lengths, strict=True)]
+        draws = [generator.random((PERMUTATIONS + 1, n)) for generator, n in zip(generators, lengths, strict=True)]
         others = _with_others(weights, own_BC, draws) if weights.logits is not None else None
         weights_BRL = rows_BRL.double().cpu().numpy()
         for row, (i, n, own_C) in enumerate(zip(indices, lengths, softmax(own_BC), strict=True)):
@@ -120,10 +120,10 @@ def read(
                 ranks = is_ranking(weights_BRL[row, :, :n].ravel())
                 divergence = float(divergence_B[row]) if ranks else np.nan
                 other = (product_BL[row, :n], uniform_BC[row], permuted_PBC[:, row], divergence)
-            found[int(i)] = Reading(own_C, weights_BRL[row, :, :n], *other)
+            readings[int(i)] = Reading(own_C, weights_BRL[row, :, :n], *other)
         if advance:
             advance(len(indices))
-    return [found[i] for i in range(len(texts))]
+    return [readings[i] for i in range(len(texts))]
 
 
 def distance(first_C: Floats, second_C: Floats) -> Floats:
@@ -231,14 +231,14 @@ def _with_others(weights: Weights, own_BC: Tensor, draws: Sequence[Floats]) -> t
     with torch.no_grad():
         counts_BR1 = weights.is_place_BRL.sum(dim=2, keepdim=True).clamp_min(1)
         uniform_BC = softmax(weights.logits(weights.is_place_BRL.to(own_BC.dtype) / counts_BR1))
-        permuted = [softmax(weights.logits(one)) for one in _permuted(weights, keys[:PERMUTATIONS])]
+        permuted = [softmax(weights.logits(permuted_BRL)) for permuted_BRL in _permuted(weights, keys[:PERMUTATIONS])]
     divergence_B = adversary(weights, own_BC, keys[PERMUTATIONS])
     return product_BL.double().cpu().numpy(), uniform_BC, np.stack(permuted), divergence_B.double().cpu().numpy()
 
 
 def _permuted(weights: Weights, keys_PBL: Tensor) -> Iterator[Tensor]:
     """Yields the weights of each row in another order on its places; the rows of a text alike."""
-    # Places come first in both orders: one by their keys, one as they stand.
+    # Places come first in both orders: sorted by their keys, and in the order of the text.
     target_BRL = (~weights.is_place_BRL).to(torch.int8).argsort(dim=2, stable=True)
     for keys_BL in keys_PBL:
         keys_BRL = keys_BL[:, None].expand(weights.is_place_BRL.shape)
@@ -295,5 +295,5 @@ def divergence(first_BRL: Tensor, second_BRL: Tensor) -> Tensor:
     """Returns the Jensen-Shannon divergence of each row in nats, (B, R): between 0 and log 2."""
     tiny = torch.finfo(first_BRL.dtype).tiny
     logs_BRL = ((first_BRL + second_BRL) / 2).clamp_min(tiny).log()
-    halves = [one * (one.clamp_min(tiny).log() - logs_BRL) for one in (first_BRL, second_BRL)]
+    halves = [weights_BRL * (weights_BRL.clamp_min(tiny).log() - logs_BRL) for weights_BRL in (first_BRL, second_BRL)]
     return (halves[0] + halves[1]).sum(dim=2) / 2

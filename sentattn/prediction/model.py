@@ -110,7 +110,9 @@ class Classifier:
         return prediction
 
     def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:
-        """Predicts texts in their order, holding only a few batches in memory; one without a token is left empty.
+        """Predicts texts in their order, with only a few batches in memory.
+
+        A text without a token has an empty prediction.
 
         Args:
             texts: The texts.
@@ -168,12 +170,12 @@ class Classifier:
         orders = model.wide.orders
         result = []
         for effects_K, order_K, places_K, terms_GC in zip(effects_BK, order_BK, places_BK, terms_BGC, strict=True):
-            found = []
+            ngrams = []
             for g, place in zip(order_K[effects_K > 0].tolist(), places_K.tolist(), strict=False):
                 i, last = divmod(place, length)
                 logits = dict(zip(self.labels, terms_GC[g].tolist(), strict=True))
-                found.append(NGram((last + 1 - orders[i], last + 1), logits))
-            result.append(found)
+                ngrams.append(NGram((last + 1 - orders[i], last + 1), logits))
+            result.append(ngrams)
         return result
 
 
@@ -231,16 +233,16 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
 
 
 def _texts_of(source: Any, column: str | None, *, default: str) -> Iterable[object]:
-    """Returns the texts of a data frame's column, of a series or a list, or the one text that is given.
+    """Returns the texts of a data frame's column, of a series or a list, or a single text in a list.
 
     Args:
-        source: What holds the texts. A data frame is what has names of columns, and a column by its name.
-        column: The column of texts that was asked for, of a data frame alone.
-        default: The column where none was asked for.
+        source: A text, an iterable of texts, or a data frame: an object that returns a column by its name.
+        column: The column of texts in a data frame; None for `default`.
+        default: Name of the column where `column` is None.
 
     Raises:
         DataError: If there is no column of this name, or there are several.
-        SettingError: If a column is asked for where there are none.
+        SettingError: If `column` is set and `source` has no columns.
     """
     if isinstance(source, str):
         source = [source]

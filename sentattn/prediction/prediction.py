@@ -1,4 +1,4 @@
-"""A model's prediction for a text with its attention, and what terminal, picture and page show of it."""
+"""A model's prediction for a text with its attention, and the texts that terminal, picture and page share."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Prediction:
         return {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows: the label, and the text shaded by each row of attention, without scripts."""
+        """Returns the HTML for a notebook: the label, and the text shaded by each row of attention, without scripts."""
         if self.label is None:
             return f"<p>{self.name}</p>"
         words = [visible(word) for word in self.tokens]
@@ -133,7 +133,7 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it; without what it does not have."""
-        ngrams = [one._asdict() | {"text": self.words(one)} for one in self.ngrams]
+        ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
         optional = {"parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
         return record | {name: value for name, value in optional.items() if value is not None}
@@ -143,9 +143,9 @@ class Predictions(list[Prediction]):
     """Predictions of several texts, as a list."""
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows: the first texts, each shaded by its attention."""
+        """Returns the HTML for a notebook: the first texts, each shaded by its attention."""
         more = [f"<p>and {len(self) - MAX_SHOWN:,} more</p>"] if len(self) > MAX_SHOWN else []
-        return "\n<hr>\n".join([*(one._repr_html_() for one in self[:MAX_SHOWN]), *more])
+        return "\n<hr>\n".join([*(prediction._repr_html_() for prediction in self[:MAX_SHOWN]), *more])
 
 
 def _shaded(prediction: Prediction, row: Sequence[float]) -> str:
@@ -194,7 +194,7 @@ def visible(text: str) -> str:
 
 
 def clipped(word: str) -> str:
-    """Returns a word with visible signs; of a very long one its start, and how long it is."""
+    """Returns a word with control characters as visible signs; a very long word is cut, and its length is added."""
     if len(word) <= MAX_LETTERS:
         return visible(word)
     return f"{visible(word[:MAX_LETTERS])}\u2026 ({len(word):,} characters)"
@@ -268,7 +268,7 @@ def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> s
 
 
 def parts_note(prediction: Prediction) -> str:
-    """Returns what each part adds to the logit of the label, relative to the mean over classes; empty for one part."""
+    """Returns the terms of the label's logit relative to the mean over classes; empty where the model has one part."""
     label = prediction.label or ""
     above = {part: logits[label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()}
     terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
@@ -278,8 +278,8 @@ def parts_note(prediction: Prediction) -> str:
 def ngrams_note(prediction: Prediction) -> str:
     """Returns the n-grams that change the logit of the label most, and by how much; empty where there are none."""
     label = prediction.label or ""
-    ranked = sorted(prediction.ngrams, key=lambda one: -abs(one.logits[label]))[:MAX_NGRAMS]
-    terms = ", ".join(f"{clipped(prediction.words(one))} {one.logits[label]:+.2f}" for one in ranked)
+    ranked = sorted(prediction.ngrams, key=lambda ngram: -abs(ngram.logits[label]))[:MAX_NGRAMS]
+    terms = ", ".join(f"{clipped(prediction.words(ngram))} {ngram.logits[label]:+.2f}" for ngram in ranked)
     return f"n-grams that change the logit of {prediction.name} most: {terms}" if terms else ""
 
 
@@ -296,13 +296,13 @@ def unknown_note(prediction: Prediction) -> str:
 
 
 def cut_note(prediction: Prediction) -> str:
-    """Returns that a text is cut, where the model reads fewer words than it has; else an empty string."""
+    """Returns a note where the model reads fewer words than a text has; else an empty string."""
     if not any(piece.unread for piece in pieces(prediction.text, prediction.spans)):
         return ""
     return f"the text is cut: the model reads {len(prediction.tokens):,} tokens of it, and nothing where it shows ..."
 
 
 def notes(prediction: Prediction) -> list[str]:
-    """Returns what is said beside a text: that it is cut, parts of the logit, n-grams, and unknown words, if any."""
+    """Returns the notes next to a text: that it is cut, terms of the logit, n-grams, and unknown words, if any."""
     of_text = (cut_note(prediction), parts_note(prediction), ngrams_note(prediction), unknown_note(prediction))
     return [*filter(None, of_text)]

@@ -60,18 +60,18 @@ def _environment(package: str) -> Environment:
     def show(value: Any) -> Any:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    loader = ChoiceLoader([PackageLoader(one, "") for one in (package, "sentattn.rendering")])
+    loader = ChoiceLoader([PackageLoader(name, "") for name in (package, "sentattn.rendering")])
     environment = Environment(loader=loader, autoescape=True, finalize=show, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
     return environment
 
 
 def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, Any]:
-    """Returns what `article.html` shows of a prediction.
+    """Returns the variables of `article.html` for a prediction.
 
     Args:
         prediction: The prediction.
-        is_uniform: Whether its attention gives all tokens the same weight whatever they are: no token is shaded.
+        is_uniform: Whether every token has the same weight by construction; then no token is shaded.
     """
     words = [clipped(word) for word in prediction.tokens]
     cut = cut_note(prediction)
@@ -101,15 +101,15 @@ def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, An
 def shaded_pieces(prediction: Prediction, *, is_shaded: bool = True) -> list[tuple[Piece, float | None, bool]]:
     """Returns a text piece by piece: of a token the strength of its mean attention, and whether it is unknown."""
     strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
-    found: list[tuple[Piece, float | None, bool]] = []
+    shaded: list[tuple[Piece, float | None, bool]] = []
     for piece in pieces(prediction.text, prediction.spans):
         if piece.token is None:
-            found.append((piece, None, False))
+            shaded.append((piece, None, False))
         else:
             shade = strength[piece.token] if is_shaded else 0.0
             word = prediction.text[slice(*prediction.spans[piece.token])]
-            found.append((piece._replace(text=clipped(word)), shade, piece.token in unknown))
-    return found
+            shaded.append((piece._replace(text=clipped(word)), shade, piece.token in unknown))
+    return shaded
 
 
 def limit_label(limit: float, largest: float) -> str:

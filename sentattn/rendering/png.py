@@ -47,7 +47,7 @@ MAX_CLASSES = 4
 
 MAX_TOKENS, MAX_HEADS = 60, 24
 COLUMNS = ((1, 1), (4, 2), (12, 3), (MAX_HEADS, 4))
-"""Up to so many heads, so many maps stand in a row."""
+"""Largest number of heads, and maps in a row."""
 SMALLEST_CELL, LARGEST_CELL, NUMBERED_CELL = 0.1, 0.34, 0.25
 MAX_LETTERS, LABELS, SMALLEST_SIZE = 12, 0.65, 6.0
 """Of a word next to a map, the space for it, and its size."""

@@ -43,8 +43,8 @@ def test_stored_diagnostics_are_read_again(tmp_path: Path, monkeypatch: pytest.M
     made.save(tmp_path / "file")
     read = Diagnostics.load(tmp_path / "file")
     assert read is not None
-    for name, values in made.figures.items():
-        assert read.figures[name] == pytest.approx(values, nan_ok=True)
+    for name, values in made.values.items():
+        assert read.values[name] == pytest.approx(values, nan_ok=True)
     assert [len(row) for row in read.weights] == [3, 12, 1]
     assert read.weights[1] == pytest.approx(made.weights[1], abs=1e-7)
     monkeypatch.setattr(diagnostics, "FORMAT", "other")
@@ -65,15 +65,15 @@ def test_weights_that_tie_have_no_figures_that_rank_but_gradients_have() -> None
 def test_the_attention_over_ngrams_is_diagnosed_like_one_over_tokens() -> None:
     model, read = wide_model("model=mean"), texts(9, 40, 17)
     tokens, ngrams = diagnose(model, read, ["tokens", "ngrams"])
-    assert tokens.figures.keys() == ngrams.figures.keys()
+    assert tokens.values.keys() == ngrams.values.keys()
     names = ("evenness", "hop_overlap", "tau_integrated", "tvd_uniform", "tvd_permuted", "jsd_adversarial")
     of_removal = ("comprehensiveness_deleted_attention", "sufficiency_replaced_attention_x_gradient")
     for name in (*names, *of_removal):
-        assert not np.isnan(ngrams.figures[name]).any()
+        assert not np.isnan(ngrams.values[name]).any()
     for name in (*names[2:], of_removal[0]):
-        assert np.isnan(tokens.figures[name]).all()  # `mean` has even weights
+        assert np.isnan(tokens.values[name]).all()  # `mean` has even weights
     for name in ("p", "comprehensiveness_deleted_integrated", "correct"):
-        assert (tokens.figures[name] == ngrams.figures[name]).all()
+        assert (tokens.values[name] == ngrams.values[name]).all()
 
 
 def test_an_attention_over_ngrams_that_has_learned_nothing_is_not_applicable() -> None:
@@ -82,7 +82,7 @@ def test_an_attention_over_ngrams_that_has_learned_nothing_is_not_applicable() -
         model.wide.scores.weight.zero_()
     [found] = diagnose(model, read, ["ngrams"])
     for name in ("comprehensiveness_deleted_attention", "tau_integrated", "correct_uniform", "jsd_adversarial"):
-        assert np.isnan(found.figures[name]).all()
+        assert np.isnan(found.values[name]).all()
 
 
 def test_tokens_are_ranked_by_integrated_gradients_and_by_their_magnitude(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_tokens_are_ranked_by_integrated_gradients_and_by_their_magnitude(monkey
 def test_figures_of_a_text_do_not_depend_on_longer_ones() -> None:
     model, together = small_model("model=structured"), texts(9, 40)
     first = Texts(together.encoded[:1], together.labels_N[:1], together.rationales[:1])
-    one, two = diagnose(model, first)[0].figures, diagnose(model, together)[0].figures
+    one, two = diagnose(model, first)[0].values, diagnose(model, together)[0].values
     for name, values in two.items():
         close = 1e-3 if name == "jsd_adversarial" else 1e-9  # a search of many steps
         assert values[0] == pytest.approx(one[name][0], nan_ok=True, abs=close)
@@ -120,13 +120,13 @@ def test_the_order_of_hops_changes_no_figure_of_their_mean() -> None:
         scores.bias.copy_(scores.bias.flip(0))
     [after] = diagnose(model, read)
     for name in ("hop_overlap", "evenness", "comprehensiveness_deleted_attention", "tau_integrated", "p"):
-        assert after.figures[name] == pytest.approx(before.figures[name], abs=1e-9)
+        assert after.values[name] == pytest.approx(before.values[name], abs=1e-9)
 
 
 def test_accuracy_with_other_weights_is_that_of_their_predictions() -> None:
     model, read = small_model("model=structured"), texts(9, 40, 7, 20)
     readings = weights.read(model, [one.ids for one in read.encoded])
-    found = diagnose(model, read)[0].figures
+    found = diagnose(model, read)[0].values
     for i, one in enumerate(readings):
         assert found["correct"][i] == (np.argmax(one.probabilities_C) == 0)
         assert found["correct_uniform"][i] == (np.argmax(one.uniform_C) == 0)

@@ -1,4 +1,4 @@
-"""What the trials of a study say: the best setting, how much each setting matters, and what to be careful about."""
+"""Analysis of the trials of a study: the best setting, importance of each setting, and cautions."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class Importances(NamedTuple):
 
 
 class Findings:
-    """What is known of a study.
+    """The analysis of a study.
 
     Attributes:
         front: The best trial; with several objectives the Pareto front, most balanced first.
         importances: For each objective, None where there are too few trials.
         confirmed: The content of `confirm.json`; None where the best setting is not confirmed.
-        cautions: What to be careful about, a message each.
-        failures: Why a part of the report could not be made, by its name.
+        cautions: Messages about limits of the results.
+        failures: Error messages of sections of the report that failed, by name.
     """
 
     def __init__(self, plan: Plan, folder: Path, records: Sequence[Record], reader: artifacts.CostReader) -> None:
@@ -91,7 +91,7 @@ class Findings:
             self.attempt("Be careful", None, lambda check: self.cautions.extend(check(self)), check)
 
     def attempt(self, name: str, default: D, make: Callable[P, T], *arguments: P.args, **others: P.kwargs) -> T | D:
-        """Returns what `make` returns; where that fails, whatever the reason, notes it and returns the default."""
+        """Returns the result of `make`; an error of any kind is recorded, and the default returned."""
         try:
             return make(*arguments, **others)
         except Exception as error:  # no part of a report may end a sweep

@@ -121,7 +121,7 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record], new: Record | 
         plan: The sweep.
         folder: The study's folder.
         front: The best trial; with several objectives the Pareto front, most balanced first.
-        new: The only one that has joined the front since the last call; None writes the files of all.
+        new: The trial that has joined the front since the last call; None writes the files of all.
     """
     files = {folder / BEST: front[0]} if front else {}
     if front and len(plan.objectives) > 1:
@@ -170,8 +170,9 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
 
     Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
 
-    The runs are ordinary ones under `outputs/`, tested once each. Finished runs of the same setting and seeds are kept;
-    an interrupted one is resumed. The seeds are not those of the trials: the best of many trials was lucky in its own.
+    The runs are ordinary ones under `outputs/`, each tested once. Finished runs of the same setting and seeds are kept;
+    an interrupted run is resumed. The seeds differ from those of the trials: the best of many trials is partly the best
+    by chance in its seed.
 
     Args:
         plan: The sweep.
@@ -191,7 +192,7 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
         if name.startswith(("val/", "test/")) and all(name in run_metrics for run_metrics in measured):
             values = [run_metrics[name] for run_metrics in measured]
             bounds = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
-            # Seeds that are all alike by chance say nothing about other seeds.
+            # Equal values of all seeds have no spread to estimate an interval from.
             has_interval = len(values) >= SEEDS and len(set(values)) > 1
             interval = [min(max(end, bounds[0]), bounds[1]) for end in mean_interval(values)] if has_interval else None
             metrics[name] = {"mean": statistics.fmean(values), "interval": interval, "values": values}

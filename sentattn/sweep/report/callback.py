@@ -1,4 +1,4 @@
-"""Keeps the files of a study up to date while it runs: best setting, table, and a report that needs no network."""
+"""Updates the files of a study while it runs: best setting, table, and a report that needs no network."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReportCallback(SweepCallback):
     context ends, however the study ended. What cannot be written while the study runs is printed once.
 
     Attributes:
-        findings: What the last report shows.
+        findings: The analysis in the last report.
     """
 
     def __init__(self, study: SweepStudy) -> None:
@@ -78,7 +78,7 @@ class ReportCallback(SweepCallback):
             return
         self._changed = True
         if outcome.state == "complete":
-            # Trials end in any order, and of equals the one that started first is the best.
+            # Trials end in any order, and of equal trials the first to start is the best.
             new = record_of(trial, outcome)
             best = front_with(self._front, new, self._plan.objectives)
             if any(record is new for record in best):
@@ -97,7 +97,7 @@ class ReportCallback(SweepCallback):
         return None
 
     def _start(self) -> None:
-        """Starts to write in the thread; a database that does not answer keeps nobody waiting."""
+        """Starts to write in the thread, without waiting for a database that does not answer."""
         records = self._study.records(wait=False)
         self._changed = False
         self._writing = self._executor.submit(self._attempt, self._write_all, records)
@@ -109,7 +109,7 @@ class ReportCallback(SweepCallback):
     def confirm(self) -> str | None:
         """Trains the best setting with the seeds of `confirm`; returns the result in a line, None where there is none.
 
-        Of several schedulers one does it, once.
+        Only one of several schedulers trains it, once.
 
         Raises:
             UserError: If a training fails.

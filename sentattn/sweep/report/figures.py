@@ -151,7 +151,8 @@ class Charts:
 
     def _texts(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """The values of settings, choices as texts."""
-        choices = {key for key, one in self._space.items() if isinstance(one.distribution, CategoricalDistribution)}
+        space = self._space.items()
+        choices = {key for key, dimension in space if isinstance(dimension.distribution, CategoricalDistribution)}
         return {key: safe(as_typed(value)) if key in choices else value for key, value in values.items()}
 
     def _thinned(self, most: int, wanted: Sequence[Record]) -> list[Record]:

@@ -121,16 +121,16 @@ class StudyLogger(SweepCallback):
         if any(run.folder.name.startswith("offline-") for run in local) or offline_reason(self._place["host"]):
             return  # compare ... to=wandb does it later
         path = folder / workspace.FILE
-        published: dict[str, str] = next((one.get("published", {}) for one in workspace.read(path)), {})
+        published: dict[str, str] = next((entry.get("published", {}) for entry in workspace.read(path)), {})
         try:
             ids = {run.directory: run.run_id for run in local}
-            one = study_specification(folder, ids, self._place) | {"published": published}
-            workspace.publish(one, one["published"])
-            workspace.write(path, [one])
+            specification = study_specification(folder, ids, self._place) | {"published": published}
+            workspace.publish(specification, specification["published"])
+            workspace.write(path, [specification])
         except (UserError, OSError) as error:
             print(f"W&B: {error} Later: python -m sentattn.compare {shlex.quote(str(folder))} to=wandb")
         else:
-            print(f"W&B: workspace {one['published'][workspace.WORKSPACE]}")
+            print(f"W&B: workspace {specification['published'][workspace.WORKSPACE]}")
 
     def _submit(self, action: Callable[[wandb.Run], None]) -> None:
         """Calls W&B in the thread; an error there switches the logger off and costs one line."""
