@@ -35,7 +35,7 @@ LOOK_AGAIN = 1.0
 
 @dataclass
 class Grid:
-    """Hands out the trainings of a grid that are not finished, those that were interrupted first; see `TrialSource`.
+    """Assigns the trainings of a grid that are not finished, those that were interrupted first; see `TrialSource`.
 
     Attributes:
         cells: The trainings.
@@ -109,7 +109,7 @@ class Grid:
         return False
 
     def tell(self, number: int, outcome: TrialOutcome) -> None:
-        """Notes a finished run, or why it failed; one that may succeed is tried again after the others."""
+        """Records a finished run, or why it failed; a run that may succeed is tried again after the others."""
         folder = self._running.pop(number)
         self._locks.pop(number).close()
         self._attempts[number] += 1

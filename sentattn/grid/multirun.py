@@ -70,7 +70,7 @@ def train_grid(arguments: Sequence[str]) -> None:
 
 
 def _run(grid: Grid) -> None:
-    """Trains what is left on the slots there are."""
+    """Trains the unfinished runs on the slots of this machine."""
     plan, waiting = grid.plan, grid.waiting()
     request = SlotRequest(
         accelerator=waiting[0].settings["trainer"]["accelerator"],
@@ -93,7 +93,7 @@ def _run(grid: Grid) -> None:
 
 
 def _compare(grid: Grid) -> None:
-    """Prints the comparison of the runs there are."""
+    """Prints the comparison of the finished runs."""
     from sentattn.compare.comparison import read_comparisons
     from sentattn.compare.summary import board_lines, message_lines
 

@@ -29,7 +29,7 @@ Ranges, of any setting of a training:
   keep=3               best trials that keep checkpoints and model; metrics and predictions of all are kept
   storage=URL          the study's database; by default SQLite in the study's folder. In PostgreSQL the same
                        command on several machines shares one study; `status`, `stop` and `best` take storage=URL too
-  heartbeat=20         seconds between two signs of life there: a scheduler that misses three is dead, and others run
+  heartbeat=20         seconds between two heartbeats there: a scheduler that misses three is dead, and others run
                        its trials again
 
   status   trials by state, and how far they are      stop   end a sweep that runs in another terminal: running
@@ -102,7 +102,7 @@ def sweep(arguments: Sequence[str]) -> None:
     from sentattn.sweep.study.shared_study import open_sweep
 
     plan = read_plan(arguments)
-    plans = plan.members or (plan,)
+    plans = plan.studies or (plan,)
     folders = [Path(one.output_dir) / SWEEPS / one.study for one in plans]
     with ExitStack() as stack:
         engine, slots, places = _engine(plan, plans, folders[0] / "server.txt", stack)

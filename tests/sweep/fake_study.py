@@ -27,11 +27,11 @@ class Listed:
         self.trials = trials
         self.retries = retries
         self.prune = prune
-        self.told: dict[int, tuple[str, Any, str]] = {}
+        self.results: dict[int, tuple[str, Any, str]] = {}
         self.reports: list[tuple[int, int, float]] = []
         self.retried: list[int] = []
         self.interrupted: list[int] = []
-        self.given: dict[int, list[str]] = {}
+        self.assigned: dict[int, list[str]] = {}
         self.over = ""
         self.plan: Any = plan()
         self.folder = Path()
@@ -42,14 +42,14 @@ class Listed:
         trials = self.plan.budget.trials
         if self.ended() or (trials is not None and self.finished() + self.running() >= trials):
             return None
-        number = len(self.given)
-        self.given[number] = self.trials.pop(0) if self.trials else ["x=0"]
+        number = len(self.assigned)
+        self.assigned[number] = self.trials.pop(0) if self.trials else ["x=0"]
         folder = self.folder / "trials" / str(number)
         folder.mkdir(parents=True, exist_ok=True)
-        values = {word.partition("=")[0]: word.partition("=")[2] for word in self.given[number]}
+        values = {word.partition("=")[0]: word.partition("=")[2] for word in self.assigned[number]}
         metrics = [objective.metric for objective in self.plan.objectives]
         return TrialTask(
-            number, values, self.given[number], folder, metrics, repeats=self.plan.repeats, study=self.plan.study
+            number, values, self.assigned[number], folder, metrics, repeats=self.plan.repeats, study=self.plan.study
         )
 
     def report(self, number: int, step: int, value: float) -> bool:
@@ -57,12 +57,12 @@ class Listed:
         return bool(self.prune(number, step, value))
 
     def tell(self, number: int, outcome: TrialOutcome) -> None:
-        assert number not in self.told
-        self.told[number] = (outcome.state, outcome.values, outcome.report)
+        assert number not in self.results
+        self.results[number] = (outcome.state, outcome.values, outcome.report)
         self.failures = self.failures + 1 if outcome.state == "failed" else 0
         if outcome.state == "failed" and outcome.retry and len(self.retried) < self.retries:
             self.retried.append(number)
-            self.trials.insert(0, self.given[number])
+            self.trials.insert(0, self.assigned[number])
 
     def interrupt(self, number: int) -> None:
         self.interrupted.append(number)
@@ -71,13 +71,13 @@ class Listed:
         return None
 
     def running(self) -> int:
-        return len(self.given) - len(self.told) - len(self.interrupted)
+        return len(self.assigned) - len(self.results) - len(self.interrupted)
 
     def elsewhere(self) -> int:
         return 0
 
     def finished(self) -> int:
-        return sum(state != "failed" for state, _, _ in self.told.values())
+        return sum(state != "failed" for state, _, _ in self.results.values())
 
     def ended(self) -> str:
         if self.failures >= self.plan.failures:

@@ -38,7 +38,7 @@ class RunningTrial:
         epoch: The last finished epoch or repeat.
         value: Its objective if it ended now; None where that is unknown.
         killed: Why the scheduler ended it; empty otherwise.
-        stopped: Whether it was told to stop after its step.
+        stopped: Whether it was asked to stop after its step.
     """
 
     source: TrialSource
@@ -79,11 +79,11 @@ class SweepCallback(Protocol):
         return
 
     def message(self, text: str) -> None:
-        """There is something to print."""
+        """Prints a message."""
         return
 
     def tick(self) -> float | None:
-        """Is called between events; returns the seconds after which it wants to be called again, or None."""
+        """Is called between events; returns the seconds after which to call it again, or None."""
 
 
 class SweepProgress:
@@ -217,12 +217,12 @@ def _objectives(study: TrialSource, values: Iterable[float]) -> str:
 
 
 def format_objective(value: float) -> str:
-    """Returns an objective as one reads it: four places, and counts such as parameters whole."""
+    """Formats an objective: four decimals, integers such as parameters without."""
     return f"{value:,.0f}" if abs(value) > 1 and value == round(value) else f"{value:,.4f}"
 
 
 def duration(seconds: float) -> str:
-    """Returns a time for people."""
+    """Formats a duration."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

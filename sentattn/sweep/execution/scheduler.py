@@ -117,7 +117,7 @@ class Scheduler:
                     self._error = RunError(Fault("failures", "failed", text))
 
     def _timeout(self) -> float | None:
-        """Returns the seconds until a trial is late, or something wants to be called again."""
+        """Returns the seconds until a trial is late, or a source or callback is due."""
         late = [max(0.0, _deadline(trial) - time.monotonic()) for trial in self._running.values()]
         ticks = [*(study.tick() for study in self.studies), *(callback.tick() for callback in self.callbacks)]
         seconds = min([*late, *(tick for tick in ticks if tick is not None)])

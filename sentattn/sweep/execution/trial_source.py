@@ -71,7 +71,7 @@ class TrialOutcome:
 
 
 class TrialSource(Protocol):
-    """Hands out trials, and records how they end."""
+    """Assigns trials to the scheduler, and records how they end."""
 
     @property
     def plan(self) -> Plan:
@@ -102,13 +102,13 @@ class TrialSource(Protocol):
         """Records that a trial ended together with the scheduler."""
 
     def tick(self) -> float | None:
-        """Is called between events; returns the seconds after which it wants to be called again, or None."""
+        """Is called between events; returns the seconds after which to call it again, or None."""
 
     def running(self) -> int:
         """Returns how many trials run."""
 
     def elsewhere(self) -> int:
-        """Returns how many trials other schedulers run, for which this one waits: should those die, it has them."""
+        """Returns how many trials other schedulers run; this one waits for them, and runs them again if those die."""
 
     def finished(self) -> int:
         """Returns how many trials are finished."""

@@ -25,7 +25,7 @@ from sentattn.sweep.spec.components import (
 from sentattn.sweep.spec.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
 from sentattn.sweep.spec.search_space import Dimension, Value
 from sentattn.sweep.spec.sweep_file import OPTIONS, SWEEP, Draft, read_draft
-from sentattn.sweep.spec.validation import check_space, read_space, words
+from sentattn.sweep.spec.validation import as_arguments, check_space, read_space
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 TRIALS = 20
@@ -75,7 +75,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         plans.append(
             Plan(
                 study=f"{name}-{study}" if study else name,
-                overrides=(*draft.folders, *words(drafts[study].overrides)),
+                overrides=(*draft.folders, *as_arguments(drafts[study].overrides)),
                 space=space,
                 objectives=objectives,
                 budget=budget,
@@ -89,7 +89,9 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         )
     if not draft.studies:
         return plans[0]
-    return replace(plans[0], study=name, overrides=(*draft.folders, *words(draft.overrides)), members=tuple(plans))
+    return replace(
+        plans[0], study=name, overrides=(*draft.folders, *as_arguments(draft.overrides)), studies=tuple(plans)
+    )
 
 
 def _without_default(draft: Draft, faults: Sequence[Fault], arguments: Sequence[str]) -> list[Fault]:

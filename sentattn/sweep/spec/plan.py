@@ -95,7 +95,7 @@ class Options:
         confirm: Number of seeds that train and test the best setting at the end.
         seed: Of the sampler and of every trial.
         storage: SQLAlchemy's URL of its database, which may hold a password; None for a file in its folder.
-        heartbeat: Seconds between two signs of life of a scheduler and its trials in that database.
+        heartbeat: Seconds between two heartbeats of a scheduler and its trials in that database.
         warm_start: Another study, whose finished trials are added to a new one as far as they lie in its space.
     """
 
@@ -124,7 +124,7 @@ class Plan(Options):
         overrides: Arguments that all trials have.
         space: The search space; each dimension comes after those that it depends on.
         enqueue: Points to try first: values by key, of which a point may leave some to the sampler.
-        members: The studies of a file that starts several; the plan itself then has no trials.
+        studies: The studies of a file that starts several; the plan itself then has no trials.
         notes: Messages for the user on what was added or left out.
     """
 
@@ -137,7 +137,7 @@ class Plan(Options):
     pruner: Mapping[str, Any]
     engine: Mapping[str, Any] = field(default_factory=lambda: {"name": "local"})
     enqueue: tuple[Mapping[str, Value], ...] = ()
-    members: tuple[Plan, ...] = ()
+    studies: tuple[Plan, ...] = ()
     notes: tuple[str, ...] = ()
 
     def arguments(self, values: Mapping[str, Value]) -> list[str]:

@@ -288,7 +288,7 @@ def draw(trial: Trial, dimension: Dimension) -> Value:
 
 
 def override(key: str, value: Value) -> str:
-    """Returns a value as one types it for a setting, so that Hydra reads the same value."""
+    """Returns a setting and its value as typed on the command line, so that Hydra reads the same value."""
     if not isinstance(value, str) or key in RAW:
         assert not isinstance(value, float) or math.isfinite(value)
         return f"{key}={as_typed(value)}"

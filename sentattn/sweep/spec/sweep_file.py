@@ -72,7 +72,7 @@ class Draft:
                 self.components[component] = {}
         for key, text, when in entries:
             if added.setdefault(key, text) != text:
-                message = f"{key} is given twice, as {added[key]} and as {text}: leave one out."
+                message = f"{key} is typed twice, as {added[key]} and as {text}: leave one out."
                 faults.append(Fault(key, "conflict", message))
             elif fault := self._fault(key, text):
                 faults.append(fault)
@@ -161,7 +161,7 @@ def _read_file(draft: Draft, name: str, faults: list[Fault]) -> None:
     names = sorted(file.stem for file in sweeps_dir().glob("*.yaml"))
     file = sweeps_dir() / f"{name}.yaml" if name in names else Path(name)
     if not (file.suffix in (".yaml", ".yml") and file.is_file()):
-        legal = f"There are {', '.join(names)}; a file of your own is given by its path, ending in .yaml."
+        legal = f"There are {', '.join(names)}; type a file of your own as a path that ends in .yaml."
         message = f"sweep={name}: there is no such sweep.{suggestion(name, names)} {legal}"
         raise SettingError(Fault(SWEEP, "not_found", message))
     content = {key: value for key, value in load(file).items() if value is not None}

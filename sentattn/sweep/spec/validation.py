@@ -76,14 +76,14 @@ def _ordered(space: Mapping[str, Dimension]) -> dict[str, Dimension]:
     while left := [key for key in space if key not in ordered]:
         key = next((key for key in left if set(space[key].when) <= set(ordered)), None)
         if key is None:
-            message = f"the conditions of {' and '.join(left)} form a circle: leave one `when` out."
+            message = f"the conditions of {' and '.join(left)} form a cycle: leave one `when` out."
             raise SettingError(Fault("space", "conflict", message))
         ordered[key] = space[key]
     return ordered
 
 
-def words(overrides: Mapping[str, str]) -> list[str]:
-    """Returns overrides as one types them."""
+def as_arguments(overrides: Mapping[str, str]) -> list[str]:
+    """Returns overrides as arguments of a command line."""
     return [f"{key}={text}" for key, text in overrides.items()]
 
 
@@ -95,7 +95,7 @@ def check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Fault
     """
     settings: Mapping[str, Any] = {}
     composed: list[tuple[Values, tuple[Fault, ...]]] = []
-    overrides = words({key: text for key, text in draft.overrides.items() if key not in DECIDED})
+    overrides = as_arguments({key: text for key, text in draft.overrides.items() if key not in DECIDED})
     for values in _trials(space):
         try:
             request = read_request(

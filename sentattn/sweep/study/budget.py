@@ -1,4 +1,4 @@
-"""What the trials of a study amount to: how many count, how many run, what is to be tried again."""
+"""Counts of the trials of a study: finished toward the budget, running, and to be tried again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentattn.sweep.study.records import ATTEMPT, ERROR, RETRY_OF, RETRYABLE, is
 
 
 @dataclass
-class Tally:
+class TrialCounts:
     """The trials of a study.
 
     Attributes:
@@ -31,8 +31,8 @@ class Tally:
     complete: dict[int, Sequence[float]]
 
     @classmethod
-    def of(cls, trials: Sequence[FrozenTrial], attempts: int) -> Tally:
-        """Returns the tally of all trials that there are."""
+    def of(cls, trials: Sequence[FrozenTrial], attempts: int) -> TrialCounts:
+        """Returns the counts of all trials that there are."""
         retried = {trial.user_attrs.get(RETRY_OF) for trial in trials}
         last = [trial for trial in trials if trial.number not in retried]
         due = [trial for trial in last if is_due(trial, attempts)]

@@ -1,4 +1,4 @@
-"""The schedulers of one study in a database: who works on it, their signs of life, and requests to stop.
+"""The schedulers of one study in a database: which processes work on it, their heartbeats, and requests to stop.
 
 A trial that runs is a reservation in the study's budget, and Optuna's heartbeat is its lease: where that falls silent,
 any other scheduler ends the trial as interrupted, and it is tried again. Times are those of the database.
@@ -22,7 +22,7 @@ from sentattn.sweep.study.scheduler_lock import has_ended, identity, owner
 from sentattn.sweep.study.storage import SILENT, load, now
 
 SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
-"""User attributes: of a study the sign of life of each scheduler, by its number; of a trial the scheduler that runs it;
+"""User attributes: of a study the heartbeat of each scheduler, by its number; of a trial the scheduler that runs it;
 of a study how often it was asked to stop."""
 
 
@@ -44,14 +44,14 @@ class Peer:
         return f"process {self.pid} on {self.host}"
 
 
-class Membership:
+class SchedulerEntry:
     """This process as one of the schedulers of a study.
 
     Args:
-        study: The study, which this process holds for itself while it becomes a member.
+        study: The study, which this process has locked meanwhile.
         storage: Where it is.
         url: The same as a URL.
-        heartbeat: Seconds between two signs of life.
+        heartbeat: Seconds between two heartbeats.
     """
 
     def __init__(self, study: optuna.Study, storage: RDBStorage, url: str, heartbeat: int) -> None:
@@ -65,12 +65,12 @@ class Membership:
         self._sign()
 
     def reserve(self, number: int) -> None:
-        """Makes a trial that was begun this process's own, until its heartbeat falls silent."""
+        """Assigns a new trial to this process, with a first heartbeat."""
         self._storage.record_heartbeat(self._trial_id(number))
         self._storage.set_trial_user_attr(self._trial_id(number), SCHEDULER, self.number)
 
     def beat(self, running: Iterable[int]) -> None:
-        """Gives the sign of life of this process and of its trials, and ends the trials of processes that are dead."""
+        """Writes the heartbeats of this process and of its trials, and ends the trials of processes that are dead."""
         for number in running:
             self._storage.record_heartbeat(self._trial_id(number))
         self._sign()
@@ -111,7 +111,7 @@ class Membership:
 
 
 def peers(study: optuna.Study, url: str) -> list[Peer]:
-    """Returns the schedulers that work on a study, by their last signs of life, without this host's dead processes."""
+    """Returns the schedulers that work on a study, by their last heartbeats, without this host's dead processes."""
     signs: dict[int, dict[str, Any]] = {
         int(key.removeprefix(SIGN)): sign for key, sign in study.user_attrs.items() if key.startswith(SIGN) and sign
     }

@@ -1,7 +1,7 @@
 """A study in a database, which several schedulers may work on.
 
 Each asks for a trial while it holds the study for itself, so that the trials that run anywhere are reservations in its
-budget. All is done again and again while the database does not answer.
+budget. Every access is retried while the database is unreachable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from sentattn.errors import RunError
 from sentattn.sweep.study import storage as storages
-from sentattn.sweep.study.coordination import SCHEDULER, Membership
+from sentattn.sweep.study.coordination import SCHEDULER, SchedulerEntry
 from sentattn.sweep.study.resume import interrupt
 from sentattn.sweep.study.study import SECONDS, SweepStudy
 
@@ -50,7 +50,7 @@ class SharedStudy(SweepStudy):
     def _begin(self) -> optuna.Study:
         with self._exclusive():
             study = super()._begin()
-            self._membership = Membership(study, self._storage, self._url, self.plan.heartbeat)
+            self._entry = SchedulerEntry(study, self._storage, self._url, self.plan.heartbeat)
             return study
 
     @property
@@ -59,7 +59,7 @@ class SharedStudy(SweepStudy):
         return self.plan.storage
 
     def _past(self, trials: int) -> int:
-        return trials + self._membership.number * OTHER_DRAWS
+        return trials + self._entry.number * OTHER_DRAWS
 
     def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
         with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again
@@ -67,7 +67,7 @@ class SharedStudy(SweepStudy):
                 self._end_orphans()
             drawn = super()._draw()
             if drawn:
-                self._membership.reserve(drawn[0].number)
+                self._entry.reserve(drawn[0].number)
             return drawn
 
     def _has_budget_by_number(self) -> bool:
@@ -75,16 +75,16 @@ class SharedStudy(SweepStudy):
 
         Those that are known to have failed do not count. A point that is left, or a trial to be tried again, needs all.
         """
-        if self._tally.retries or self._points is not None:
+        if self._counts.retries or self._points is not None:
             return False
         trials = self.plan.budget.trials
-        return trials is None or not self._membership.has_begun(trials + self._failed - 1)
+        return trials is None or not self._entry.has_begun(trials + self._failed - 1)
 
     def _end_orphans(self) -> None:
         """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
         running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
         running = [trial for trial in running if trial.number not in self._running]
-        if orphans := [one for one in running if one.user_attrs.get(SCHEDULER) in (None, self._membership.number)]:
+        if orphans := [one for one in running if one.user_attrs.get(SCHEDULER) in (None, self._entry.number)]:
             for trial in orphans:
                 interrupt(self._study, self._storage, trial)
             self._read()
@@ -95,7 +95,7 @@ class SharedStudy(SweepStudy):
         return trials
 
     def tick(self) -> float:
-        """Writes the time, and signs of life, now and then; returns the seconds until that is due."""
+        """Writes the time and heartbeats at intervals; returns the seconds until that is due."""
         if time.monotonic() - self._noted >= self.plan.heartbeat:
             self._access(self._note)
         return max(0.0, self._noted + self.plan.heartbeat - time.monotonic())
@@ -107,13 +107,13 @@ class SharedStudy(SweepStudy):
         self._read()
 
     def _beat(self) -> None:
-        self._membership.beat(self._running)
-        if self._membership.is_asked_to_stop():
+        self._entry.beat(self._running)
+        if self._entry.is_asked_to_stop():
             os.kill(os.getpid(), signal.SIGINT)  # reaches the main thread from any other
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Gives signs of life from a thread while something else is done in the block than running trials."""
+        """Writes heartbeats from a thread while the block does something else than run trials."""
         ended = threading.Event()
 
         def beat() -> None:
@@ -131,7 +131,7 @@ class SharedStudy(SweepStudy):
 
     @contextmanager
     def confirming(self, number: int) -> Iterator[bool]:
-        """Tells whether this scheduler is to confirm a trial, which the block does then.
+        """Yields whether this scheduler is to confirm a trial, which the block then does.
 
         The study records that it is done: the scheduler that is first now may be another one than before.
         """
@@ -143,19 +143,19 @@ class SharedStudy(SweepStudy):
 
     def _leave(self) -> None:
         super()._leave()
-        self._membership.leave()
+        self._entry.leave()
 
     def elsewhere(self) -> int:
         """Returns how many trials other schedulers run of a study that has not ended."""
-        return 0 if self.ended() else self._tally.running - len(self._running)
+        return 0 if self.ended() else self._counts.running - len(self._running)
 
     def is_first(self) -> bool:
         """Whether this scheduler logs and confirms the study: the one that began first of those that work on it."""
-        return self._access(self._membership.is_first)
+        return self._access(self._entry.is_first)
 
     def _access(self, work: Callable[[], T]) -> T:
         with self._writing():
-            return storages.patiently(work)
+            return storages.retry_while_unreachable(work)
 
     def _exclusive(self) -> AbstractContextManager[None]:
         return storages.exclusive(self._url, self.plan.study)

@@ -256,8 +256,8 @@ def writing(folder: Path, url: str | None) -> Iterator[None]:
         raise RunError(Fault("storage", "unwritable", message)) from None
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """Does work in a database, again and again for up to `OUTAGE` seconds while that does not answer."""
+def retry_while_unreachable(work: Callable[[], T]) -> T:
+    """Calls `work`, which uses a database, and retries it for up to `OUTAGE` seconds while that is unreachable."""
     began = time.monotonic()
     for pause in itertools.chain((0, 1, 2), itertools.repeat(5)):
         try:
@@ -266,7 +266,11 @@ def patiently(work: Callable[[], T]) -> T:
             if not _is_away(error) or time.monotonic() - began >= OUTAGE:
                 raise
             if pause == 1:
-                print(f"The database does not answer ({_reason(error)}); trials go on.", file=sys.stderr, flush=True)
+                print(
+                    f"The database does not answer ({_reason(error)}); running trials continue.",
+                    file=sys.stderr,
+                    flush=True,
+                )
             time.sleep(pause)
     raise AssertionError("the pauses have no end")
 

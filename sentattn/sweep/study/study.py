@@ -23,7 +23,7 @@ from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
 from sentattn.sweep.spec.components import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.spec.search_space import points, suggest
 from sentattn.sweep.study import storage as storages
-from sentattn.sweep.study.budget import Tally, is_finished
+from sentattn.sweep.study.budget import TrialCounts, is_finished
 from sentattn.sweep.study.records import (
     ATTEMPT,
     DIVERGED,
@@ -91,7 +91,7 @@ class SweepStudy:
 
         Raises:
             RunError: If another process works on it that may not, or it cannot be written.
-            SettingError: If the study there is about something else.
+            SettingError: If the stored study has another space, objective or fixed setting.
         """
         with ExitStack() as stack:
             with storages.writing(folder, plan.storage):
@@ -118,7 +118,7 @@ class SweepStudy:
         if drawn is None:
             return None
         asked, values, before = drawn
-        self._tally.begin(before)
+        self._counts.begin(before)
         self._running[asked.number] = asked
         folder = self.folder / TRIALS / str(asked.number)
         if folder.exists():  # of a trial that the database has lost, as after a power cut
@@ -140,7 +140,7 @@ class SweepStudy:
         """Returns a new trial, its values, and the one that it tries again; None where the budget has none left."""
         if self.ended() or not self._has_budget():
             return None
-        before = next(iter(self._tally.retries), None)
+        before = next(iter(self._counts.retries), None)
         if before is not None and before.state is not TrialState.WAITING:
             self._study.add_trial(retry_of(before))
         asked = self._study.ask()
@@ -187,12 +187,12 @@ class SweepStudy:
 
         self._end(number, work)
         self.failures = self.failures + 1 if outcome.state == "failed" else 0
-        resumes = outcome.killed and any(trial.number == number for trial in self._tally.retries)
+        resumes = outcome.killed and any(trial.number == number for trial in self._counts.retries)
         self._keep_best([*self.best_values, *([] if resumes else [number])])
 
     def _worst(self) -> list[float] | None:
         """Returns the worst value seen of each objective; None where nothing is known to be worse than the best."""
-        columns = [*zip(*self._tally.complete.values(), strict=True)]
+        columns = [*zip(*self._counts.complete.values(), strict=True)]
         modes = [objective.mode for objective in self.plan.objectives] if columns else []
         ends = [(min(c), max(c)) if m == "max" else (max(c), min(c)) for m, c in zip(modes, columns, strict=True)]
         return [worst for worst, _ in ends] if any(worst != best for worst, best in ends) else None
@@ -203,11 +203,11 @@ class SweepStudy:
         self._end(number, lambda: self._study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
 
     def _end(self, number: int, work: Callable[[], FrozenTrial]) -> None:
-        self._tally.end(self._access(work))
+        self._counts.end(self._access(work))
         del self._running[number]
 
     def tick(self) -> float | None:
-        """Writes the time now and then; returns the seconds until it wants to be called again, or None."""
+        """Writes the time at intervals; returns the seconds after which to call it again, or None."""
         if time.monotonic() - self._noted >= NOTE_SECONDS:
             self._access(self._note)
         return None
@@ -228,17 +228,17 @@ class SweepStudy:
         return True
 
     def alive(self) -> AbstractContextManager[None]:
-        """Gives signs of life while something else is done in the block than running trials."""
+        """Writes heartbeats while the block does something else than run trials."""
         return nullcontext()
 
     @contextmanager
     def confirming(self, number: int) -> Iterator[bool]:
-        """Tells whether this scheduler is to confirm a trial, which the block does then."""
+        """Yields whether this scheduler is to confirm a trial, which the block then does."""
         yield True
 
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""
-        return len(self._tally.retries)
+        return len(self._counts.retries)
 
     def running(self) -> int:
         """Returns how many trials run."""
@@ -246,7 +246,7 @@ class SweepStudy:
 
     def finished(self) -> int:
         """Returns how many trials count toward the budget: complete and pruned ones."""
-        return self._tally.finished
+        return self._counts.finished
 
     def seconds(self) -> float:
         """Returns how long the study was worked on, over all starts."""
@@ -257,7 +257,7 @@ class SweepStudy:
         budget = self.plan.budget
         if budget.trials is not None and self.finished() >= budget.trials:
             return "1 trial is finished" if self.finished() == 1 else f"{self.finished()} trials are finished"
-        if not self._is_point_left() and not self._tally.running:
+        if not self._is_point_left() and not self._counts.running:
             return f"all {self._points} points of the space were tried"
         if budget.hours is not None and self.seconds() >= budget.hours * 3600:
             return f"the budget of {budget.hours:g} hours is used up"
@@ -293,7 +293,7 @@ class SweepStudy:
     def _read(self) -> list[FrozenTrial]:
         """Returns all trials, and counts them."""
         trials = self._study.get_trials(deepcopy=False)
-        self._tally = Tally.of(trials, self.plan.retries)
+        self._counts = TrialCounts.of(trials, self.plan.retries)
         self._front: dict[int, Sequence[float]] | None = None
         return trials
 
@@ -307,14 +307,14 @@ class SweepStudy:
 
     def _has_budget(self) -> bool:
         trials = self.plan.budget.trials
-        return self._is_point_left() and (trials is None or self._tally.finished + self._tally.running < trials)
+        return self._is_point_left() and (trials is None or self._counts.finished + self._counts.running < trials)
 
     def _is_point_left(self) -> bool:
-        return bool(self._tally.retries) or self._points is None or self._tally.tried < self._points
+        return bool(self._counts.retries) or self._points is None or self._counts.tried < self._points
 
     def _keep_best(self, numbers: Sequence[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        modes, complete = [objective.mode for objective in self.plan.objectives], self._tally.complete
+        modes, complete = [objective.mode for objective in self.plan.objectives], self._counts.complete
         front = self._front
         if front is None:
             front = {number: complete[number] for number in ranked(complete, modes)}

@@ -20,7 +20,7 @@ from sentattn.sweep.execution.scheduler import Scheduler, StopSignals
 def test_as_many_trials_as_the_budget_asks_for_and_never_more_at_once_than_slots(tmp_path: Path) -> None:
     study, noted = Listed([[f"x={number}", "sleep=0.02"] for number in range(20)]), Noted()
     scheduler(tmp_path, study, count=3, trials=7, callbacks=[noted]).run()
-    assert study.told == {number: ("complete", [float(number)], "") for number in range(7)}
+    assert study.results == {number: ("complete", [float(number)], "") for number in range(7)}
     assert noted.most == 3
     assert {name for _, name in noted.starts} == {"CPU 1", "CPU 2", "CPU 3"}
     assert (tmp_path / "trials" / "6" / "log.txt").read_text() == "acting \n"
@@ -29,20 +29,20 @@ def test_as_many_trials_as_the_budget_asks_for_and_never_more_at_once_than_slots
 def test_each_step_is_reported_and_a_pruned_trial_counts(tmp_path: Path) -> None:
     study = Listed([["x=1", "epochs=3"], ["x=0.5", "epochs=3"]], prune=lambda number, step, _: (number, step) == (1, 2))
     scheduler(tmp_path, study, count=1, trials=2).run()
-    assert study.told == {0: ("complete", [1.0], ""), 1: ("pruned", None, "")}
+    assert study.results == {0: ("complete", [1.0], ""), 1: ("pruned", None, "")}
     assert study.reports == [(0, 1, 1.0), (0, 2, 1.0), (0, 3, 1.0), (1, 1, 0.5), (1, 2, 0.5)]
 
 
 def test_a_killed_trial_is_tried_again_and_takes_no_other_down(tmp_path: Path) -> None:
     study, noted = Listed([["act=once", "x=7"], ["x=1", "sleep=0.2"]]), Noted()
     scheduler(tmp_path, study, trials=2, callbacks=[noted]).run()
-    state, _, note = study.told[0]
+    state, _, note = study.results[0]
     assert state == "failed"
     assert "SIGKILL" in note
     assert note.endswith("\nacting once")
     assert study.retried == [0]
-    assert study.told[1] == ("complete", [1.0], "")
-    assert study.told[2] == ("complete", [7.0], "")
+    assert study.results[1] == ("complete", [1.0], "")
+    assert study.results[2] == ("complete", [7.0], "")
 
 
 @pytest.mark.parametrize(
@@ -60,30 +60,30 @@ def test_an_error_is_kept_with_the_last_lines_of_the_log_and_tried_again(
     [first, second, last] = [how for _, how in noted.outcomes]
     assert first.error == second.error == reason
     assert first.log_lines[-1] == line
-    assert study.told[0][2].startswith(f"{reason}\n")
+    assert study.results[0][2].startswith(f"{reason}\n")
     assert last.state == "complete"
 
 
 def test_a_setting_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
     study, noted = Listed([["act=refuse"]]), Noted()
     scheduler(tmp_path, study, trials=1, callbacks=[noted]).run()
-    assert study.told[0] == ("failed", None, "x must be 2.")
+    assert study.results[0] == ("failed", None, "x must be 2.")
     assert study.retried == []
 
 
 def test_a_trial_whose_last_message_breaks_off_has_failed(tmp_path: Path) -> None:
     study, noted = Listed([["act=torn"]]), Noted()
     scheduler(tmp_path, study, trials=1, callbacks=[noted]).run()
-    assert study.told[0][0] == "failed"
-    assert study.told[0][2].startswith("it ended without a result")
+    assert study.results[0][0] == "failed"
+    assert study.results[0][2].startswith("it ended without a result")
 
 
 def test_a_trial_that_hangs_is_killed(tmp_path: Path) -> None:
     study, noted = Listed([["act=hang"]], retries=1), Noted()
     scheduler(tmp_path, study, count=1, trials=1, limit_minutes=0.3 / 60, callbacks=[noted]).run()
-    assert "limit_minutes=0.005" in study.told[0][2]
+    assert "limit_minutes=0.005" in study.results[0][2]
     assert study.retried == [], "it would take as long again"
-    assert study.told[1][0] == "complete"
+    assert study.results[1][0] == "complete"
     assert gone(int((tmp_path / "trials" / "0" / "pid").read_text()))
 
 
@@ -99,7 +99,7 @@ def test_many_failures_in_a_row_end_it(tmp_path: Path) -> None:
     [fault] = caught.value.faults
     assert (fault.key, fault.kind) == ("failures", "failed")
     assert "x must be 2" in fault.message
-    assert [state for state, _, _ in study.told.values()] == ["failed", "complete", "failed", "failed", "failed"]
+    assert [state for state, _, _ in study.results.values()] == ["failed", "complete", "failed", "failed", "failed"]
 
 
 def test_no_trial_finds_what_another_has_changed(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_ctrl_c_lets_running_trials_finish(tmp_path: Path) -> None:
     with pytest.raises(Interruption) as caught:
         scheduler(tmp_path, study, trials=5, callbacks=[noted]).run()
     thread.join()
-    assert study.told == {number: ("complete", [1.0], "") for number in range(2)}
+    assert study.results == {number: ("complete", [1.0], "") for number in range(2)}
     assert len(noted.messages) == 1
     assert caught.value.exit_code == 130
     assert signal.getsignal(signal.SIGINT) is before
@@ -151,7 +151,7 @@ def test_a_second_ctrl_c_and_sigterm_end_it_at_once(tmp_path: Path, number: int)
     with pytest.raises(Interruption) as caught:
         scheduler(tmp_path, study, trials=5, callbacks=[noted]).run()
     thread.join()
-    assert study.told == {}
+    assert study.results == {}
     assert study.interrupted == [0, 1]
     assert "2 trials will be run again" in str(caught.value)
     assert caught.value.exit_code == 128 + number
@@ -178,8 +178,8 @@ def test_a_server_that_dies_is_replaced(tmp_path: Path) -> None:
     thread = when(lambda: pid.exists() and pid.read_text(), lambda: os.kill(int(server.read_text()), signal.SIGKILL))
     one.run()
     thread.join()
-    assert study.told[0][:2] == ("failed", None)
-    assert study.told[1] == ("complete", [2.0], "")
+    assert study.results[0][:2] == ("failed", None)
+    assert study.results[1] == ("complete", [2.0], "")
     assert gone(int(pid.read_text())), "no trial outlives the server"
 
 
@@ -201,7 +201,7 @@ def test_a_pool_that_dies_before_its_first_trial_is_reported_with_its_last_line(
 def test_why_a_study_ends_is_reported(tmp_path: Path) -> None:
     study, noted = Listed([["sleep=0.05"]] * 9), Noted()
     one = scheduler(tmp_path, study, count=1, trials=9, callbacks=[noted])
-    thread = when(lambda: study.told, lambda: setattr(study, "over", "1 hour is over"))
+    thread = when(lambda: study.results, lambda: setattr(study, "over", "1 hour is over"))
     one.run()
     thread.join()
     assert 1 <= study.finished() < 9
@@ -219,7 +219,7 @@ def test_several_studies_share_the_slots_in_turn(tmp_path: Path) -> None:
 
 def test_a_budget_that_is_met_starts_nothing(tmp_path: Path) -> None:
     study = Listed([["x=1"]])
-    study.told = {number: ("complete", [0.0], "") for number in range(3)}
+    study.results = {number: ("complete", [0.0], "") for number in range(3)}
     scheduler(tmp_path, study, trials=3).run()
-    assert study.given == {}
+    assert study.assigned == {}
     assert not (tmp_path / "server.txt").exists()

@@ -25,7 +25,7 @@ def prepare(folder: Path, *, is_terminal: bool = False) -> tuple[Any, Any, Any, 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
     lines, trial, one, out = prepare(tmp_path)
     lines.started(trial)
-    trial.source.told = {3: ("complete", [0.875], "")}
+    trial.source.results = {3: ("complete", [0.875], "")}
     one.best_values = {3: [0.875]}
     trial.since -= 60
     lines.ended(trial, TrialOutcome("complete", values=[0.875]))

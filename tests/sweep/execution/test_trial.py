@@ -81,7 +81,7 @@ class Objective:
 def test_the_value_is_the_best_epochs(ran: Ran) -> None:
     study, run = ran.studies["plain"], ran.run("plain")
     result = run.result
-    assert study.told[0] == ("complete", [result["metrics"]["val/accuracy"]], "")
+    assert study.results[0] == ("complete", [result["metrics"]["val/accuracy"]], "")
     rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     assert len(rows) == 3
     assert result["metrics"]["val/accuracy"] == pytest.approx(max(row["val/accuracy"] for row in rows), abs=1e-6)
@@ -115,13 +115,13 @@ def test_repeats_have_seeds_of_their_own_and_count_by_their_mean(ran: Ran) -> No
     runs = [ran.run("repeated", f"0/seed-{seed}") for seed in (0, 1)]
     assert [run.settings["seed"] for run in runs] == [0, 1]
     values = [run.metrics["val/accuracy"] for run in runs]
-    assert ran.studies["repeated"].told[0] == ("complete", [pytest.approx(statistics.fmean(values))], "")
+    assert ran.studies["repeated"].results[0] == ("complete", [pytest.approx(statistics.fmean(values))], "")
     assert ran.studies["repeated"].reports == [(0, 1, values[0]), (0, 2, values[1])]
 
 
 def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
     run = ran.run("pruned")
-    assert ran.studies["pruned"].told[0] == ("pruned", None, "")
+    assert ran.studies["pruned"].results[0] == ("pruned", None, "")
     assert run.result["status"] == "pruned"
     assert 0 <= run.result["metrics"]["val/accuracy"] <= 1
     assert len((run.path / "metrics.jsonl").read_text().splitlines()) == 2
@@ -131,7 +131,7 @@ def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
 def test_no_trial_is_pruned_after_its_last_epoch(ran: Ran) -> None:
     study, run = ran.studies["ended"], ran.run("ended")
     assert [step for _, step, _ in study.reports] == [1, 2]
-    assert study.told[0] == ("complete", [run.metrics["val/accuracy"]], "")
+    assert study.results[0] == ("complete", [run.metrics["val/accuracy"]], "")
     assert run.result["status"] == "finished"
 
 
@@ -143,14 +143,14 @@ def test_a_trial_that_diverged_says_so(ran: Ran) -> None:
 
 def test_a_setting_that_is_refused_is_told_and_not_tried_again(ran: Ran) -> None:
     study = ran.studies["refused"]
-    assert study.told[0][0] == "failed"
-    assert study.told[0][2].startswith("model.attention.hops must be")
+    assert study.results[0][0] == "failed"
+    assert study.results[0][2].startswith("model.attention.hops must be")
     assert study.retried == []
 
 
 def test_what_a_run_costs_can_be_looked_for(ran: Ran) -> None:
     result = ran.run("cost").result
-    told = ran.studies["cost"].told[0]
+    told = ran.studies["cost"].results[0]
     assert told == ("complete", [result["latency_ms"]["one"], result["parameters"]["total"]], "")
     assert ran.studies["cost"].reports == [], "trials are not compared before their end"
 
@@ -170,9 +170,9 @@ def test_two_devices_train_a_trial_in_fresh_processes(tmp_path: Path) -> None:
     )
     ran = Ran(tmp_path, slot, pair=(study, {}))
     run = ran.run("pair")
-    assert study.told[0] == ("complete", [run.metrics["val/accuracy"]], "")
+    assert study.results[0] == ("complete", [run.metrics["val/accuracy"]], "")
     assert run.settings["trainer"]["devices"] == 2
-    assert study.told[1] == ("pruned", None, "")
+    assert study.results[1] == ("pruned", None, "")
     assert ran.run("pair", "1").result["status"] == "pruned"
 
 

@@ -45,8 +45,8 @@ def test_a_shipped_file_says_what_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_suggestion_of_a_shipped_file_composes(name: str, shipped: dict[str, Plan]) -> None:
-    for number, plan in enumerate(shipped[name].members or (shipped[name],)):
-        for seed in (number,) if shipped[name].members else range(4):
+    for number, plan in enumerate(shipped[name].studies or (shipped[name],)):
+        for seed in (number,) if shipped[name].studies else range(4):
             values = drawn(plan, seed)
             composed = read_request(plan.trial_arguments(values)).settings  # type: ignore[arg-type]
             assert composed["test"] is False
@@ -59,10 +59,10 @@ def test_every_suggestion_of_a_shipped_file_composes(name: str, shipped: dict[st
 
 
 def test_the_studies_of_fair_differ_in_the_model_alone(shipped: dict[str, Plan]) -> None:
-    members = shipped["fair"].members
-    assert len({one.study for one in members}) == len(members) > 5
-    first = members[0]
-    for one in members:
+    studies = shipped["fair"].studies
+    assert len({one.study for one in studies}) == len(studies) > 5
+    first = studies[0]
+    for one in studies:
         assert (one.space, one.budget, one.sampler, one.seed) == (first.space, first.budget, first.sampler, first.seed)
         assert [word for word in one.overrides if not word.startswith("model=")] == ["data=imdb"]
 

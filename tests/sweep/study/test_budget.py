@@ -7,30 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.trial import Trial, TrialState
 
-from sentattn.sweep.study.budget import Tally
+from sentattn.sweep.study.budget import TrialCounts
 from sentattn.sweep.study.records import ERROR, RETRYABLE
 from sentattn.sweep.study.study import retry_of
 
 ENDS = st.sampled_from(["complete", "pruned", "failed", "refused", "interrupted"])
 
 
-def begin(study: optuna.Study, tally: Tally) -> Trial:
-    before = next(iter(tally.retries), None)
+def begin(study: optuna.Study, counts: TrialCounts) -> Trial:
+    before = next(iter(counts.retries), None)
     if before is not None:
         study.add_trial(retry_of(before))
     trial = study.ask()
     trial.suggest_float("x", 0, 1)
-    tally.begin(before)
+    counts.begin(before)
     return trial
 
 
-def end(study: optuna.Study, tally: Tally, trial: Trial, how: str) -> None:
+def end(study: optuna.Study, counts: TrialCounts, trial: Trial, how: str) -> None:
     if how in ("failed", "refused"):
         trial.set_user_attr(ERROR, "it failed")
         trial.set_user_attr(RETRYABLE, how == "failed")
     states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}
     values = 0.5 if how == "complete" else None
-    tally.end(study.tell(trial, values, states.get(how, TrialState.FAIL)))
+    counts.end(study.tell(trial, values, states.get(how, TrialState.FAIL)))
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), ENDS), max_size=30), st.integers(0, 2))
@@ -38,15 +38,15 @@ def test_counting_on_equals_counting_anew(steps: list[tuple[bool, int, str]], at
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study()
     running: list[Trial] = []
-    tally = Tally.of([], attempts)
+    counts = TrialCounts.of([], attempts)
     for is_begin, place, how in steps:
         if is_begin or not running:
-            running.append(begin(study, tally))
+            running.append(begin(study, counts))
         else:
-            end(study, tally, running.pop(place % len(running)), how)
-        anew = Tally.of(study.get_trials(), attempts)
-        numbers = [sorted(trial.number for trial in one.retries) for one in (tally, anew)]
+            end(study, counts, running.pop(place % len(running)), how)
+        anew = TrialCounts.of(study.get_trials(), attempts)
+        numbers = [sorted(trial.number for trial in one.retries) for one in (counts, anew)]
         assert numbers[0] == numbers[1]
-        assert vars(tally) | {"retries": []} == vars(anew) | {"retries": []}
+        assert vars(counts) | {"retries": []} == vars(anew) | {"retries": []}
         assert anew.running == len(running)
         assert anew.finished + len(anew.retries) + anew.running <= anew.tried

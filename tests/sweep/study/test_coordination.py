@@ -128,7 +128,7 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(coordination.Membership, "reserve", die)
+        patch.setattr(coordination.SchedulerEntry, "reserve", die)
         with pytest.raises(MemoryError):
             dead.ask()
     with open_sweep(one, tmp_path / "mine") as study:

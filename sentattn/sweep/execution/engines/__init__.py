@@ -17,7 +17,7 @@ from sentattn.sweep.execution.trial_source import TrialOutcome
 
 @dataclass(frozen=True)
 class FirstBatch:
-    """Training has begun, with so many epochs at most."""
+    """Training has begun; `epochs` is the largest number of epochs."""
 
     epochs: int | None
 

@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class RaySlot(Slot):
-    """A place for one trial on any node: Ray chooses the GPUs, which are only counted here, `num_gpus` maybe a part."""
+    """A place for one trial on any node: Ray chooses the GPUs; `num_gpus` counts them, and may be a fraction."""
 
     num_gpus: float = 0
 

@@ -1,4 +1,4 @@
-"""What `engine=ray` runs on the nodes of the cluster: trials, and what is asked of each node before the first one.
+"""What `engine=ray` runs on the nodes of the cluster: trials, and the checks of each node before the first trial.
 
 It is imported by Ray's workers, so that it imports neither torch nor, at its top, Ray.
 """
@@ -43,7 +43,7 @@ class Mailbox:
         return reply is not None and await reply
 
     async def receive(self) -> list[tuple[int, Message | None]]:
-        """Waits for messages, and returns all there are in the order in which they came."""
+        """Waits for messages, and returns all in the order of their arrival."""
         first = await self._messages.get()
         return [first, *(self._messages.get_nowait() for _ in range(self._messages.qsize()))]
 
@@ -67,7 +67,7 @@ class RayConnection(TrialConnection):
         self.outcome: TrialOutcome | None = None
 
     def begin(self) -> None:
-        """Tells the scheduler that the trial has left Ray's queue."""
+        """Reports to the scheduler that the trial has left Ray's queue."""
         self._send(None)
 
     def send(self, message: Message) -> bool:
@@ -101,7 +101,7 @@ class WorkerContext:
     environment: Mapping[str, str]
 
     def enter(self, **variables: str) -> Any:
-        """Makes this process one of them; returns the module."""
+        """Sets up this process; returns the module."""
         if os.path.isdir(self.directory):
             os.chdir(self.directory)
         os.environ.update({**self.environment, **variables})

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -55,6 +56,10 @@ def test_a_trial_ends_when_its_scheduler_has_ended() -> None:
             trial.send(message)
 
 
+def test_the_server_alone_can_be_started() -> None:
+    assert "ensure_running" in forkserver.__all__, "it is in no manual of Python"
+
+
 def test_the_environment_of_the_server_is_not_that_of_the_scheduler() -> None:
     before = dict(os.environ)
     with server_environment(7, "fake_trial", [["x=1"]], "log.txt"), without_main_module():
@@ -77,7 +82,7 @@ RUN = """
     except RunError as error:
         [fault] = error.faults
         print(fault.key, fault.kind, fault.message)
-    print(study.told)
+    print(study.results)
 """
 
 

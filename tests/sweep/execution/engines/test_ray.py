@@ -145,7 +145,7 @@ def test_trials_report_and_are_pruned(cluster: Any, tmp_path: Path) -> None:
     )
     noted = Noted()
     sweep(cluster, tmp_path, prepared(tmp_path, study, trials=3), noted)
-    assert study.told == {0: ("complete", [1.0], ""), 1: ("pruned", None, ""), 2: ("complete", [3.0], "")}
+    assert study.results == {0: ("complete", [1.0], ""), 1: ("pruned", None, ""), 2: ("complete", [3.0], "")}
     assert [step for number, step, _ in study.reports if number == 0] == [1, 2, 3]
     assert [step for number, step, _ in study.reports if number == 1] == [1, 2]
     assert len({(tmp_path / "trials" / str(n) / "pid").read_text() for n in range(3)}) == 3, "each has a process"
@@ -160,7 +160,7 @@ def test_a_trial_that_fails_or_dies_is_tried_again(cluster: Any, tmp_path: Path)
     (_, raised), *_, (_, last) = noted.outcomes
     assert raised.error == "it ended with exit code 1"
     assert raised.log_lines[-1] == "ValueError: nothing works"
-    assert [study.told[number][0] for number in range(4)] == ["failed", "failed", "failed", "complete"]
+    assert [study.results[number][0] for number in range(4)] == ["failed", "failed", "failed", "complete"]
     crashed = noted.outcomes[2][1]
     assert crashed.log_lines[-1].endswith("torn")
     assert crashed.retry
@@ -171,8 +171,8 @@ def test_a_trial_that_fails_or_dies_is_tried_again(cluster: Any, tmp_path: Path)
 def test_a_trial_that_hangs_is_killed(cluster: Any, tmp_path: Path) -> None:
     study = Listed([["act=hang"]], retries=0)
     sweep(cluster, tmp_path, prepared(tmp_path, study, trials=1, limit_minutes=3 / 60), count=1)
-    assert "limit_minutes" in study.told[0][2]
-    assert study.told[1][0] == "complete"
+    assert "limit_minutes" in study.results[0][2]
+    assert study.results[1][0] == "complete"
     assert gone(int((tmp_path / "trials" / "0" / "pid").read_text()))
 
 
@@ -205,7 +205,7 @@ def test_a_folder_that_nodes_do_not_see(
     study = prepared(folder, Listed([["x=1"]]), trials=1)
     found = faults(SettingError, cluster, folder, study)
     assert set(found) == {("output_dir", "not_found")}
-    assert study.told == {}
+    assert study.results == {}
 
 
 @pytest.mark.usefixtures("second")
@@ -214,10 +214,10 @@ def test_nodes_with_other_versions(cluster: Any, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(ray_node, "versions", lambda: {**versions, "torch": "1.0"})
     study = prepared(tmp_path, Listed([["x=1"]]), trials=1)
     assert faults(SettingError, cluster, tmp_path, study) == [("engine", "conflict")] * 2
-    assert study.told == {}
+    assert study.results == {}
     monkeypatch.undo()
     sweep(cluster, tmp_path, study)
-    assert study.told[0][0] == "complete", "the same sweep runs then"
+    assert study.results[0][0] == "complete", "the same sweep runs then"
 
 
 @pytest.mark.usefixtures("second")
@@ -225,7 +225,7 @@ def test_unusable_data_ends_it_before_the_first_trial(cluster: Any, tmp_path: Pa
     study = prepared(tmp_path, Listed([["x=1"]]), trials=1)
     assert faults(DataError, cluster, tmp_path, study, studies="refuse") == [("data.path", "not_found")]
     assert faults(RunError, cluster, tmp_path, study, studies="die") == [("engine", "failed")]
-    assert study.given == {}
+    assert study.assigned == {}
 
 
 def test_a_cluster_with_another_version_of_ray(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
