@@ -127,7 +127,7 @@ def test_a_study_that_cannot_be_read_is_logged_with_a_later_trial(
     guard = SimpleNamespace(start=lambda: None, attempt=lambda *_: None)
     monkeypatch.setattr("sentattn.sweep.report.wandb.study_guard", lambda *_, **__: guard)
     arguments = ["model=mean", "data=demo", "logger=wandb", "logger.mode=offline", "logger.project=mine"]
-    trial: Any = SimpleNamespace(study=study, number=1, arguments=arguments)
+    trial: Any = SimpleNamespace(source=study, task=SimpleNamespace(number=1, arguments=arguments))
     logger = StudyLogger(study, ReportCallback(study))
     fail(FOREVER)
     logger.started(trial)
