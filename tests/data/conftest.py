@@ -1,4 +1,4 @@
-"""Tiny data: rows given in a test, and an IMDB tree of a few reviews."""
+"""Tiny data: corpora of rows, and an IMDB tree of a few reviews."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from given_rows import Given
+from list_source import ListSource
 
 from sentattn.data.corpus import Corpus, Row
 from sentattn.data.corpus_builder import open_corpus
@@ -32,9 +32,9 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
 
     def make(**rows: list[Row | str]) -> Corpus:
         given = {split: [Row(r, 0) if isinstance(r, str) else r for r in listed] for split, listed in rows.items()}
-        source = Given(given)
+        source = ListSource(given)
         most = max((row.label for listed in given.values() for row in listed), default=0)
-        source.labels = (*Given.labels, *(f"class {i}" for i in range(2, most + 1)))
+        source.labels = (*ListSource.labels, *(f"class {i}" for i in range(2, most + 1)))
         return open_corpus(source, tmp_path / "cache", name="given")[0]
 
     return make

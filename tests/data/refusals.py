@@ -16,3 +16,9 @@ def fault_of(call: Callable[[], object]) -> Fault:
     (fault,) = caught.value.faults
     assert "\n" not in fault.message
     return fault
+
+
+def refused(call: Callable[[], object]) -> tuple[str, str]:
+    """Returns key and kind of the only fault of the `DataError` that a call raises."""
+    fault = fault_of(call)
+    return fault.key, fault.kind

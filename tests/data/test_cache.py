@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from given_rows import Given
+from list_source import ListSource
+from refusals import fault_of
 from safetensors import SafetensorError
 
 from sentattn.data.cache import cache_folder, sha256, usable
@@ -43,7 +44,7 @@ if __name__ == "__main__":
 """
 
 
-class Counted(Given):
+class Counted(ListSource):
     """Counts how often it is read."""
 
     reads = 0
@@ -73,10 +74,10 @@ def test_a_second_start_reads_nothing(tmp_path: Path) -> None:
 
 
 def test_other_content_and_settings_have_corpora_of_their_own(tmp_path: Path) -> None:
-    open_corpus(Given(ROWS), tmp_path, name="given")
-    open_corpus(Given({"train": [Row("other", 0)]}), tmp_path, name="given")
-    open_corpus(Given(ROWS), tmp_path, name="given", lowercase=False)
-    assert open_corpus(Given(ROWS), tmp_path, name="given", limit=1)[0].lengths.tolist() == [2]
+    open_corpus(ListSource(ROWS), tmp_path, name="given")
+    open_corpus(ListSource({"train": [Row("other", 0)]}), tmp_path, name="given")
+    open_corpus(ListSource(ROWS), tmp_path, name="given", lowercase=False)
+    assert open_corpus(ListSource(ROWS), tmp_path, name="given", limit=1)[0].lengths.tolist() == [2]
     assert len(corpora(tmp_path)) == 4
 
 
@@ -110,7 +111,7 @@ def test_a_damaged_corpus_is_built_again(tmp_path: Path, harm: Callable[[Path], 
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
-    class Failing(Given):
+    class Failing(ListSource):
         def read(self, split: str) -> Iterator[Row]:
             yield Row("good", 1)
             raise DataError("the rest is missing")
@@ -144,7 +145,7 @@ def test_waiting_for_another_process_is_told(tmp_path: Path) -> None:
     from filelock import FileLock
 
     told: list[str] = []
-    open_corpus(Given(ROWS), tmp_path, name="given")
+    open_corpus(ListSource(ROWS), tmp_path, name="given")
     folder = corpora(tmp_path)[0]
     (folder / "meta.json").unlink()
     lock = FileLock(tmp_path / f"{folder.name}.lock")
@@ -154,18 +155,19 @@ def test_waiting_for_another_process_is_told(tmp_path: Path) -> None:
         told.append(stage)
         lock.release()
 
-    open_corpus(Given(ROWS), tmp_path, name="given", progress=tell)
+    open_corpus(ListSource(ROWS), tmp_path, name="given", progress=tell)
     assert told[0].startswith("Waiting for another process")
 
 
 def test_an_unusable_cache_folder_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"file/cache cannot be used .*data\.cache_dir=FOLDER"):
-        open_corpus(Given(ROWS), tmp_path / "file" / "cache", name="given")
+    fault = fault_of(lambda: open_corpus(ListSource(ROWS), tmp_path / "file" / "cache", name="given"))
+    assert fault.kind == "unwritable"
+    assert "data.cache_dir=FOLDER" in fault.message
 
 
 def test_a_corpus_travels_as_its_folder(tmp_path: Path) -> None:
-    corpus, _ = open_corpus(Given({"train": [Row("word " * 10000, 0)]}), tmp_path, name="given")
+    corpus, _ = open_corpus(ListSource({"train": [Row("word " * 10000, 0)]}), tmp_path, name="given")
     pickled = pickle.dumps(corpus)
     assert len(pickled) < 1000
     loaded = pickle.loads(pickled)
@@ -220,7 +222,7 @@ def test_the_digest_of_a_missing_file(tmp_path: Path) -> None:
 def test_other_users_may_read_a_corpus_as_far_as_the_umask_lets_them(umask: int, rights: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
-        corpus, _ = open_corpus(Given(ROWS), tmp_path / "cache", name="given")
+        corpus, _ = open_corpus(ListSource(ROWS), tmp_path / "cache", name="given")
     finally:
         os.umask(before)
     assert corpus.folder.stat().st_mode & 0o777 == rights

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from given_rows import Given
+from list_source import ListSource
+from refusals import fault_of
 
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Corpus, Row, Source
 from sentattn.data.corpus_builder import build
 from sentattn.data.tokenizer import WordTypes
-from sentattn.errors import DataError
 
 
 def build_words(
@@ -57,7 +57,7 @@ def test_more_rows_than_a_chunk_keep_their_order(corpus_of: Callable[..., Corpus
 
 def test_a_limit_takes_both_classes_and_remembers_positions(tmp_path: Path) -> None:
     rows = [Row(f"n{i}", 0) for i in range(6)] + [Row(f"p{i}", 1) for i in range(6)]
-    build_words(Given({"train": rows, "test": rows[:1]}), tmp_path, limit=4)
+    build_words(ListSource({"train": rows, "test": rows[:1]}), tmp_path, limit=4)
     corpus = Corpus(tmp_path)
     assert [corpus.text(i) for i in range(5)] == ["n0", "n3", "p0", "p3", "n0"]
     assert corpus.positions.tolist() == [0, 3, 6, 9, 0]
@@ -67,7 +67,7 @@ def test_a_limit_keeps_all_that_is_known_of_a_row(tmp_path: Path) -> None:
     rows = [Row(f"text {i}", i % 2, f"film {i // 4}", ((i, i + 2), (7, 9))[: i % 3]) for i in range(12)]
     (tmp_path / "some").mkdir()
     (tmp_path / "few").mkdir()
-    build_words(Given({"train": rows}), tmp_path / "some", limit=6)
+    build_words(ListSource({"train": rows}), tmp_path / "some", limit=6)
     corpus = Corpus(tmp_path / "some")
     chosen = [rows[position] for position in corpus.positions]
     # Each class has half of the six, evenly spread over its own six rows.
@@ -77,17 +77,17 @@ def test_a_limit_keeps_all_that_is_known_of_a_row(tmp_path: Path) -> None:
     assert [corpus.group(i) for i in range(6)] == [row.group for row in chosen]
     assert [tuple(corpus.rationale(i)) for i in range(6)] == [row.rationale for row in chosen]
     # It is as if the source had no other rows: the files are the same but for the positions.
-    build_words(Given({"train": chosen}), tmp_path / "few")
+    build_words(ListSource({"train": chosen}), tmp_path / "few")
     for file in (tmp_path / "few").iterdir():
         assert (file.read_bytes() == (tmp_path / "some" / file.name).read_bytes()) == (file.name != "positions.npy")
 
 
 def test_a_limit_of_an_empty_split_is_that_split(tmp_path: Path) -> None:
-    build_words(Given({"train": [Row("a", 0)], "test": []}), tmp_path, limit=2)
+    build_words(ListSource({"train": [Row("a", 0)], "test": []}), tmp_path, limit=2)
     assert {split: len(rows) for split, rows in Corpus(tmp_path).splits.items()} == {"train": 1, "test": 0}
 
 
-class Endless(Given):
+class Endless(ListSource):
     """Makes rows as they are read."""
 
     def __init__(self, count: int) -> None:
@@ -115,17 +115,18 @@ def test_memory_for_a_row_is_a_few_bytes(tmp_path: Path, limit: int | None) -> N
 
 
 def test_case_is_kept_where_asked(tmp_path: Path) -> None:
-    build_words(Given({"train": [Row("A a", 0)]}), tmp_path, lowercase=False)
+    build_words(ListSource({"train": [Row("A a", 0)]}), tmp_path, lowercase=False)
     assert Corpus(tmp_path).words == ["A", "a"]
 
 
 def test_rows_without_a_word_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="No row of the data contains a token"):
-        build_words(Given({"train": [Row("  ", 0), Row("", 1)]}), tmp_path)
+    fault = fault_of(lambda: build_words(ListSource({"train": [Row("  ", 0), Row("", 1)]}), tmp_path))
+    assert fault.kind == "missing"
+    assert "token" in fault.message
 
 
 def test_progress_names_its_stage(tmp_path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     rows = [Row("a", 0)] * 1500
-    build_words(Given({"train": rows}), tmp_path, progress=lambda *args: told.append(args))
+    build_words(ListSource({"train": rows}), tmp_path, progress=lambda *args: told.append(args))
     assert told == [("Reading train", 1000, None)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from given_rows import Given
+from list_source import ListSource
 from refusals import fault_of
 
 from sentattn import train
@@ -79,7 +79,7 @@ class Own(TextData):
         return self.made
 
 
-class OwnSource(Given):
+class OwnSource(ListSource):
     """A source whose attributes may be anything."""
 
     def __init__(self, *, rows: list[Any] | None = None, **attributes: Any) -> None:

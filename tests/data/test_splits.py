@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from refusals import fault_of
+from refusals import fault_of, refused
 
 from sentattn.data.corpus import Corpus, Row
 from sentattn.data.splits import MAX_TEST_ROWS, Selection, few_rows, num_rows, repeats, select
-from sentattn.errors import DataError
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
 TRAIN = ["one", "one", "two", "both", "three"]
@@ -27,10 +26,8 @@ def test_duplicates_are_counted_and_kept(corpus_of: Callable[..., Corpus]) -> No
     selection = select(corpus, drop_duplicates=False, val_size=2, split_seed=0)
     assert {split: len(rows) for split, rows in selection.rows.items()} == {"train": 3, "val": 2, "test": 3}
     assert list(selection.rows) == ["train", "val", "test"]
-    assert selection.notes == [
-        "Repeated texts: 1 in both train and test, 1 again in train, 1 again in test; "
-        "data.drop_duplicates=true drops all but those in test."
-    ]
+    [note] = selection.notes
+    assert all(part in note for part in ("1 in both train and test", "1 again in train", "1 again in test"))
 
 
 def test_duplicates_are_dropped_where_asked_but_the_test_rows_stay(corpus_of: Callable[..., Corpus]) -> None:
@@ -38,7 +35,7 @@ def test_duplicates_are_dropped_where_asked_but_the_test_rows_stay(corpus_of: Ca
     selection = select(corpus, drop_duplicates=True, val_size=1, split_seed=0)
     assert sorted(texts(corpus, [*selection.rows["train"], *selection.rows["val"]])) == ["one", "three", "two"]
     assert texts(corpus, selection.rows["test"]) == TEST
-    assert "all but those in test were dropped" in selection.notes[0]
+    assert "were dropped" in selection.notes[0]
 
 
 def test_a_source_keeps_its_own_validation_rows(corpus_of: Callable[..., Corpus]) -> None:
@@ -58,8 +55,9 @@ def test_rows_without_a_word_are_dropped_and_counted(corpus_of: Callable[..., Co
 
 def test_a_split_without_rows_is_refused(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b", "c"], test=[" "])
-    with pytest.raises(DataError, match="No test row is left"):
-        select(corpus, drop_duplicates=False, val_size=1, split_seed=0)
+    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=1, split_seed=0))
+    assert fault.kind == "missing"
+    assert "test" in fault.message
 
 
 def test_fingerprint_follows_texts_labels_and_splits(corpus_of: Callable[..., Corpus]) -> None:
@@ -93,7 +91,7 @@ def test_the_last_tenth_tests_where_no_rows_are_for_that(corpus_of: Callable[...
     assert numbers(corpus, selection, "test") == list(range(90, 100))
     assert len(selection.rows["val"]) == 9
     assert sorted(numbers(corpus, selection, "train") + numbers(corpus, selection, "val")) == list(range(90))
-    assert selection.notes == ["The data has no test rows: the last 10 of its 100 rows are used for testing."]
+    assert ["the last 10 of its 100" in note for note in selection.notes] == [True]
 
 
 def test_there_is_a_number_of_rows_that_is_enough_to_test_on(
@@ -153,9 +151,8 @@ def test_all_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[...,
 
 def test_a_seed_without_anything_to_choose_is_refused(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY[:50], test=MANY[50:])
-    with pytest.raises(DataError) as caught:
-        select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_seed=3)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.test_seed", "no_effect")]
+    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_seed=3))
+    assert (fault.key, fault.kind) == ("data.test_seed", "no_effect")
 
 
 def test_fewer_rows_may_train_and_the_others_stay_what_they_are(corpus_of: Callable[..., Corpus]) -> None:
@@ -174,16 +171,13 @@ def test_fewer_rows_may_train_and_the_others_stay_what_they_are(corpus_of: Calla
 def test_more_training_rows_than_there_are_is_refused(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     sizes = {"train_size": 500, "val_size": 10, "test_size": 10}
-    with pytest.raises(DataError) as caught:
-        select(corpus, drop_duplicates=False, split_seed=0, **sizes)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.train_size", "range")]
+    assert refused(lambda: select(corpus, drop_duplicates=False, split_seed=0, **sizes)) == ("data.train_size", "range")
     assert len(select(corpus, drop_duplicates=False, split_seed=0, **{**sizes, "train_size": 80}).rows["train"]) == 80
 
 
 def test_one_row_is_too_few_to_test(corpus_of: Callable[..., Corpus]) -> None:
-    with pytest.raises(DataError) as caught:
-        select(corpus_of(train=["a"]), drop_duplicates=False, val_size=1, split_seed=0)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.train", "missing")]
+    fault = fault_of(lambda: select(corpus_of(train=["a"]), drop_duplicates=False, val_size=1, split_seed=0))
+    assert (fault.key, fault.kind) == ("data.train", "missing")
 
 
 FILMS = [Row(f"text {i}", i % 2, group=f"film {i // 6}") for i in range(120)]
@@ -204,7 +198,7 @@ def test_whole_groups_are_set_aside_for_validation(
     assert (len(val), len(groups(corpus, val))) == (12, 2)
     assert not groups(corpus, train) & groups(corpus, val)
     assert np.bincount(corpus.labels[val]).tolist() == [6, 6]
-    assert selection.notes[-1] == "Validation: 2 of 20 groups (data.val_by=group)."
+    assert "2 of 20 groups" in selection.notes[-1]
 
 
 def test_test_rows_of_training_groups_are_whole_groups_too(corpus_of: Callable[..., Corpus]) -> None:
@@ -213,17 +207,15 @@ def test_test_rows_of_training_groups_are_whole_groups_too(corpus_of: Callable[.
     assert {split: len(rows) for split, rows in selection.rows.items()} == {"train": 96, "val": 12, "test": 12}
     in_splits = [group for rows in selection.rows.values() for group in groups(corpus, rows)]
     assert len(in_splits) == len(set(in_splits)) == 20
-    assert selection.notes[1:] == [
-        "Test: 2 of 20 groups (data.val_by=group).",
-        "Validation: 2 of 18 groups (data.val_by=group).",
-    ]
+    assert "Test: 2 of 20 groups" in selection.notes[1]
+    assert "Validation: 2 of 18 groups" in selection.notes[2]
 
 
 def test_rows_without_a_group_are_drawn_and_counted(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[*FILMS, *MANY[:60]], test=["x"])
     selection = select(corpus, drop_duplicates=False, val_size=18, split_seed=0, val_by="group")
     assert len(selection.rows["val"]) == 18
-    assert selection.notes[-1] == ("Validation: 2 of 20 groups and 6 of 60 rows without a group (data.val_by=group).")
+    assert "2 of 20 groups and 6 of 60 rows" in selection.notes[-1]
     corpus = corpus_of(train=MANY, test=["x"])
     by_group, by_row = (
         select(corpus, drop_duplicates=False, val_size=18, split_seed=3, val_by=by) for by in ("group", "row")
@@ -244,9 +236,8 @@ def test_names_of_groups_do_not_matter(corpus_of: Callable[..., Corpus], seed: i
 
 def test_one_group_cannot_be_divided(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[Row(f"text {i}", i % 2, group="film") for i in range(20)], test=["x"])
-    with pytest.raises(DataError) as caught:
-        select(corpus, drop_duplicates=False, val_size=2, split_seed=0, val_by="group")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.val_by", "conflict")]
+    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=2, split_seed=0, val_by="group"))
+    assert (fault.key, fault.kind) == ("data.val_by", "conflict")
 
 
 @pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.04, 1), (0.24, 2), (0.8, 8)])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refusals import fault_of, refused
 from torchtext.data import Dataset, Example, Field, LabelField, get_tokenizer
 from torchtext.vocab import Vectors
 
@@ -54,9 +55,7 @@ def test_datasets_become_a_data_module_with_the_same_tokens_and_labels(tmp_path:
 
 
 def test_a_field_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught:
-        from_torchtext(dataset(REVIEWS), folder=tmp_path, label="stars")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("train", "missing")]
+    assert refused(lambda: from_torchtext(dataset(REVIEWS), folder=tmp_path, label="stars")) == ("train", "missing")
 
 
 @pytest.fixture
@@ -90,9 +89,8 @@ class Attack:
 def test_another_file_is_refused(content: object, tmp_path: Path) -> None:
     path = tmp_path / "vectors.pt"
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
-    with pytest.raises(DataError) as caught:
-        read_vectors(str(path), ["a"], cache=tmp_path, mirror=None, progress=lambda *_: None)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.vectors", "damaged")]
+    fault = fault_of(lambda: read_vectors(str(path), ["a"], cache=tmp_path, mirror=None, progress=lambda *_: None))
+    assert (fault.key, fault.kind) == ("data.vectors", "damaged")
 
 
 def test_a_file_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +106,4 @@ def test_names_that_are_not_cached_are_refused_and_nothing_is_downloaded(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError) as caught:
-        cache_file(f"torchtext:{name}")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.vectors", kind)]
+    assert refused(lambda: cache_file(f"torchtext:{name}")) == ("data.vectors", kind)

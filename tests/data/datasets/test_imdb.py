@@ -13,7 +13,6 @@ from refusals import fault_of
 
 from sentattn.data.corpus import Row
 from sentattn.data.datasets.imdb import ImdbSource
-from sentattn.errors import DataError
 
 TRAIN = [
     Row("Dull.<br /><br />I slept.", 0, "tt11"),
@@ -83,8 +82,9 @@ def test_fingerprint_follows_the_content(imdb_archive: Path, imdb_folder: Path) 
 
 
 def test_a_misspelt_path_gets_a_suggestion(imdb_archive: Path) -> None:
-    with pytest.raises(DataError, match=r"no such file or folder.*Did you mean 'aclImdb_v1\.tar\.gz'"):
-        ImdbSource(str(imdb_archive.with_name("aclImdb_v1.tar.gx")))
+    fault = fault_of(lambda: ImdbSource(str(imdb_archive.with_name("aclImdb_v1.tar.gx"))))
+    assert fault.kind == "not_found"
+    assert "'aclImdb_v1.tar.gz'" in fault.message
 
 
 def _truncate(path: Path, share: float) -> None:

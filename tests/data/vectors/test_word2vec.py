@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from list_source import ListSource
 from tiny import tiny
 
 from sentattn import fit
@@ -66,13 +67,11 @@ def test_a_word_that_is_not_in_the_rows_has_no_vector(corpus: Corpus, tmp_path: 
 def test_sentences_are_the_known_words_of_the_chosen_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], data: st.DataObject
 ) -> None:
-    from given_rows import Given
-
     from sentattn.data.corpus import Row
     from sentattn.data.corpus_builder import open_corpus
 
     listed = [Row(" ".join(row), 0) for row in rows]
-    corpus = open_corpus(Given({"train": listed}), tmp_path_factory.mktemp("cache"), name="given")[0]
+    corpus = open_corpus(ListSource({"train": listed}), tmp_path_factory.mktemp("cache"), name="given")[0]
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), unique=True))
     sentences = Sentences(FOOD, corpus, corpus.splits["train"][chosen])
     expected = [[word for word in rows[row] if word in FOOD] for row in chosen]

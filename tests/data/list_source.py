@@ -1,4 +1,4 @@
-"""A source for tests."""
+"""A data source for tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from sentattn.data.corpus import Row, Source
 
 
-class Given(Source):
-    """A source of the rows given, by split."""
+class ListSource(Source):
+    """A source with lists of rows by split."""
 
     labels = ("negative", "positive")
 
