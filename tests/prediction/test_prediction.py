@@ -179,8 +179,9 @@ def test_pairs_that_tie_with_the_first_left_out_are_left_out() -> None:
 def test_unknown_tokens_are_counted_and_named_once() -> None:
     assert unknown_note(example()) == ""
     note = unknown_note(example(SENTENCE, unknown=[0, 8]))
-    assert note == "2 of 10 tokens are not in the model's vocabulary: Slow, GREAT"
-    assert unknown_note(example("a a b", unknown=[0, 1])).endswith("2 of 3 tokens are not in the model's vocabulary: a")
+    assert note.startswith("2 of 10 tokens ")
+    assert note.endswith(": Slow, GREAT")
+    assert unknown_note(example("a a b", unknown=[0, 1])).endswith(": a")
     many = unknown_note(example(" ".join(f"w{i}" for i in range(30)), unknown=range(30)))
     assert many.endswith("w8, w9 and 20 more")
     assert "\x1b" not in unknown_note(clipped("a", [0])) + unknown_note(example("_\x1b_", unknown=[0]))

