@@ -1,4 +1,4 @@
-"""The words of a training's command line: settings `key=value` in Hydra's grammar, texts and paths as typed."""
+"""Arguments of a training: settings `key=value` in Hydra's grammar; texts and paths are taken as typed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OF_HYDRA: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """A setting as it was typed: which word it was, its key, and its value as text and as Hydra's grammar reads it."""
+    """A typed setting: its place among the arguments, its key, and its value as text and as Hydra reads it."""
 
     position: int
     key: str
@@ -61,7 +61,7 @@ class Faults:
         self._collected: list[tuple[int, Fault]] = []
 
     def add(self, fault: Fault, position: int = LAST) -> None:
-        """Adds a fault; one without a position belongs to no argument and comes last."""
+        """Adds a fault; a fault without a position, which belongs to no argument, comes last."""
         self._collected.append((position, fault))
 
     def raise_any(self) -> None:
@@ -130,11 +130,13 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
     if instead := _instead(key, text, choices):
-        raise SettingError(Fault(key.lstrip("-+~"), "unknown", f"{word} is not taken here: {instead}."))
+        raise SettingError(Fault(key.lstrip("-+~"), "unknown", f"{word} is not supported: {instead}."))
     if (bare := key.lstrip("-")) != key:
         options = [option for option in OPTIONS if option != word]  # which only some commands have
         close = suggestion(bare, legal) or suggestion(f"--{bare}", options)
-        message = f"{word} is no option: there are {', '.join(options)}, and settings are written key=value.{close}"
+        message = (
+            f"{word} is not an option: the options are {', '.join(options)}, and settings are written key=value.{close}"
+        )
         raise SettingError(Fault(bare, "unknown", message))
     if not equals:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}

@@ -1,4 +1,4 @@
-"""Each setting by itself, against the constructor it is meant for: every fault, with the closest legal spelling."""
+"""Checks each setting by itself against its constructor, and reports every fault with the closest legal spelling."""
 
 from __future__ import annotations
 
@@ -19,15 +19,21 @@ MISSING = "???"
 OPTIONAL = ("experiment", "model/wide")
 """Groups that need no choice."""
 LONG = 20
-"""Of more legal names than these a message lists only those in the YAML."""
+"""Above this number of legal names a message lists those in the YAML file only."""
 
 
 @dataclass
 class Composition:
-    """One set of settings under check, and what it came from, so that a message can begin with what was typed.
+    """Settings under check, and where they came from, so that a message can begin with the argument or the file.
 
-    `chosen` is the choice of each group, `named` the choices of a user's folder that a run keeps the names of;
-    references are as they were written in `written`, resolved in `settings`.
+    Attributes:
+        choices: The configuration folders.
+        typed: The arguments.
+        faults: Faults so far.
+        chosen: The choice of each group.
+        named: Choices of a user's folder, whose names a run keeps.
+        written: The settings with unresolved references.
+        settings: The settings with resolved references.
     """
 
     choices: Choices
@@ -39,11 +45,11 @@ class Composition:
     settings: Tree = field(default_factory=dict)
 
     def value(self, path: str) -> Any:
-        """The value of a setting, or None."""
+        """Returns the value of a setting, or None."""
         return get_path(self.settings, path)
 
     def fault(self, key: str, kind: str, message: str) -> None:
-        """Adds a fault of a setting; its message begins with what was typed or with the file that brought it."""
+        """Adds a fault of a setting; its message begins with the argument or the choice that the setting came from."""
         position = self.position(key)
         typed = next((str(argument) for argument in self.typed if argument.position == position), "")
         message = message if message.startswith(key) else f"{typed or key}: {message}"
@@ -55,18 +61,18 @@ class Composition:
         self.faults.add(Fault(argument.key, kind, message), argument.position)
 
     def is_typed(self, key: str) -> bool:
-        """Whether a setting was typed."""
+        """Returns whether a setting was typed."""
         return any(argument.key == key for argument in self.typed)
 
     def position(self, *keys: str) -> int:
-        """Where the first of some settings, or a setting in one of them, was typed."""
+        """Returns the place of the first argument that sets one of these settings, or a setting inside them."""
         inside = tuple(f"{key}." for key in keys)
         return min(
             (argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), default=LAST
         )
 
     def _origin(self, key: str) -> str:
-        """The experiment or the choice that brought a setting, or an empty string."""
+        """Returns the experiment or the choice that sets a setting, or an empty string."""
         parent, _, last = key.rpartition(".")
         for group, path in (("experiment", key), (parent.replace(".", "/"), last)):
             name = self.chosen.get(group)
@@ -93,7 +99,7 @@ def check_settings(composition: Composition) -> None:
 
 
 def flat(value: object, path: str) -> Iterator[tuple[str, Any]]:
-    """Yields the dotted path and the value of everything in a mapping that is no mapping itself."""
+    """Yields the dotted path and the value of each leaf of nested mappings; an empty mapping is a leaf."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from flat(inner, f"{path}.{key}" if path else str(key))
@@ -102,7 +108,7 @@ def flat(value: object, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _node(composition: Composition, path: str, node: object) -> None:
-    """Checks a node with a `_target_`, and those in it."""
+    """Checks a node with a `_target_`, and the nodes in it."""
     if not isinstance(node, Mapping) or TARGET not in node:
         composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {path.replace('.', '/')}=NAME.")
         return
@@ -166,7 +172,7 @@ def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, 
 
 
 def _declared(composition: Composition, path: str) -> Node:
-    """What the YAML file of a node's choice says: a required argument that it leaves out is filled in."""
+    """Returns what the YAML file of a node's choice sets; `build` fills in required arguments that it leaves out."""
     group, choices = path.replace(".", "/"), composition.choices
     base = get_path(load(choices.folders[0] / "train.yaml"), path)
     own = choices.node(group, composition.chosen[group]) if group in composition.chosen else {}
@@ -184,7 +190,7 @@ def _require_choices(composition: Composition, prefix: str) -> None:
 
 
 def _meant(composition: Composition, word: str) -> str:
-    """The closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
+    """Returns the closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
     top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *COMMAND_KEYS]
     paths = [path for path in leaves(composition.settings) if path != word]
     last = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}

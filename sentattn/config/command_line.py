@@ -1,4 +1,4 @@
-"""What every command shares: arguments, help, error messages, exit codes."""
+"""Shared by all commands: arguments, help, error messages, exit codes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone; without this Python would complain once more when it flushes at exit.
+        # The reader has closed the pipe; without this Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return OK
@@ -92,9 +92,11 @@ def read_values(
                 values[positional].append(word)
                 continue
             close = suggestion(key.lstrip("-+"), keys)
-            legal = f"settings are written key=value, with a key of {', '.join(keys)}" if keys else "there are none"
+            legal = (
+                f"settings are written key=value, with a key of {', '.join(keys)}" if keys else "this command has none"
+            )
             kind = "missing" if key in keys else "unknown"
-            faults.append(Fault(key, kind, f"{word} is no setting: {legal}.{close}"))
+            faults.append(Fault(key, kind, f"{word} is not a setting: {legal}.{close}"))
         elif key in texts:
             message = f"{key} is given twice, as {texts[key]} and as {text}: leave one out."
             faults.append(Fault(key, "conflict", message))
@@ -112,7 +114,7 @@ def read_values(
 
 
 def reference_fault(key: str, text: str) -> Fault | None:
-    """Returns why a path holds a reference as YAML files have it, which a command does not resolve, or None."""
+    """Returns the fault of a path with a reference, which only YAML files may have, or None."""
     if not REFERENCE.search(text):
         return None
     shell = ENVIRONMENT.sub(r"$\1", text)
@@ -155,6 +157,6 @@ def run_first(argv: Sequence[str], keys: Mapping[str, Kind]) -> list[str]:
             message = f'the text ends at the first space: put it in quotes, text="{text}".'
             raise SettingError(Fault("text", "unreadable", message))
         extra = argv[bare[0 if named else 1]]
-        message = f"{extra!r} is no setting: settings are written key=value, and one run directory may have no key."
+        message = f"{extra!r} is not a setting: settings are written key=value, and one run directory may have no key."
         raise SettingError(Fault(extra, "unknown", message))
     return [f"run={word}" if place in bare else word for place, word in enumerate(argv)]

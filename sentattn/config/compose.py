@@ -69,7 +69,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
         if only is not None and (top not in only or argument.key in OF_THE_TRAINING):
             message = f"{argument}: {argument.key} cannot be changed after the training of the model; leave it out."
         elif argument.key == "experiment":
-            message = f"{argument} cannot be laid over saved settings; type the settings that it stands for."
+            message = f"{argument} cannot be applied to saved settings: type the settings of the experiment."
         else:
             legal.append(argument)
             continue
@@ -93,7 +93,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
 
 
 def setting_hash(settings: Node, *, vectors: str | None = None) -> str:
-    """Returns the hash by which runs are seeds of argument setting: without seed, paths, logger and devices.
+    """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices.
 
     `vectors` is the hash of the vectors that the words start from: their file may have any name on another machine.
     """
@@ -104,7 +104,7 @@ def setting_hash(settings: Node, *, vectors: str | None = None) -> str:
 
 
 def _without(value: object, path: str) -> Any:
-    """Drops what does not count in the hash, and makes 1 and 1.0 argument number."""
+    """Returns the settings that count in the hash, with integers as floats, so that 1 and 1.0 are equal."""
     if isinstance(value, Mapping):
         inner = {key: f"{path}.{key}" if path else key for key in value}
         counted = {key: HASHED_AS.get(p, value[key]) for key, p in inner.items() if counts(p, value[key])}
@@ -211,7 +211,7 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else None
         kind = type_of(c.written, argument.key)
         if not isinstance(node, dict) or isinstance(node.get(last), dict) or last.startswith("_"):
-            message = f"{argument.key} is no single setting; a part is chosen as in model/attention=uniform."
+            message = f"{argument.key} is not a single setting; choose a part as in model/attention=uniform."
             c.refuse(argument, "unsupported", f"{argument}: {message}")
         elif kind is not None and not argument.text:
             message = f"{argument} has no value: {argument.key} must be {types.describe_type(kind)}."

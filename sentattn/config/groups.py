@@ -1,4 +1,4 @@
-"""The configuration folders: which groups there are, which choices a group has, and what each file says of itself."""
+"""Configuration folders: their groups, the choices of a group, and the content of their files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def conf_dir() -> Path:
 
 @dataclass(frozen=True)
 class Choices:
-    """The groups and choices of configuration folders: of the package's own, which is the first, and of the user's."""
+    """The groups and choices of configuration folders: the package's, which is the first, and the user's."""
 
     folders: tuple[Path, ...]
 
@@ -38,7 +38,7 @@ class Choices:
             SettingError: If a folder is missing or takes a name that exists.
         """
         faults = [
-            Fault("--config-dir", "not_found", f"--config-dir {folder}: there is no such folder.")
+            Fault("--config-dir", "not_found", f"--config-dir {folder}: the folder does not exist.")
             for folder in extra
             if not folder.is_dir()
         ]
@@ -60,7 +60,7 @@ class Choices:
         return _groups(self.folders[0])
 
     def names(self, group: str) -> list[str]:
-        """The choices of a group. A file `_NAME.yaml` is no choice: others include it in their defaults."""
+        """Returns the choices of a group. A file `_NAME.yaml` is not a choice; others include it in their defaults."""
         return sorted({file.stem for folder in self.folders for file in (folder / group).glob("[!_]*.yaml")})
 
     def file(self, group: str, name: str) -> Path:
@@ -68,7 +68,7 @@ class Choices:
         return next(file for folder in self.folders if (file := folder / group / f"{name}.yaml").is_file())
 
     def node(self, group: str, name: str) -> Node:
-        """What the file of a choice says of its own node; one that also speaks of others is `@package _global_`.
+        """Returns what the file of a choice sets in its own node, or all that a file `@package _global_` sets.
 
         Raises:
             SettingError: If it cannot be read.

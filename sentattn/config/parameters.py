@@ -1,4 +1,4 @@
-"""What a `_target_` takes. For the classes that `conf/` names it is known without importing them.
+"""Parameters of the class or function that a `_target_` names; those that `conf/` names are not imported for it.
 
 `parameters.json` is written by `make docs` and held against the constructors by a test. Importing Lightning takes
 seconds, and a misspelt setting is reported before that. Other classes, such as a user's own, are imported.

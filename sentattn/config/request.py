@@ -1,4 +1,4 @@
-"""What a training command asks for: settings, typed or saved, and what is to be done with them."""
+"""Reads the arguments of a training: settings, typed or saved, and the keys of the command itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sentattn.errors import Fault, SettingError, UserError
 AUTO = "auto"
 OVERRIDES = "overrides"
 """A saved file with this key holds a list of a training's arguments; without it, it holds all settings."""
-TYPES = {key: keys.type for key, keys in COMMAND_KEYS.items()}
+TYPES = {name: key.type for name, key in COMMAND_KEYS.items()}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def read_single(arguments: Sequence[str]) -> Request:
 
 
 def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
-    """What does not go together with `resume`, and `trust` without anything to load."""
+    """Returns the faults of keys that cannot be combined with `resume`, and of `trust` without anything to load."""
     resume = keys.get("resume", AUTO)
     faults = []
     if keys.get("trust") and resume == AUTO and "from" not in keys:
@@ -100,7 +100,7 @@ def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     if keys.get("check") and "resume" in keys:
         clashing.insert(0, "check")
     for key in clashing:
-        message = f"{key}={types.as_typed(keys[key])} does not go together with resume={resume}: leave one of them out."
+        message = f"{key}={types.as_typed(keys[key])} cannot be combined with resume={resume}: leave one of them out."
         faults.append(Fault(key, "conflict", message))
     if (typed := " ".join(words)) and resume != AUTO:
         message = (
@@ -136,7 +136,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> Tree:
     if isinstance(loaded, dict) and all(isinstance(loaded.get(group), dict) for group in ("data", "model")):
         return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else loaded
     message = (
-        f"from={file} holds no settings of a training: it needs all of them, as a run's {run.CONFIG}, "
+        f"from={file} does not contain the settings of a training: it needs all of them, as a run's {run.CONFIG}, "
         f"or a list such as {OVERRIDES}: [model=structured, data=imdb]."
     )
     raise SettingError(Fault("from", "unreadable", message))

@@ -1,4 +1,4 @@
-"""Settings that are sound by themselves, but not together, or of which one has no effect with another."""
+"""Checks combinations: settings that conflict, and settings without effect because of another setting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTEND, WORD_DROPOUT = "model.wide.attend", "model.embedding.word_dropout"
 HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
-"""Settings that say how many tokens of a text have a place of their own."""
+"""Numbers of positions; texts may not be longer."""
 IsCause: TypeAlias = Callable[[Any], bool]
 IDLE: tuple[tuple[str, str, IsCause], ...] = (
     ("weight_decay_on", "optimizer.weight_decay", lambda decay: bool(decay == 0)),
@@ -32,7 +32,7 @@ IDLE: tuple[tuple[str, str, IsCause], ...] = (
 
 
 def check_combinations(composition: Composition) -> None:
-    """Checks settings that depend on one another; faults are added to the composition's."""
+    """Adds the faults of combinations to a composition."""
     for key, cause, is_cause in _idle(composition):
         value = composition.value(cause)
         if composition.is_typed(key) and is_cause(value):
@@ -74,7 +74,7 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         if too_few or (follows and length is None):
             message = (
                 f"{path}={as_typed(positions)} is too few for texts of {LENGTH}={as_typed(length)} tokens: "
-                f"change one of them, or type {path}=null to go without on purpose."
+                f"change one of them, or type {path}=null for a model without positions."
             )
             yield (path, LENGTH), "conflict", message
     # Lightning would refuse it at the first step: a fused optimizer scales float16 gradients back itself.

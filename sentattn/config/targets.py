@@ -1,4 +1,4 @@
-"""Saved settings: which classes they may name with `_target_`, where these are now, and how their model is called.
+"""Saved settings: the classes they may name with `_target_`, where these are now, and the name of their model.
 
 A run directory or a file of settings may come from anybody. Loading one must not run code that it names, so a loaded
 `_target_` has to be one that the package's own `conf/` names for the same slot, an optimizer of PyTorch, or one from a
@@ -75,7 +75,7 @@ def check_targets(saved: Node, choices: Choices, *, trust: bool = False) -> Tree
         Fault(
             path,
             "unsafe",
-            f"{path} names {target}, which is no {path} of sentattn. Loading runs no code that a file names; "
+            f"{path} names {target}, which is not a {path} of sentattn. Loading runs no code that a file names; "
             "if it is a class of your own, and you trust where the file comes from, type trust=true.",
         )
         for path, target in _targets(settings, "")

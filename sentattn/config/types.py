@@ -1,7 +1,8 @@
 """Types of settings: a constructor's annotations say what its settings may be.
 
 A constructor writes `hops: Count = 4`. The same annotation checks what is typed, what a file holds and, with
-`@checked`, what Python code passes. It checks strictly: a text is no number, true is no integer, numbers are finite.
+`@checked`, what Python code passes. It checks strictly: "3" is not a number, true is not an integer, and numbers are
+finite.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ Init = TypeVar("Init", bound=Callable[..., None])
 def resolve(annotation: Kind, names: Node | None = None) -> Kind:
     """Returns the type of an annotation, or of its source text with the names that it may refer to.
 
-    What is no type of settings, such as a tensor, becomes `Any`.
+    Other types, such as tensors, become `Any`.
     """
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     scope = dict(NAMES if names is None else names)

@@ -127,8 +127,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_folder_without_the_file_ends_in_a_fault(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="no such folder"):
+    with pytest.raises(SettingError) as caught:
         Choices.of(tmp_path / "nowhere", tmp_path)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("--config-dir", "not_found")]
 
 
 def test_the_packages_own_folder_may_be_named_as_well() -> None:

@@ -21,7 +21,7 @@ from sentattn.explore.__main__ import main
     ("arguments", "expected"),
     [
         ([], "error: Give run directories"),
-        (["outputs", "prot=1"], "prot=1 is no setting"),
+        (["outputs", "prot=1"], "prot=1"),
         (["outputs", "port=70000"], "port=70000 is no port"),
         (["outputs", "split=train"], "split"),
         (["none"], "none is no folder"),
