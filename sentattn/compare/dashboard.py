@@ -1,4 +1,4 @@
-"""The dashboard of a comparison on W&B: what it shows, and how it gets there."""
+"""The dashboard of a comparison on W&B: its content, and its publication."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sentattn.loggers.wandb.panels import (
     Specification,
     confusion_panel,
     curve_panels,
+    dashboard,
     leaderboard_panels,
     picture_panels,
     place_of,
-    section,
     study_specification,
     tried_values,
 )
@@ -29,7 +29,7 @@ INTERVALS = (
 
 
 def specification(comparison: Comparison, ids: Mapping[Path, str], place: Mapping[str, Any]) -> Specification:
-    """Returns what the dashboard of a comparison shows.
+    """Returns the dashboard of a comparison.
 
     Args:
         comparison: Settings on the same rows.
@@ -51,16 +51,15 @@ def specification(comparison: Comparison, ids: Mapping[Path, str], place: Mappin
         if items:
             blocks.append({"kind": "UnorderedList", "items": list(items)})
     blocks.append({"kind": "PanelGrid", "panels": [*boards, *curves, *errors]})
-    return {
-        **place,
-        "about": f"{comparison.data}, split {split}, {len(comparison.rows.labels_N)} rows",
-        "runs": [ids[path] for path in paths],
-        "workspace": {
-            "name": name,
-            "sections": [section(title, panels) for title, panels in sections.items() if panels],
-        },
-        "report": {"title": name, "description": f"split {split}", "blocks": blocks},
-    }
+    return dashboard(
+        place,
+        [ids[path] for path in paths],
+        name=name,
+        about=f"{comparison.data}, split {split}, {len(comparison.rows.labels_N)} rows",
+        description=f"split {split}",
+        sections=sections,
+        blocks=blocks,
+    )
 
 
 def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Path]) -> Iterator[str]:
@@ -130,7 +129,7 @@ def _upload(
         The name of each run on W&B by its directory, why nothing can be uploaded or an empty string, and a line for
         each upload.
     """
-    from sentattn.loggers.wandb.replay import logged
+    from sentattn.loggers.wandb.replay import log_run
     from sentattn.loggers.wandb.upload import offline_reason, upload
 
     if reason := offline_reason(place["host"]):
@@ -138,7 +137,7 @@ def _upload(
     ids, lines = {}, []
     for run in runs:
         try:
-            local = logged(run, place, (values or {}).get(run.path))
+            local = log_run(run, place, (values or {}).get(run.path))
             outcome = upload(local)
             ids[run.path] = local.run_id
         except RunError as error:

@@ -12,9 +12,12 @@ from sentattn.run import CONFIG, CONFIRMED, METRICS, RESULT, TRIALS
 
 
 def run_folders(path: Path, faults: list[Fault], trials: dict[Path, int]) -> Iterator[Path]:
-    """Yields run directories below a folder, and those that confirm its studies, whose trials are noted.
+    """Yields the run directories below a folder, without descending into runs, and those that confirm its studies.
 
-    Nothing is looked for inside a run.
+    Args:
+        path: The folder.
+        faults: Errors are added here.
+        trials: The number of trials behind each confirming run is added here.
     """
     if not path.is_dir():
         faults.append(Fault("runs", "not_found", f"{path} is no folder; it is left out."))
@@ -26,9 +29,7 @@ def run_folders(path: Path, faults: list[Fault], trials: dict[Path, int]) -> Ite
             subfolders.clear()
             count += 1
             yield Path(folder)
-        elif (
-            RESULT in files or METRICS in files
-        ):  # of a model that it holds, not of the run, may be another config.yaml
+        elif RESULT in files or METRICS in files:  # the folder of its model may have a config.yaml of its own
             subfolders.clear()
             count += 1
             faults.append(Fault("runs", "missing", f"{folder} has no {CONFIG}; it is left out."))
@@ -44,7 +45,7 @@ def confirming_runs(study: Path) -> dict[Path, int]:
     """Returns the runs that confirm a study's best setting, each with the number of the study's trials.
 
     Args:
-        study: The folder of a study; none that can be read gives no runs.
+        study: The folder of a study; an unreadable study has no runs.
     """
     import pyarrow.parquet as pq
     from pyarrow import ArrowException

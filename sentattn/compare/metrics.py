@@ -29,7 +29,7 @@ def estimates(
     """Returns each metric of a setting as the mean over its seeds, with its standard error.
 
     The error has a term from the rows and one from the seeds; with one seed of a setting that is not deterministic
-    it has the first alone. The calibration error has none (NaN): its bias is of the size of its error. Beside it stands
+    it has the first alone. The calibration error has none (NaN): its bias is of the size of its error. `CALIBRATED` is
     its mean value for a perfectly calibrated model with the same confidences.
 
     Args:
@@ -71,7 +71,7 @@ def _calibration(probabilities_SNC: Floats, labels_N: Ints) -> dict[str, list[fl
     confidence_SN = probabilities_SNC.max(axis=2)
     correct_SN = [correct(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC]
     return {
-        "calibration_error": [calibration_error(*one) for one in zip(confidence_SN, correct_SN, strict=True)],
+        "calibration_error": list(map(calibration_error, confidence_SN, correct_SN)),
         CALIBRATED: [calibrated_error(confidence_N) for confidence_N in confidence_SN],
     }
 

@@ -1,4 +1,4 @@
-"""What the settings of a comparison are called: the variant, and what sets it apart from the others."""
+"""Names of the settings of a comparison: the variant, and the values in which it differs from the others."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from sentattn.config.targets import TARGET, label
 from sentattn.config.types import as_typed
 
 VECTORS = "data.vectors"
-"""In the hash of a setting by content, and so not among the settings that count."""
+"""Part of the hash of a setting by content, and so excluded by `counts`."""
 
 
 def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the label of each setting, with the values in which settings of one label differ; references with all."""
-    labels = [label(one) for one in settings]
-    flat = [dict(_flat(one)) for one in settings]
+    """Returns the label of each setting, with the values in which settings of a label differ; references with all."""
+    labels = list(map(label, settings))
+    flat = [dict(_flat(of_run)) for of_run in settings]
     result = []
     for name, values in zip(labels, flat, strict=True):
         others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
         is_reference = not any(key.startswith("model.attention.") for key in values)
-        apart = [
+        differing = [
             key
             for key, value in values.items()
             if any(other.get(key, ADDED_LATER.get(key, (value,))[0]) != value for other in others)
             or (is_reference and key.startswith("model.") and key != "model.name")
         ]
-        words = [_as_typed(key, values[key]) for key in apart]
+        words = [_as_typed(key, values[key]) for key in differing]
         result.append("; ".join([name, *([", ".join(words)] if words else [])]))
     return result
 
@@ -42,7 +42,7 @@ def _as_typed(key: str, value: Any) -> str:
 
 
 def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields what counts for a setting's result, by dotted key; word vectors by the name of their file."""
+    """Yields the settings that can change a result, by dotted key; word vectors by the name of their file."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
         if inner == VECTORS:
@@ -56,5 +56,5 @@ def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
 
 
 def rest(settings: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
-    """Returns the flat settings that count for a result, save those that start with given keys."""
+    """Returns the settings that can change a result, by dotted key, without those whose keys have some prefixes."""
     return {key: value for key, value in _flat(settings) if not key.startswith(tuple(without))}

@@ -1,4 +1,4 @@
-"""Which settings are tested against each other, and what the tests say in words."""
+"""Pairs of settings that are declared before looking, their tests, and the results in words."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ HARDEST = "nbsvm"
 
 
 class Contrast(NamedTuple):
-    """A kind of pair that is declared before looking: two settings that are equal in all but one part.
+    """A kind of pair that is declared before looking: a setting and a control that are equal in all but one component.
 
     Attributes:
-        apart: Keys in which the two differ, or their beginnings.
-        is_first: Whether a setting has the part.
-        is_second: Whether it is a control without it.
+        differs: Prefixes of the keys in which the two differ.
+        is_first: Whether settings have the component.
+        is_second: Whether settings are a control without it.
     """
 
-    apart: tuple[str, ...]
+    differs: tuple[str, ...]
     is_first: Callable[[Settings], bool]
     is_second: Callable[[Settings], bool]
 
@@ -54,42 +54,42 @@ def _is_frozen(settings: Settings) -> bool:
 
 
 def _wide(settings: Settings, key: str) -> Any:
-    """Returns a setting of the wide part; None where there is none."""
+    """Returns a setting of the wide part; None without such a part."""
     return (settings["model"].get("wide") or {}).get(key)
 
 
 def _is_hybrid(settings: Settings) -> bool:
-    """Whether a model has a wide part next to what it reads otherwise, and is no control of one that has."""
+    """Whether a model has a wide and a deep part, and is not a control of such a model."""
     is_control = _wide(settings, "attend") == "uniform" or _wide(settings, "share") == 1
     return _wide(settings, "orders") is not None and slots(settings).get("embedding") != "none" and not is_control
 
 
 MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
-"""Settings of an attention: with it come the pooling of its hops and the penalty on them."""
+"""Settings of an attention, with the pooling of its hops and the penalty on them."""
 CONTRASTS = (
     Contrast(
         MECHANISM,
-        lambda one: not _is_baseline(one) and not _is_relation(one),
-        lambda one: _attention(one) == "uniform",
+        lambda settings: not _is_baseline(settings) and not _is_relation(settings),
+        lambda settings: _attention(settings) == "uniform",
     ),
     Contrast(
         MECHANISM,
-        lambda one: not _is_baseline(one) and _is_relation(one),
-        lambda one: _is_baseline(one) and _is_relation(one),
+        lambda settings: not _is_baseline(settings) and _is_relation(settings),
+        lambda settings: _is_baseline(settings) and _is_relation(settings),
     ),
-    Contrast(("model.freeze_attention",), lambda one: not _is_frozen(one), _is_frozen),
+    Contrast(("model.freeze_attention",), lambda settings: not _is_frozen(settings), _is_frozen),
     Contrast(
         ("model.wide.attend",),
-        lambda one: _wide(one, "attend") is True,
-        lambda one: _wide(one, "attend") == "uniform",
+        lambda settings: _wide(settings, "attend") is True,
+        lambda settings: _wide(settings, "attend") == "uniform",
     ),
-    Contrast(("model.wide",), _is_hybrid, lambda one: _wide(one, "orders") is None),
-    Contrast(("model.wide.share",), _is_hybrid, lambda one: _wide(one, "share") == 1),
+    Contrast(("model.wide",), _is_hybrid, lambda settings: _wide(settings, "orders") is None),
+    Contrast(("model.wide.share",), _is_hybrid, lambda settings: _wide(settings, "share") == 1),
 )
-"""An attention and uniform weights over the same encoder; `relation` with and without scores; an attention and the same
-one frozen as it was drawn; learned and uniform attention over n-grams; a model with a wide part and the same without
-it; and the wide part of such a model alone, as trained in it: each part has a loss of its own, and the share only says
-how their logits are added."""
+"""In this order: an attention and uniform weights over the same encoder; `relation` with and without scores; a trained
+attention and the same attention frozen at its initial values; learned and uniform attention over n-grams; a model with
+and without a wide part; such a model and its wide part alone. Each part has its own loss, and the share only weights
+the sum of their logits, so the wide part alone is the one that was trained in the model."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ class Pair:
         second: Its baseline, or any other setting.
         declared: Whether the pair belongs to the family that is declared before looking.
         estimate: How much better the first is.
-        p_difference: Of no difference; of declared pairs adjusted for their number.
-        p_equivalence: Of a difference beyond the margin, likewise.
-        levels: At which the two tests were made.
-        verdict: What both say.
+        p_difference: p-value of no difference; of declared pairs adjusted for their number.
+        p_equivalence: p-value of a difference beyond the margin, likewise.
+        levels: Levels of the two tests.
+        verdict: The result of both.
     """
 
     first: Setting
@@ -158,22 +158,22 @@ class Pair:
 
 
 def declared_indices(settings: Sequence[Settings], trained_on: Sequence[object]) -> list[tuple[int, int]]:
-    """Returns the numbers of the pairs that are declared before looking: equal in all but one part (`CONTRASTS`).
+    """Returns the indices of the pairs that are declared before looking (`CONTRASTS`).
 
     Args:
         settings: Resolved settings; references, which have no attention, are in no pair.
-        trained_on: What the training rows of each are known by; a pair has the same.
+        trained_on: Fingerprint of the training rows of each; both settings of a pair have the same.
     """
-    trained = [number for number, one in enumerate(settings) if "attention" in one["model"]]
+    trained = [index for index, of_model in enumerate(settings) if "attention" in of_model["model"]]
     return [
         (first, second)
-        for apart, is_first, is_second in CONTRASTS
+        for differs, is_first, is_second in CONTRASTS
         for second in trained
         if is_second(settings[second])
         for first in trained
         if is_first(settings[first])
         and trained_on[first] == trained_on[second]
-        and rest(settings[first], apart) == rest(settings[second], apart)
+        and rest(settings[first], differs) == rest(settings[second], differs)
     ]
 
 

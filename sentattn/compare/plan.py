@@ -1,4 +1,4 @@
-"""A plan: which pairs of settings are tested, with which seeds, on which rows; written before looking."""
+"""A plan: the pairs of settings that are tested, their seeds and rows, written before looking at results."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ KEYS: dict[str, Any] = {
 }
 SIDES = ("a", "b")
 RESOLVED_LATER = "auto"
-"""A value that a training replaces by what the machine has; a run with any value fits it."""
+"""A value that a training resolves by the machine; a run with any value fits it."""
 LABEL = "model.name"
-"""The name of a preset: it changes no result."""
+"""The name of a preset, which changes no result."""
 GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")
-"""Groups, and the beginning of such, whose choices a proposed plan names."""
+"""Prefixes of the groups whose choices a proposed plan names."""
 
 Overrides = Mapping[str, Any]
 
@@ -52,7 +52,7 @@ class Plan:
 
     Attributes:
         path: The file.
-        content: What it holds, checked.
+        content: Its content, checked.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """The beginning of the SHA-256 of what it holds: equal for files that differ in comments and spaces only."""
+        """The first digits of the SHA-256 of its content: equal for files that differ in comments and spaces only."""
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
@@ -70,11 +70,11 @@ class Plan:
 
     @property
     def lines(self) -> list[str]:
-        """What it holds, as YAML."""
+        """Its content as YAML."""
         return to_yaml(self.content).splitlines()
 
     def arguments(self, side: Overrides) -> list[str]:
-        """Returns the arguments of a training: the base, with what a side of a pair replaces or adds."""
+        """Returns the arguments of a training: the base, overridden by a side of a pair."""
         base = dict(word.split("=", 1) for word in self.content["base"])
         return [f"{key}={text}" for key, text in (base | _texts(side)).items()]
 
@@ -83,7 +83,7 @@ def read_plan(path: Path) -> Plan:
     """Reads a plan.
 
     Raises:
-        SettingError: With everything that is wrong in it.
+        SettingError: With all its errors.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -112,7 +112,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def _faults(path: Path, content: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yields what is wrong with the values of a plan that has all its keys."""
+    """Yields the errors in the values of a plan that has all its keys."""
     if len(set(content["seeds"])) < max(SEEDS, len(content["seeds"])):
         message = f"plan={path}: seeds must be {SEEDS} or more different ones, got {types.as_typed(content['seeds'])}."
         yield Fault("seeds", "range", message)
@@ -176,7 +176,7 @@ def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, 
         return arguments, rest(compose(arguments), ())
     except UserError as error:
         place = f"plan={plan.path}, pairs[{number}].{side}"
-        raise SettingError(*(Fault(one.key, one.kind, f"{place}: {one}") for one in error.faults)) from error
+        raise SettingError(*(Fault(fault.key, fault.kind, f"{place}: {fault}") for fault in error.faults)) from error
 
 
 def _match(wanted: Mapping[str, Any], comparison: Comparison) -> Setting | None:
@@ -200,7 +200,7 @@ def _without(flat: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
 
 
 def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
-    """Yields the commands that train some seeds, one for each that follow one another."""
+    """Yields the commands that train some seeds, a command for each range of consecutive seeds."""
     for _, group in groupby(enumerate(seeds), key=lambda numbered: numbered[1] - numbered[0]):
         [first, *others] = [seed for _, seed in group]
         words = [*arguments, f"seed={first}", *([f"seeds={1 + len(others)}"] if others else [])]
@@ -208,7 +208,7 @@ def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
 
 
 def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float) -> tuple[Plan, list[Fault]]:
-    """Writes a plan of the pairs that the settings of some runs would be declared as; no prediction is read.
+    """Writes a plan with the pairs that are declared for the settings of some runs; no prediction is read.
 
     Args:
         path: The file, which must not exist.
@@ -280,30 +280,30 @@ def _finished(folders: Sequence[Path]) -> tuple[list[list[list[Run]]], list[Faul
 
 
 def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what has to be typed to train a run's settings again: choices of groups, then single values.
+    """Returns the overrides that train a run's settings again: choices of groups, then single values.
 
     Raises:
         SettingError: If they cannot be typed, as with a class that no file in `conf/` names.
     """
     choices = Choices.of()
     chosen = {key: name for key, name in choices.chosen(settings).items() if key.startswith(GROUPS)}
-    typed: dict[str, Any] = {key: chosen[key] for key in ("model", "data") if key in chosen}
+    overrides: dict[str, Any] = {key: chosen[key] for key in ("model", "data") if key in chosen}
 
     def composed() -> Mapping[str, Any]:
-        return compose([f"{key}={text}" for key, text in _texts(typed).items()])
+        return compose([f"{key}={text}" for key, text in _texts(overrides).items()])
 
     standard = choices.chosen(composed())
-    typed |= {key: name for key, name in chosen.items() if standard.get(key) != name}
+    overrides |= {key: name for key, name in chosen.items() if standard.get(key) != name}
     flat, now = rest(settings, ()), rest(composed(), ())
-    typed |= {key: value for key, value in flat.items() if key not in now or now[key] != value}
-    if typed.get(VECTORS):
-        typed[VECTORS] = settings["data"]["vectors"]
+    overrides |= {key: value for key, value in flat.items() if key not in now or now[key] != value}
+    if overrides.get(VECTORS):
+        overrides[VECTORS] = settings["data"]["vectors"]
     now = rest(composed(), ())
     ignored = {key for key, value in now.items() if value == RESOLVED_LATER}
     if _without(now, ignored) != _without(flat, ignored):
         message = "has settings that the command line of a training does not reach; it is in no pair of the plan."
         raise SettingError(Fault("plan", "unsupported", f"{settings['model']['name']} {message}"))
-    return typed
+    return overrides
 
 
 def to_yaml(content: Mapping[str, Any]) -> str:

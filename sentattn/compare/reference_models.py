@@ -1,4 +1,4 @@
-"""Linear models over n-grams, as functions from texts to probabilities: what an attention has to beat.
+"""Linear models over n-grams, as functions from texts to probabilities.
 
 A text is its tokens with a space between two. Shapes: N texts, F n-grams, C classes.
 """
@@ -148,8 +148,8 @@ def start_fasttext(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
 
         def predict(others: Texts) -> Floats:
             probabilities_NC = np.zeros((len(others), classes))
-            found, shares = model.predict([text.replace(LABEL, "") for text in others], k=classes)
-            for row, (names, values) in enumerate(zip(found, shares, strict=True)):
+            labels, shares = model.predict([text.replace(LABEL, "") for text in others], k=classes)
+            for row, (names, values) in enumerate(zip(labels, shares, strict=True)):
                 probabilities_NC[row, [int(name.removeprefix(LABEL)) for name in names]] = values
             sums_N1: Floats = probabilities_NC.sum(axis=1, keepdims=True)
             if not np.allclose(sums_N1, 1, atol=0.01):

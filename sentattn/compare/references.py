@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
 
 PACKAGES = {"fasttext": ("fasttext", "fasttext-numpy2")}
-"""The package that a reference needs, and how it is installed; scikit-learn where nothing else is said."""
+"""The package that a reference needs, and how it is installed; scikit-learn by default."""
 SKLEARN = ("sklearn", '"sentattn[report]"')
 
 
@@ -111,7 +111,7 @@ def _words(data: TextData, split: str) -> list[str]:
     rows = data.split(split)
     tokenizer = Tokenizer(data.tokenizer.words, lowercase=data.lowercase, normalize=data.normalize, rules=data.rules)
     encoded = tokenizer.encode([rows.texts(i) for i in range(len(rows))])
-    words = (" ".join(one.tokens) for one in encoded)
+    words = (" ".join(text.tokens) for text in encoded)
     if data.normalize:
         words = (unicodedata.normalize("NFC", text) for text in words)
     return [text.lower() if data.lowercase else text for text in words]

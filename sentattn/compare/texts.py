@@ -1,4 +1,4 @@
-"""The texts of a comparison, read again through the data settings of its runs."""
+"""Reads the texts of a comparison again, by the data settings of its runs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def evaluated_texts(comparison: Comparison) -> tuple[TextData, Split]:
 
 
 def read_texts(comparison: Comparison) -> TextData:
-    """Reads the texts again; they have to be those that the runs were trained on.
+    """Reads the texts again, which have to be equal to those that the runs were trained on.
 
     Raises:
-        RunError: If they are others now, or the split is the evaluation of other data.
+        RunError: If they have changed, or the split is an evaluation on other data.
         UserError: If they cannot be read.
     """
     from sentattn import build

@@ -222,8 +222,6 @@ def test_runs_go_where_the_first_of_them_was_logged() -> None:
 def test_without_the_package_it_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import importlib.util
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("sentattn.loggers.wandb.workspace.find_spec", lambda name: None)
     assert main(["none", "to=wandb"]) == 2
     assert 'pip install "sentattn[dashboard]"' in capsys.readouterr().err

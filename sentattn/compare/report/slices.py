@@ -15,7 +15,7 @@ from sentattn.metrics import Ints
 
 LENGTH_BINS = 5
 MIN_ROWS = 20
-"""A slice of fewer rows says too little and is left out."""
+"""Slices of fewer rows are left out."""
 NEGATION = re.compile(
     r"\b(?:no|not|none|nobody|nothing|neither|nor|never|nowhere|cannot|without|hardly|scarcely|barely|\w+n['\u2019]t)\b",
     re.IGNORECASE,

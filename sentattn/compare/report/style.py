@@ -1,4 +1,4 @@
-"""What the charts of a report share: tables of their numbers, and the colour of each setting."""
+"""Shared by the charts of a report: tables of their numbers, and the colour of each setting."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def percents(interval: Interval | None, missing: str = "") -> str:
 
 
 def cut(text: str, width: int = NAME_WIDTH) -> str:
-    """Returns a text that fits an axis; the tables have it whole."""
+    """Returns a text that fits an axis, shortened if needed."""
     return text if len(text) <= width else f"{text[: width - 1]}\u2026"
 
 

@@ -1,6 +1,6 @@
-"""What a dashboard on W&B shows, as plain data: panels of a workspace, blocks of a report, and those of a study.
+"""The content of a dashboard on W&B as plain data: panels of a workspace, blocks of a report, and those of a study.
 
-`sentattn.loggers.wandb.workspace` makes W&B's own objects of it. A panel or block is a dictionary of its class in
+`sentattn.loggers.wandb.workspace` converts it to objects of `wandb-workspaces`. A panel or block is a dictionary of its class in
 `wandb_workspaces.reports.v2` (`kind`) and the arguments of that class, in which `{"config": KEY}` and
 `{"summary": KEY}` stand for a setting and a final value of a run.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sentattn.run import TRIALS, Run
 
@@ -19,26 +19,32 @@ MAX_ROWS = 10
 """Trials in the table of a study."""
 PICTURES = "wandb/*run-*/files/media/images/attention/*.png"
 WANDB = "sentattn.loggers.wandb_logger"
+OVER_SEEDS = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stderr"}
+"""A point for each setting: the mean over its seeds, with its standard error."""
 CONFUSION = {"Actual": "Actual", "Predicted": "Predicted", "nPredictions": "nPredictions"}
 _PICTURE = re.compile(r"(.+)_\d+_[0-9a-f]+\.png")
-Specification = dict[str, Any]
+Panel: TypeAlias = dict[str, Any]
+Specification: TypeAlias = dict[str, Any]
 
 
 def place_of(settings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns where runs are on W&B: as the first that was logged there says, else the default project."""
-    for one in settings:
-        logger = one.get("logger")
+    """Returns `project`, `entity` and `host` of the first run that was logged to W&B, else the default project."""
+    for of_run in settings:
+        logger = of_run.get("logger")
         if isinstance(logger, Mapping) and logger.get("_target_") == WANDB:
             return {key: logger.get(key) for key in ("project", "entity", "host")}
     return {"project": "sentattn", "entity": None, "host": None}
 
 
-def leaderboard_panels(split: str) -> list[dict[str, Any]]:
+def leaderboard_panels(split: str) -> list[Panel]:
     """Returns bars with standard errors over seeds, accuracy against cost, and the settings side by side."""
     accuracy, loss = f"{split}/accuracy", f"{split}/log_loss"
     costs = ("seconds/train", "parameters/total", "latency_ms/one")
     return [
-        *(_bars(metric) for metric in (accuracy, loss)),
+        *(
+            {"kind": "BarPlot", "title": metric, "metrics": [metric], "max_bars_to_show": MAX_BARS, **OVER_SEEDS}
+            for metric in (accuracy, loss)
+        ),
         *(
             {
                 "kind": "ScatterPlot",
@@ -53,16 +59,16 @@ def leaderboard_panels(split: str) -> list[dict[str, Any]]:
     ]
 
 
-def curve_panels(*, grouped: bool = True) -> list[dict[str, Any]]:
+def curve_panels(*, grouped: bool = True) -> list[Panel]:
     """Returns learning curves; grouped, means and standard errors over seeds."""
-    over_seeds = _over_seeds() if grouped else {}
+    over_seeds = OVER_SEEDS if grouped else {}
     return [
         {"kind": "LinePlot", "title": metric, "x": "epoch", "y": [metric], **over_seeds}
         for metric in ("val/accuracy", "val/log_loss", "train/loss", "train/gradient_norm")
     ]
 
 
-def sweep_panels(keys: Sequence[str], metric: str) -> list[dict[str, Any]]:
+def sweep_panels(keys: Sequence[str], metric: str) -> list[Panel]:
     """Returns parallel coordinates of the settings that were searched, and their importance for a metric."""
     columns = [*({"config": key} for key in keys), {"summary": metric}]
     return [
@@ -71,15 +77,7 @@ def sweep_panels(keys: Sequence[str], metric: str) -> list[dict[str, Any]]:
     ]
 
 
-def _bars(metric: str) -> dict[str, Any]:
-    return {"kind": "BarPlot", "title": metric, "metrics": [metric], "max_bars_to_show": MAX_BARS, **_over_seeds()}
-
-
-def _over_seeds() -> dict[str, Any]:
-    return {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stderr"}
-
-
-def confusion_panel(split: str) -> dict[str, Any]:
+def confusion_panel(split: str) -> Panel:
     """Returns the chart of W&B's `confusion_matrix`, of all runs together."""
     return {
         "kind": "CustomChart",
@@ -90,20 +88,39 @@ def confusion_panel(split: str) -> dict[str, Any]:
     }
 
 
-def picture_panels(paths: Iterable[Path]) -> list[dict[str, Any]]:
+def picture_panels(paths: Iterable[Path]) -> list[Panel]:
     """Returns the pictures of attention that runs have logged, if there are any."""
-    found = (_PICTURE.fullmatch(file.name) for path in paths for file in path.glob(PICTURES))
-    keys = sorted({f"attention/{match[1]}" for match in found if match})
+    matches = (_PICTURE.fullmatch(file.name) for path in paths for file in path.glob(PICTURES))
+    keys = sorted({f"attention/{match[1]}" for match in matches if match})
     return [{"kind": "MediaBrowser", "title": "attention", "media_keys": keys, "num_columns": 2}] if keys else []
 
 
-def section(name: str, panels: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns a section of a workspace."""
-    return {"name": name, "panels": list(panels)}
+def dashboard(
+    place: Mapping[str, Any],
+    runs: Sequence[str],
+    *,
+    name: str,
+    about: str,
+    description: str,
+    sections: Mapping[str, Sequence[Panel]],
+    blocks: Sequence[dict[str, Any]],
+) -> Specification:
+    """Returns a dashboard: a workspace with sections of panels, and a report of blocks.
+
+    A dashboard that is published replaces the former one with the same `about`.
+    """
+    shown = [{"name": title, "panels": list(panels)} for title, panels in sections.items() if panels]
+    return {
+        **place,
+        "about": about,
+        "runs": list(runs),
+        "workspace": {"name": name, "sections": shown},
+        "report": {"title": name, "description": description, "blocks": list(blocks)},
+    }
 
 
 def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str, Any]) -> Specification:
-    """Returns what the dashboard of a study shows, from its table of trials.
+    """Returns the dashboard of a study, from its table of trials.
 
     Args:
         study: The study's folder.
@@ -126,27 +143,20 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str
     heading = ["trial", *keys, *metrics, "seconds"]
     best = complete[:MAX_ROWS]
     cells = [[_cell(row[name]) for name in ("number", *heading[1:])] for row in best]
-    lines = [heading, ["---"] * len(heading), *cells]
-    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    name = f"study {study.name}"
-    return {
-        **place,
-        "about": name,
-        "runs": [*runs.values()],
-        "workspace": {
-            "name": name,
-            "sections": [section("Sweep", panels), section("Learning curves", curve_panels(grouped=False))],
-        },
-        "report": {
-            "title": name,
-            "description": f"{len(complete)} complete trials",
-            "blocks": [
-                {"kind": "P", "text": f"{len(best)} of {len(complete)} complete trials{order}."},
-                {"kind": "MarkdownBlock", "text": text},
-                {"kind": "PanelGrid", "panels": panels},
-            ],
-        },
-    }
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *cells))
+    return dashboard(
+        place,
+        list(runs.values()),
+        name=f"study {study.name}",
+        about=f"study {study.name}",
+        description=f"{len(complete)} complete trials",
+        sections={"Sweep": panels, "Learning curves": curve_panels(grouped=False)},
+        blocks=[
+            {"kind": "P", "text": f"{len(best)} of {len(complete)} complete trials{order}."},
+            {"kind": "MarkdownBlock", "text": table},
+            {"kind": "PanelGrid", "panels": panels},
+        ],
+    )
 
 
 def tried_values(study: Path, runs: Iterable[Run]) -> dict[Path, dict[str, Any]]:
@@ -154,12 +164,12 @@ def tried_values(study: Path, runs: Iterable[Run]) -> dict[Path, dict[str, Any]]
     from sentattn.loggers.guard import summarize  # imports Lightning
 
     trials, searched = _trials(study)
-    found = {}
+    values = {}
     for run in runs:
         row, known = trials.get(_number(study, run.path), {}), summarize(run.result)
         tried = {name: row.get(name) for name in searched if _final(name) not in known}
-        found[run.path] = {name: value for name, value in tried.items() if value is not None}
-    return found
+        values[run.path] = {name: value for name, value in tried.items() if value is not None}
+    return values
 
 
 def _final(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A finished run that W&B does not know, logged from its directory."""
+"""Logs a finished run to W&B from its directory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sentattn.prediction.model import LABELS
 from sentattn.run import MODEL, PREDICTIONS, Run
 
 
-def logged(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None = None) -> LocalRun:
-    """Returns W&B's folder of a run, written from the run directory where there is none: metrics, summary, confusions.
+def log_run(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None = None) -> LocalRun:
+    """Returns W&B's folder of a run; one without is written: metrics, summary and confusion matrices.
 
     Nothing is uploaded.
 
@@ -32,8 +32,8 @@ def logged(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None 
     Raises:
         RunError: If the run is damaged or W&B's files cannot be written.
     """
-    if found := find_runs([run.path]):
-        return found[0]._replace(host=found[0].host or place["host"])
+    if logged := find_runs([run.path]):
+        return logged[0]._replace(host=logged[0].host or place["host"])
     result, matrices = run.result, _confusions(run)
     guard = wandb_logger(
         **place,
@@ -44,16 +44,16 @@ def logged(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None 
         resumed=True,  # the guard logs the epochs of the run directory
         study=result.get("study"),
     )
-    said = io.StringIO()
-    with redirect_stdout(said), redirect_stderr(io.StringIO()):
+    output = io.StringIO()
+    with redirect_stdout(output), redirect_stderr(io.StringIO()):
         guard.start()
         guard.attempt(lambda logger: logger.experiment.config.update(dict(values or {}), allow_val_change=True), None)
         guard.log_media(lambda: matrices, epoch=int(result.get("best_epoch") or 1))
         guard.finish(summarize(result))
-    if not (found := find_runs([run.path])):
-        reason = said.getvalue().strip() or "W&B wrote no file"
+    if not (logged := find_runs([run.path])):
+        reason = output.getvalue().strip() or "W&B wrote no file"
         raise RunError(Fault(str(run.path), "failed", f"{run.path} cannot be logged for W&B: {reason}"))
-    return found[0]._replace(host=place["host"])
+    return logged[0]._replace(host=place["host"])
 
 
 def _confusions(run: Run) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Uploads of what W&B's server does not have: runs, by W&B's own `wandb sync`, and values measured since."""
+"""Uploads to W&B's server: runs that are missing or incomplete there, and values for the summary of a run.
+
+Runs are uploaded by `wandb sync`.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from sentattn import run as record
 from sentattn.errors import Fault, RunError
+from sentattn.run import CONFIG, Run, write_atomically
 
 ANSWER_SECONDS = 10.0
 MINUTES = 10.0
@@ -27,15 +30,21 @@ MINUTES = 10.0
 STUDY = "study.db"
 """The folder of a study has this file instead of a run's settings."""
 SENT = "sent.json"
-"""The file next to W&B's folders with the values of `add_to_summary` that its server has."""
+"""The file next to W&B's folders with the values that `add_to_summary` has uploaded."""
 JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
-"""Variables with which an upload would join W&B's process of this program, and print nothing."""
+"""Variables with which an upload would use this program's W&B process, and print nothing."""
 _ADDRESS = re.compile(r"https?://\S+/runs/\S+")
 _PREFIX = re.compile(r"^(?:wandb:\s*)?(?:ERROR\s*)?(?:\[[^\]]*\]\s*)?")
 
 
 class LocalRun(NamedTuple):
-    """A run directory, W&B's newest folder in it, which has the whole run, and the server, None for the default."""
+    """A run directory with files of W&B.
+
+    Attributes:
+        directory: The run directory.
+        folder: W&B's newest folder in it, which has the whole run.
+        host: The server; None for the default.
+    """
 
     directory: Path
     folder: Path
@@ -55,7 +64,7 @@ def marker(folder: Path) -> Path:
 def api_key(host: str | None) -> str | None:
     """Returns the API key configured for a server, by default that of `WANDB_BASE_URL` or W&B's own; None without one.
 
-    `WANDB_API_KEY` is for the default alone: a run from somebody else may name another server.
+    `WANDB_API_KEY` is for the default server alone, as a run of another person may name another server.
     """
     import wandb
 
@@ -72,8 +81,8 @@ def api_key(host: str | None) -> str | None:
 
 
 def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
-    """Returns the runs in folders of which W&B keeps files, each once."""
-    paths = sorted(path.parent for folder in folders for name in (record.CONFIG, STUDY) for path in folder.rglob(name))
+    """Returns the runs in folders that have files of W&B, each once."""
+    paths = sorted(path.parent for folder in folders for name in (CONFIG, STUDY) for path in folder.rglob(name))
     unique = {path.resolve(): path for path in paths}.values()
     runs = []
     for path in unique:
@@ -85,7 +94,7 @@ def find_runs(folders: Iterable[Path]) -> list[LocalRun]:
 
 
 def offline_reason(host: str | None) -> str:
-    """Returns why nothing is to be sent to a server, or an empty string."""
+    """Returns why nothing can be uploaded to a server, or an empty string."""
     if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
         return f"WANDB_MODE is {os.environ['WANDB_MODE']}"
     try:
@@ -96,7 +105,7 @@ def offline_reason(host: str | None) -> str:
 
 
 def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
-    """Uploads what the server does not have of a run.
+    """Uploads a run that the server does not have, or not completely.
 
     Returns:
         The outcome in words, such as the run's address; None for a run that was uploaded before.
@@ -119,7 +128,7 @@ def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
     except subprocess.TimeoutExpired:
         raise _error("network", f"it did not end within {minutes:g} minutes; minutes= allows more") from None
     output = f"{done.stdout}\n{done.stderr}"
-    if not _is_synced(run.folder):  # with the error that W&B printed, or else the last thing it printed
+    if not _is_synced(run.folder):  # the reason is the error that W&B printed, or else its last line
         lines = [line for line in output.splitlines() if line.strip()]
         errors = [line for line in lines if "ERROR" in line or "Error" in line] or lines[-1:]
         raise _error("failed", _PREFIX.sub("", errors[0]).rstrip(".") if errors else "W&B did not say why")
@@ -142,15 +151,15 @@ def add_to_summary(run: LocalRun, values: Mapping[str, float]) -> bool:
     with suppress(OSError, ValueError):
         if json.loads(sent.read_text(encoding="utf-8")) == values:
             return False
-    logger = record.Run(run.directory).settings["logger"]
+    logger = Run(run.directory).settings["logger"]
     names = [logger.get("entity"), logger.get("project"), run.run_id]
     with server(run.host):
         try:
             summary: Any = wandb.Api().run("/".join(name for name in names if name)).summary
             summary.update(dict(values))
-        except Exception as error:  # W&B raises errors of many kinds
+        except api_errors() as error:
             raise _error("failed", first_line(error)) from error
-    record.write_atomically(sent, json.dumps(dict(values)))
+    write_atomically(sent, json.dumps(dict(values)))
     return True
 
 
@@ -170,9 +179,16 @@ def reachable(host: str | None) -> str:
     return address
 
 
+def api_errors() -> tuple[type[Exception], ...]:
+    """Returns the errors that W&B's API raises for a refusal, a broken connection or an unexpected answer."""
+    import wandb
+
+    return wandb.Error, OSError, ValueError, TypeError, LookupError, AttributeError
+
+
 @contextmanager
 def server(host: str | None) -> Iterator[None]:
-    """Lets W&B's packages, of which not all take an address and a key, use a server, and print nothing.
+    """Sets the server of W&B's packages by variables, since not all take an address and a key, and silences them.
 
     Raises:
         RunError: If it does not answer, or no key is configured for it.
@@ -199,11 +215,11 @@ def _is_synced(folder: Path) -> bool:
 
 
 def _host(directory: Path) -> str | None:
-    """Returns the address of the server in a run's settings; a study is logged where its trials are."""
+    """Returns the address of the server in a run's settings, and for a study in those of a trial."""
     if (directory / STUDY).is_file():
-        directory = next((path.parent for path in directory.glob(f"trials/*/{record.CONFIG}")), directory)
+        directory = next((path.parent for path in directory.glob(f"trials/*/{CONFIG}")), directory)
     try:
-        logger: Any = record.Run(directory).settings.get("logger")
+        logger: Any = Run(directory).settings.get("logger")
     except RunError:
         return None
     host = logger.get("host") if isinstance(logger, Mapping) else None

@@ -1,37 +1,39 @@
-"""Workspaces and reports on W&B, made from the plain data of a dashboard through `wandb-workspaces`."""
+"""Workspaces and reports on W&B, published from the plain data of a dashboard through `wandb-workspaces`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.loggers.guard import first_line
-from sentattn.loggers.wandb.upload import server
+from sentattn.loggers.wandb.upload import api_errors, server
 from sentattn.run import write_atomically
 
 FILE = "dashboard.json"
 WORKSPACE, REPORT = "workspace", "report"
+COLUMNS = ["run:displayName", "summary:test/accuracy", "summary:val/accuracy", "summary:seconds/train", "config:seed"]
+"""Columns that are pinned in the table of runs."""
 
 
 def require_package() -> None:
     """Refuses a dashboard where `wandb-workspaces` is not installed; raises a `SettingError`."""
-    from importlib.util import find_spec
-
     if find_spec("wandb_workspaces") is None:
         message = 'to=wandb needs wandb-workspaces: type pip install "sentattn[dashboard]".'
         raise SettingError(Fault("to", "package", message))
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Returns the dashboards of a file, none where there is no file that can be read."""
+    """Returns the dashboards of a file; none if it cannot be read."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    return [entry for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
 
 
 def write(path: Path, specifications: list[dict[str, Any]]) -> None:
@@ -48,20 +50,20 @@ def write(path: Path, specifications: list[dict[str, Any]]) -> None:
 
 
 def publish(specification: Mapping[str, Any], published: MutableMapping[str, str]) -> None:
-    """Makes the workspace and the report of a dashboard, or replaces them.
+    """Creates the workspace and the report of a dashboard, or replaces them.
 
     Args:
-        specification: What `sentattn.compare.dashboard.specification` returns.
-        published: Addresses of the workspace and the report that were published before; those of now are put there.
+        specification: The dashboard, as `panels.dashboard` returns it.
+        published: Addresses of the workspace and the report that were published before; it is updated.
 
     Raises:
         RunError: If the server cannot be reached or refuses them.
     """
     with server(specification["host"]):
         try:
-            for name, make in ((WORKSPACE, _publish_workspace), (REPORT, _publish_report)):
-                published[name] = make(specification, published.get(name))
-        except Exception as error:  # W&B raises errors of many kinds
+            published[WORKSPACE] = _publish_workspace(specification, published.get(WORKSPACE))
+            published[REPORT] = _publish_report(specification, published.get(REPORT))
+        except api_errors() as error:
             reason = first_line(error)
             raise RunError(Fault("to", "failed", f"the dashboard was not published: {reason}.")) from error
 
@@ -75,10 +77,10 @@ def _publish_workspace(specification: Mapping[str, Any], address: str | None) ->
     )
     workspace.name = content["name"]
     workspace.sections = [
-        ws.Section(name=one["name"], panels=[_panel(panel) for panel in one["panels"]], is_open=True)
-        for one in content["sections"]
+        ws.Section(name=section["name"], panels=[_panel(panel) for panel in section["panels"]], is_open=True)
+        for section in content["sections"]
     ]
-    workspace.runset_settings = ws.RunsetSettings(filters=_filters(specification), pinned_columns=_columns())
+    workspace.runset_settings = ws.RunsetSettings(filters=_filters(specification), pinned_columns=COLUMNS)
     workspace.save()
     return str(workspace.url)
 
@@ -98,23 +100,17 @@ def _publish_report(specification: Mapping[str, Any], address: str | None) -> st
 
 
 def _existing(kind: Any, address: str | None) -> Any:
-    """Returns what stands at an address; None for no address, and where it was deleted."""
-    if address is None:
-        return None
-    try:
-        return kind.from_url(address)
-    except (ValueError, TypeError, KeyError, AttributeError):  # what is not there is a null in the answer
-        return None
+    """Returns the workspace or report at an address; None without an address, and where it was deleted."""
+    if address is not None:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):  # the answer has null for a deleted object
+            return kind.from_url(address)
+    return None
 
 
 def _filters(specification: Mapping[str, Any]) -> Any:
     from wandb_workspaces import expr
 
     return expr.And(expr.Metric("ID").isin(specification["runs"]))
-
-
-def _columns() -> list[str]:
-    return ["run:displayName", "summary:test/accuracy", "summary:val/accuracy", "summary:seconds/train", "config:seed"]
 
 
 def _panel(panel: Mapping[str, Any]) -> Any:
@@ -132,7 +128,7 @@ def _value(value: Any) -> Any:
     import wandb_workspaces.reports.v2 as wr
 
     if isinstance(value, list):
-        return [_value(one) for one in value]
+        return [_value(item) for item in value]
     match value:
         case {"config": str(key), **rest} if not rest:
             return wr.Config(key)
