@@ -76,7 +76,7 @@ def test_a_trial_is_shown_by_its_own_directory_on_validation_rows(
     assert main([*map(str, trials)]) == 0
     assert "hops=3" in capsys.readouterr().out
     assert main([str(tmp_path), "split=val"]) == 2
-    assert "Trials of sweeps count only where" in capsys.readouterr().err
+    assert "Trials of sweeps" in capsys.readouterr().err
     (trials[0] / "predictions.parquet").unlink()
     assert main([str(trials[0])]) == 2
     assert f"train from={trials[0]}" in capsys.readouterr().err

@@ -95,7 +95,8 @@ def test_the_first_error_switches_the_logger_off(
     for use in USES.values():
         use(guard)
     [_, line] = capsys.readouterr().out.splitlines()
-    assert line == (f"Recording: no room for {method}; the run continues without it, its own record is in {tmp_path}.")
+    assert line.startswith(f"Recording: no room for {method}; ")
+    assert str(tmp_path) in line
     guard.experiment.anything("is ignored")
 
 
