@@ -62,36 +62,22 @@ if TYPE_CHECKING:
 
 PAGES = (".html", ".htm")
 REFERENCES = ("tfidf", "nbsvm", "fasttext")
-KEYS = {
-    "split": "str",
-    "where": "str",
-    "margin": "Positive",
-    "pairs": 'Literal["declared", "all"]',
-    "plan": "str",
-    "write_plan": "bool",
-    "reference": "str",
-    "insight": 'bool | Count | Literal["all"]',
-    "output_dir": "str",
-    "format": 'Literal["table", "markdown", "csv", "latex"]',
-    "output": "str",
-    "report": "str",
-    "to": 'Literal["wandb"]',
+OPTIONS: dict[str, tuple[str, Any]] = {
+    "split": ("str", None),
+    "where": ("str", ""),
+    "margin": ("Positive", 0.5),
+    "pairs": ('Literal["declared", "all"]', "declared"),
+    "plan": ("str", None),
+    "write_plan": ("bool", False),
+    "reference": ("str", ""),
+    "insight": ('bool | Count | Literal["all"]', False),
+    "output_dir": ("str", "outputs"),
+    "format": ('Literal["table", "markdown", "csv", "latex"]', "table"),
+    "output": ("str", None),
+    "report": ("str", None),
+    "to": ('Literal["wandb"]', None),
 }
-DEFAULTS: dict[str, Any] = {
-    "split": None,
-    "where": "",
-    "margin": 0.5,
-    "pairs": "declared",
-    "plan": None,
-    "write_plan": False,
-    "format": "table",
-    "reference": "",
-    "insight": False,
-    "output_dir": "outputs",
-    "output": None,
-    "report": None,
-    "to": None,
-}
+"""Type and default of each option."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -123,8 +109,8 @@ def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
     Raises:
         SettingError: If an option is illegal, or does not fit another.
     """
-    typed = command_line.raw_arguments(arguments, KEYS, "runs")
-    options = DEFAULTS | typed
+    typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in OPTIONS.items()}, "runs")
+    options = {key: default for key, (_, default) in OPTIONS.items()} | typed
     options["where"], options["reference"] = (
         [text for text in options[key].split(",") if text] for key in ("where", "reference")
     )

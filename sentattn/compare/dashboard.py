@@ -81,25 +81,25 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     """
     from sentattn.loggers.wandb import workspace
 
-    published = {written.get("about"): written.get("published", {}) for written in workspace.read(path)}
+    former = workspace.published(path)
     faults: list[Fault] = []
     specifications: list[Specification] = []
 
     def add(specification: Specification, reason: str) -> Iterator[str]:
-        addresses = specification["published"] = published.get(specification["about"], {})
+        about = specification["about"]
+        specification["published"] = former.get(about, {})
         specifications.append(specification)
         try:
             if not reason:
-                workspace.publish(specification, addresses)
+                workspace.publish(specification, former)
         except RunError as error:
             faults.extend(error.faults)
         finally:  # the next call replaces what was published
             workspace.write(path, specifications)
         if reason:
-            about = specification["about"]
             yield f"{about}: in {path}, not published: {reason}. The same command publishes it later."
         else:
-            yield from (f"{name}: {address}" for name, address in addresses.items())
+            yield from (f"{name}: {address}" for name, address in specification["published"].items())
 
     for comparison in comparisons:
         runs = [run.run for setting in comparison.leaderboard for run in setting.runs]

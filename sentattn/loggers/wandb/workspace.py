@@ -27,13 +27,12 @@ def require_package() -> None:
         raise SettingError(Fault("to", "package", message))
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Returns the dashboards of a file; none if it cannot be read."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    return [entry for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
+def published(path: Path) -> dict[str, dict[str, str]]:
+    """Returns the addresses of the dashboards in a file, by subject; none if it cannot be read."""
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return {entry.get("about"): entry.get("published", {}) for entry in entries}
+    return {}
 
 
 def write(path: Path, specifications: list[dict[str, Any]]) -> None:
@@ -49,23 +48,28 @@ def write(path: Path, specifications: list[dict[str, Any]]) -> None:
         raise RunError(Fault("to", "unwritable", message)) from error
 
 
-def publish(specification: Mapping[str, Any], published: MutableMapping[str, str]) -> None:
-    """Creates the workspace and the report of a dashboard, or replaces them.
+def publish(specification: MutableMapping[str, Any], former: Mapping[str, dict[str, str]]) -> dict[str, str]:
+    """Creates the workspace and the report of a dashboard, or replaces the former ones.
 
     Args:
-        specification: The dashboard, as `panels.dashboard` returns it.
-        published: Addresses of the workspace and the report that were published before; it is updated.
+        specification: The dashboard, as `panels.dashboard` returns it; its addresses become `published` in it.
+        former: Addresses of dashboards that were published before, by subject.
+
+    Returns:
+        The addresses.
 
     Raises:
         RunError: If the server cannot be reached or refuses them.
     """
+    addresses = specification["published"] = dict(former.get(specification["about"], {}))
     with server(specification["host"]):
         try:
-            published[WORKSPACE] = _publish_workspace(specification, published.get(WORKSPACE))
-            published[REPORT] = _publish_report(specification, published.get(REPORT))
+            addresses[WORKSPACE] = _publish_workspace(specification, addresses.get(WORKSPACE))
+            addresses[REPORT] = _publish_report(specification, addresses.get(REPORT))
         except api_errors() as error:
             reason = first_line(error)
             raise RunError(Fault("to", "failed", f"the dashboard was not published: {reason}.")) from error
+    return addresses
 
 
 def _publish_workspace(specification: Mapping[str, Any], address: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The study's own run on W&B: its best value so far, importances, contours, the table of trials and the report."""
+"""The run of a study on W&B: its best value so far, importances, contours, the table of trials and the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sentattn.errors import RunError, UserError
-from sentattn.loggers.wandb.panels import place_of, study_specification
+from sentattn.loggers.wandb.panels import WANDB, place_of, study_specification
 from sentattn.loggers.wandb.upload import find_runs, offline_reason
 from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
 from sentattn.sweep.execution.trial_source import TrialOutcome
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
     from sentattn.sweep.study.study import SweepStudy
 
-WANDB = "sentattn.loggers.wandb_logger"
 TRIALS, BEST, REACHED = "trials", "best", "reached"
 """The x-axis, which is the number of trials that have ended, and the groups of metrics over it."""
 MAX_ROWS = 10_000
@@ -37,9 +36,9 @@ MAX_ROWS = 10_000
 class StudyLogger(SweepCallback):
     """Logs a study to W&B, if its trials are logged there.
 
-    Each trial that ends is a row at once; importances and the table of trials follow whenever the report was written
-    anew, and the report in the end. A study that is continued has the id that it began with. W&B is called in a thread,
-    so the scheduler waits for its end only, and behind the guard of all loggers, so that no error ends the sweep.
+    Each trial that ends is logged as a row at once, importances and the table of trials whenever the report was written
+    again, and the report at the end. A study that is resumed keeps its id. W&B is called in a thread, so the scheduler
+    waits for its end only, and through the guard of all loggers, so that no error ends the sweep.
     """
 
     def __init__(self, study: SweepStudy, report: ReportCallback) -> None:
@@ -103,7 +102,7 @@ class StudyLogger(SweepCallback):
             self._submit(lambda run: run.log(self._rows.next(record)))
 
     def tick(self) -> float | None:
-        """Logs what the report shows, if it was written anew."""
+        """Logs the table and charts of the report, if it was written again."""
         findings = self._report.findings
         if findings is not None and findings is not self._logged:
             self._logged = findings
@@ -111,7 +110,7 @@ class StudyLogger(SweepCallback):
         return None
 
     def _publish(self) -> None:
-        """Makes the study's workspace and report where its trials are online; a line says where, or why not."""
+        """Publishes the study's workspace and report if its trials are online; prints the address, or why not."""
         if find_spec("wandb_workspaces") is None:
             return
         from sentattn.loggers.wandb import workspace
@@ -121,16 +120,15 @@ class StudyLogger(SweepCallback):
         if any(run.folder.name.startswith("offline-") for run in local) or offline_reason(self._place["host"]):
             return  # compare ... to=wandb does it later
         path = folder / workspace.FILE
-        published: dict[str, str] = next((entry.get("published", {}) for entry in workspace.read(path)), {})
         try:
             ids = {run.directory: run.run_id for run in local}
-            specification = study_specification(folder, ids, self._place) | {"published": published}
-            workspace.publish(specification, specification["published"])
+            specification = study_specification(folder, ids, self._place)
+            addresses = workspace.publish(specification, workspace.published(path))
             workspace.write(path, [specification])
         except (UserError, OSError) as error:
             print(f"W&B: {error} Later: python -m sentattn.compare {shlex.quote(str(folder))} to=wandb")
         else:
-            print(f"W&B: workspace {specification['published'][workspace.WORKSPACE]}")
+            print(f"W&B: workspace {addresses[workspace.WORKSPACE]}")
 
     def _submit(self, action: Callable[[wandb.Run], None]) -> None:
         """Calls W&B in the thread; an error there switches the logger off and costs one line."""
