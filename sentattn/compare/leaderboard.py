@@ -94,7 +94,7 @@ def terminal_lines(
             rows.append(("", "...", *[""] * (len(rows[0]) - 2)))
         setting, mark = settings[i], "> " if i == place else ""
         values = [format_metric(setting, name, with_interval=name == metric) for name in metrics]
-        costs = format_count(setting.parameters), f"{setting.cost('seconds', 'train'):.0f} s"
+        costs = format_count(setting.parameters), f"{setting.cost('seconds.train'):.0f} s"
         rows.append((f"{mark}{i + 1}", setting.name, str(len(setting.runs)), *values, *costs))
     if majority is not None:
         rows.append(("", MAJORITY, "", *(f"{majority:.4f}" if name == "accuracy" else "" for name in metrics), "", ""))
@@ -131,10 +131,10 @@ def _costs(setting: Setting) -> list[tuple[float, int]]:
     """Returns the costs of `COSTS`, NaN where they are not known, with the number of digits that are shown."""
     return [
         (setting.parameters, 0),
-        (setting.cost("seconds", "train"), 0),
+        (setting.cost("seconds.train"), 0),
         (setting.cost("tokens_per_second"), 0),
-        (setting.cost("latency_ms", "one"), 2),
-        (setting.cost("latency_ms", "batch"), 2),
+        (setting.cost("latency_ms.one"), 2),
+        (setting.cost("latency_ms.batch"), 2),
         (max((run.trials for run in setting.runs if run.trials), default=np.nan), 0),
     ]
 

@@ -39,7 +39,7 @@ def estimates(
         ordered: Whether classes are steps of a scale.
         deterministic: Whether all trainings are equal.
     """
-    correct_SN = np.stack([correct(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
+    correct_SN, confidence_SN = correct_of(probabilities_SNC, labels_N), probabilities_SNC.max(axis=2)
     result = {"accuracy": accuracy(correct_SN, group_N, deterministic=deterministic)}
     has_seed_term = len(probabilities_SNC) > 1 and not deterministic
 
@@ -61,19 +61,15 @@ def estimates(
             without_K = of_counts(all_SCC[:, None] - counts_SKCC).mean(axis=0)
             add(name, values_S, jackknife(float(values_S.mean()), without_K))
 
-    for name, values in _calibration(probabilities_SNC, labels_N).items():
-        result[name] = Estimate.of(float(np.mean(values)), [UNKNOWN])
+    errors, calibrated = map(calibration_error, confidence_SN, correct_SN), map(calibrated_error, confidence_SN)
+    for name, values in (("calibration_error", errors), (CALIBRATED, calibrated)):
+        result[name] = Estimate.of(float(np.mean(list(values))), [UNKNOWN])
     return result
 
 
-def _calibration(probabilities_SNC: Floats, labels_N: Ints) -> dict[str, list[float]]:
-    """The calibration error of each seed's run, and that of a calibrated model with the same confidences."""
-    confidence_SN = probabilities_SNC.max(axis=2)
-    correct_SN = [correct(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC]
-    return {
-        "calibration_error": list(map(calibration_error, confidence_SN, correct_SN)),
-        CALIBRATED: [calibrated_error(confidence_N) for confidence_N in confidence_SN],
-    }
+def correct_of(probabilities_SNC: Floats, labels_N: Ints) -> Floats:
+    """Returns 1 for each seed and row that is predicted correctly, else 0, (S, N)."""
+    return np.stack([correct(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
 
 
 def blocks(rows: int, group_N: Ints | None) -> Ints:

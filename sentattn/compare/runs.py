@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from sentattn.compare.folders import run_folders
-from sentattn.compare.metrics import estimates
+from sentattn.compare.metrics import correct_of, estimates
 from sentattn.compare.names import names
 from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import get_path
@@ -22,7 +22,7 @@ from sentattn.config.schema import SEEDS
 from sentattn.config.targets import current
 from sentattn.config.types import parse
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.metrics import Floats, Ints, classifier_metrics, correct
+from sentattn.metrics import Floats, Ints, classifier_metrics
 from sentattn.run import CONFIG, MODEL, RESULT, SPLITS, Run
 
 REVISION = 7
@@ -136,7 +136,7 @@ class Setting:
     @cached_property
     def correct(self) -> Floats:
         """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
-        return np.stack([correct(run.probabilities_NC, run.rows.labels_N) for run in self.runs])
+        return correct_of(self.probabilities, self.rows.labels_N)
 
     @cached_property
     def metrics(self) -> Mapping[str, Estimate]:
@@ -158,15 +158,9 @@ class Setting:
         """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
         return float(np.mean([run.result["metrics"].get(metric, np.nan) for run in self.runs]))
 
-    def cost(self, *keys: str) -> float:
-        """Returns the mean over seeds of a cost in `result.json`; NaN where a run lacks it."""
-        values = []
-        for run in self.runs:
-            value = run.result
-            for key in keys:
-                value = value.get(key) or {}
-            values.append(value or np.nan)
-        return float(np.mean(np.array(values, dtype=np.float64)))
+    def cost(self, key: str) -> float:
+        """Returns the mean over seeds of a cost in `result.json`, such as `seconds.train`; NaN where a run lacks it."""
+        return float(np.mean([get_path(run.result, key) or np.nan for run in self.runs]))
 
 
 def group_by_setting(runs: Iterable[EvaluatedRun], *, ordered: bool) -> list[Setting]:

@@ -155,7 +155,7 @@ def _metrics(setting: Setting) -> Section:
         interval = "" if np.isnan(estimate.error) else "{:.4f} to {:.4f}".format(*estimate.interval())
         rows.append([name.replace("_", " "), f"{estimate.value:.4f}", interval])
     rows.append(["parameters", f"{setting.parameters:,}", ""])
-    rows.append(["seconds of training", f"{setting.cost('seconds', 'train'):,.0f}", ""])
+    rows.append(["seconds of training", f"{setting.cost('seconds.train'):,.0f}", ""])
     remarks = leaderboard.notes([setting])
     if not setting.deterministic:
         remarks.append("About other rows, not about another seed: train more with seeds=3.")

@@ -71,25 +71,24 @@ def slice_chart(title: str, slices: Sequence[Slice], settings: Sequence[Setting]
     figure = empty_figure(330, top=12, yaxis_title="accuracy", showlegend=False)
     rows = []
     for rank, setting in enumerate(settings):
-        values = [accuracy(setting, part.chosen_K) for part in slices]
-        texts = [percents((value.low, value.high)) for value in values]
-        for part, value, interval in zip(slices, values, texts, strict=True):
-            rows.append([setting.name, part.name, f"{len(part.chosen_K):,}", percent(value.value), interval])
+        estimates = [accuracy(setting, part.chosen_K) for part in slices]
+        means, intervals = [estimate.value for estimate in estimates], [estimate.interval() for estimate in estimates]
+        for part, mean, interval in zip(slices, means, intervals, strict=True):
+            rows.append([setting.name, part.name, f"{len(part.chosen_K):,}", percent(mean), percents(interval)])
         if rank >= MAX_DRAWN:
             continue
         count = min(len(settings), MAX_DRAWN)
         shift = 0.5 * ((rank + 0.5) / count - 0.5)  # next to each other, so that intervals can be read
-        means = [value.value for value in values]
         figure.add_scatter(
             x=[number + shift for number in range(len(slices))],
             y=means,
-            error_y=bar(means, [(value.low, value.high) for value in values]),
+            error_y=bar(means, intervals),
             mode="lines+markers" if is_ordered else "markers",
             line={**line(rank), "width": 1.5},
             marker={**marker(rank), "size": 8},
             hovertemplate=[
-                f"{safe(setting.name)}, {safe(part.name)}<br>{percent(mean)} ({interval})<extra></extra>"
-                for part, mean, interval in zip(slices, means, texts, strict=True)
+                f"{safe(setting.name)}, {safe(part.name)}<br>{percent(mean)} ({percents(interval)})<extra></extra>"
+                for part, mean, interval in zip(slices, means, intervals, strict=True)
             ],
         )
     labels = [safe(cut(part.name)).replace(" to ", "<br>to ") for part in slices]

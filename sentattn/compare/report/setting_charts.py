@@ -28,11 +28,11 @@ from sentattn.rendering.charts import GREY, empty_figure, log_ticks, safe
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-COSTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("training time in seconds", ("seconds", "train")),
-    ("parameters", ("parameters", "total")),
-    ("latency of one text in ms", ("latency_ms", "one")),
-)
+COSTS = {
+    "training time in seconds": "seconds.train",
+    "parameters": "parameters.total",
+    "latency of one text in ms": "latency_ms.one",
+}
 LABEL_GAP = 0.07
 """Of the height of a chart, between labels at the ends of curves."""
 CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/cross_entropy"))
@@ -74,8 +74,8 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Accuracy against each cost, with the Pareto front."""
     charts = []
     values, intervals = _accuracies(settings)
-    for title, keys in COSTS:
-        costs = [setting.cost(*keys) for setting in settings]
+    for title, key in COSTS.items():
+        costs = [setting.cost(key) for setting in settings]
         known = [i for i, cost in enumerate(costs) if math.isfinite(cost)]
         if len(known) < 2:
             continue
@@ -182,9 +182,6 @@ def _set_cost_axis(figure: go.Figure, costs: Sequence[float]) -> None:
         figure.update_xaxes(tickformat="~s", nticks=5)
         return
     ticks = log_ticks(low, high)
-    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[_cost(tick) for tick in ticks], tickangle=0)
+    texts = [f"{tick:g}" if tick < 1000 else format_count(tick) for tick in ticks]
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=texts, tickangle=0)
     figure.update_xaxes(range=[math.log10(low) - 0.15, math.log10(high) + 0.15])
-
-
-def _cost(value: float) -> str:
-    return f"{value:g}" if value < 1000 else format_count(value)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from sentattn.compare import statistics
 from sentattn.compare.runs import Setting
+from sentattn.compare.statistics import Estimate
 from sentattn.metrics import Ints
 
 LENGTH_BINS = 5
@@ -38,14 +38,6 @@ class Slice:
 
     name: str
     chosen_K: Ints
-
-
-class Accuracy(NamedTuple):
-    """The accuracy on a slice, with its 95% interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def by_length(lengths_N: Ints) -> list[Slice]:
@@ -83,12 +75,11 @@ def large(slices: Sequence[Slice]) -> list[Slice]:
     return kept if len(kept) > 1 else []
 
 
-def accuracy(setting: Setting, chosen_K: Ints) -> Accuracy:
+def accuracy(setting: Setting, chosen_K: Ints) -> Estimate:
     """Returns the mean over seeds of the accuracy on some rows.
 
     Its interval counts rows (or their groups) and seeds, of a setting with one seed rows alone.
     """
     group_N = setting.rows.group_N
     groups_K = None if group_N is None else np.unique(group_N[chosen_K], return_inverse=True)[1]
-    estimate = statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
-    return Accuracy(estimate.value, *estimate.interval())
+    return statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
