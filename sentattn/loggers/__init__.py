@@ -1,8 +1,8 @@
-"""The choices of `logger=`: what a run reports to besides its run directory, which never depends on it.
+"""The loggers of `logger=`, which copy metrics and settings; the record of a run in its directory needs none.
 
-Each constructor returns a guarded logger that is not open yet. `build_logger` fills in the arguments without a default:
-the run directory, the resolved settings, the hash of the settings without the seed, whether the run is resumed, and the
-study that it is a trial of.
+Each constructor returns a guarded logger that is not open yet. `build_logger` adds the arguments without a default: the
+run directory, the resolved settings, the hash of the settings without the seed, whether the run is resumed, and the
+study of a trial.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sentattn.loggers.wandb.run import WandbGuard
 
 EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
-"""The constructors that need a package which is also an extra of ours."""
+"""Constructors that need an optional package, and the extra that installs it."""
 AXES = {"train": "epoch", "val": "epoch", "attention": "epoch", "step": "step"}
 """The x-axis of each group of metrics."""
 
@@ -37,9 +37,9 @@ AXES = {"train": "epoch", "val": "epoch", "attention": "epoch", "step": "step"}
 def build_logger(
     settings: Mapping[str, Any], directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
 ) -> Guard | None:
-    """Returns the logger of a run, opened, or None where the run directory alone is the record.
+    """Returns the opened logger of a run, or None with `logger=none`.
 
-    No error of a logger reaches the training: the first one switches it off and costs one line.
+    No error of a logger reaches the training: the first error is printed and switches the logger off.
     """
     from sentattn.build import instantiate
 
@@ -75,7 +75,7 @@ def wandb_logger(
         entity: W&B user or team; null for the account's own.
         mode: `auto`, `online` or `offline`; the environment's `WANDB_MODE` overrides `auto`.
         host: Address of W&B's server; null is `WANDB_BASE_URL` or W&B's own.
-        job_type: What the run is in W&B's tables.
+        job_type: Type of the run in W&B's tables.
         examples: Validation rows on which the attention of the best epoch is drawn.
         texts: Texts on which the attention of the best epoch is drawn.
         table: Validation rows in the table of predictions.
@@ -178,7 +178,7 @@ def mlflow_logger(
 
 
 def no_logger(**filled: Any) -> None:
-    """Returns no logger: the run directory alone is the record."""
+    """Returns no logger."""
 
 
 def require_package(node: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The guard around every logger: its first error switches it off and costs one line, never the training."""
+"""The guard around every logger: the first error is printed and switches it off, and the training continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Guard(Logger):
         title: Its name in messages.
         make: Opens Lightning's logger.
         directory: The run directory.
-        location: Where the user finds what was logged.
+        location: Where its data are, as printed.
         resumed: Whether the run continues after an interruption.
         replays: Whether the earlier epochs of a resumed run are logged again, for a logger that starts from nothing.
     """
@@ -57,7 +57,7 @@ class Guard(Logger):
         self._row: dict[str, float] = {}
 
     def start(self) -> None:
-        """Opens the logger and prints where the user finds what it logs."""
+        """Opens the logger and prints where its data are."""
         try:
             logger = self._logger = self._make()
             path = self.directory / METRICS
@@ -71,7 +71,7 @@ class Guard(Logger):
             self._switch_off(error)
 
     def attempt(self, action: Callable[[Any], T], default: T) -> T:
-        """Returns what `action` returns for Lightning's logger, or `default` where it fails or the logger is off."""
+        """Calls an action with Lightning's logger; returns `default` if it fails or the logger is off."""
         if self._logger is not None:
             try:
                 return action(self._logger)
@@ -140,11 +140,11 @@ class Guard(Logger):
         logger.finalize("failed" if failed else "success")
 
     def _advice(self) -> str:
-        """Returns what the user can do about an error later, or an empty string."""
+        """Returns advice after an error, or an empty string."""
         return ""
 
     def _close(self, logger: Any) -> None:
-        """Releases what the logger holds after an error."""
+        """Releases the logger's resources after an error."""
 
     def _switch_off(self, error: Exception) -> None:
         record = f"the run continues without it, its own record is in {self.directory}."

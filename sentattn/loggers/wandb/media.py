@@ -1,4 +1,4 @@
-"""Pictures and tables on W&B: heat maps of the best epoch's attention, and what it predicts."""
+"""Pictures and tables on W&B: heat maps of the attention of the best epoch's model, and its predictions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
     from sentattn.models.classifier import TextClassifier
 
-LONGEST = 2000  # characters of a text in a table
-LEGIBLE = 30  # tokens of a text whose attention is legible at a glance
+LONGEST = 2000
+"""Characters of a text in a table."""
+LEGIBLE = 30
+"""Tokens of a text whose heat map is easy to read."""
 
 
 def log_attention(logger: Guard | None, data: TextData, model: TextClassifier, *, epoch: int) -> None:
-    """Draws what a model attends to in some validation rows and in texts of the user, where the logger is W&B's.
+    """Draws the attention to some validation rows and to texts of the user, if the logger is W&B's.
 
     A picture takes a quarter of a second, so it is drawn of the best epoch's model alone.
     """
@@ -66,7 +68,7 @@ def _pictures(texts: Mapping[str, tuple[str, str]], data: TextData, model: TextC
 def log_evaluation(
     logger: Guard | None, data: TextData, probabilities: Mapping[str, NDArray[np.float32]], *, epoch: int
 ) -> None:
-    """Logs the confusion matrix of each split and a table of validation rows, where the logger is W&B's.
+    """Logs the confusion matrix of each split and a table of validation rows, if the logger is W&B's.
 
     The probabilities are those of the best epoch's model, (rows, C) for each split.
     """

@@ -1,4 +1,4 @@
-"""Weights & Biases behind the guard."""
+"""The logger of a run to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 INIT_SECONDS = 15.0
 FINISH_SECONDS = 60.0
 ROWS_AN_EPOCH = 1000
-"""W&B's own step, by which it leaves out rows that it has already, as when a run is resumed, is a part of an epoch."""
+"""Steps of W&B in an epoch; W&B ignores a row whose step it has already, as when a run is resumed."""
 
 
 class WandbGuard(Guard):
     """Logs to Weights & Biases.
 
-    Online where a key is configured, else offline at once, without a question and without waiting. A row there is an
-    epoch, or a point inside it with the axis `step`; the summary has the values of the best epoch. A resumed run
-    continues under its id. Offline it writes a further file of that id, in which the earlier epochs are repeated,
-    because a process that was killed leaves an unreadable one behind; the last file is the one that is uploaded.
+    Online if a key is configured, else offline at once, without a prompt. A row is an epoch, or a point inside it with
+    the axis `step`; the summary has the values of the best epoch. A resumed run continues under its id. Offline it
+    writes another file with that id and repeats the earlier epochs, because a killed process leaves an unreadable file;
+    the last file is uploaded.
 
     The arguments are those of `wandb_logger`, and the following.
 
@@ -67,7 +67,7 @@ class WandbGuard(Guard):
         self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}), None)
 
     def _open(self) -> WandbLogger:
-        # W&B reports its own errors to its makers, and would make every program wait for that at its end.
+        # W&B would report its own errors to its developers, and wait for that at the end of every program.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         os.environ.setdefault("WANDB_SILENT", "true")
         import wandb
