@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import Counter
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -136,6 +138,18 @@ def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> 
     again = add_references(list(LINEAR), comparison, tmp_path)
     assert len(list(tmp_path.glob("demo/*/*"))) == 2
     assert {one.name for one in again.settings} == {one.name for one in found.settings}
+
+
+def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
+    again = tmp_path / "outputs" / "again"
+    shutil.copytree(tiny_run.path, again)
+    [comparison], _ = read_comparisons([tiny_run.path, again], split="test")
+    runs = [replace(run, trials=26, ordered=True) for run in comparison.runs]
+    found = add_references(["tfidf"], replace(comparison, runs=runs), tmp_path)
+    [trained] = [setting for setting in found.settings if not setting.deterministic]
+    assert trained.notes
+    assert trained.runs[0].trials == 26
+    assert all("quadratic_kappa" in setting.metrics for setting in found.settings)
 
 
 def test_a_reference_of_other_training_rows_is_not_taken_for_one_of_these(tiny_run: Run, tmp_path: Path) -> None:
