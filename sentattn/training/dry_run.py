@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 from torch.utils.data import DataLoader
 
-from sentattn.console import Progress, table_lines
+from sentattn.console import Progress, plural, table_lines
 from sentattn.data.batching import Batch
 from sentattn.distributed import devices
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
-from sentattn.training.environment import THIS_MACHINE, format_bytes, require_memory, total_memory
+from sentattn.training.environment import format_bytes, require_memory, total_memory
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.prepare import choose_precision, prepare
 from sentattn.training.signals import Signals
@@ -81,15 +82,14 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         steps = DataLoader(dataset, batch_size=None, collate_fn=lambda batch: batch)
         once.fit(module, train_dataloaders=steps, val_dataloaders=[])
     weights = sum(parameter.nbytes for parameter in module.parameters())
-    print(_memory(settings, weights, timer.state_bytes))
-    limit = trainer.get("limit_train_batches")
-    number = len(batches)
+    limit, number = trainer.get("limit_train_batches"), len(batches)
     taken = number if limit is None else min(limit, number) if isinstance(limit, int) else int(limit * number)
     per_token = FORWARD * timer.seconds[-1] / average.tokens_BL.numel()
     splits = ("val", "test") if settings["test"] else ("val",)
     passes = {split: per_token * int(data.split(split).lengths.sum()) for split in splits}
-    print("\n".join(_time(settings, taken * timer.seconds[-1], passes, seeds=seeds, world=world)))
     checkpoint = weights + timer.state_bytes + (weights if settings["ema_decay"] is not None else 0)
+    print(_memory(settings, weights, timer.state_bytes))
+    print(_time(settings, taken * timer.seconds[-1], passes, seeds=seeds, world=world))
     print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * checkpoint + weights)))
     print("Nothing was trained; leave out check=true to train.")
 
@@ -158,35 +158,27 @@ def _memory(settings: Settings, weights: int, state: int) -> str:
     peak, (total, name) = environment.peak_memory_bytes(), total_memory(settings["trainer"]["accelerator"])
     used = "not measured on this system" if peak is None else f"about {format_bytes(peak)}"
     of = "" if total is None else f" of {format_bytes(total)} of {name}"
-    libraries = ", with Python and libraries" if name == THIS_MACHINE else ""
-    parts = f"the weights take {format_bytes(weights)}, the optimizer's state {format_bytes(state)}"
-    return f"Memory: {used}{of}{libraries}; {parts}."
+    return f"Memory: {used}{of}; weights {format_bytes(weights)}, the optimizer's state {format_bytes(state)}."
 
 
-def _time(settings: Settings, training: float, passes: Mapping[str, float], *, seeds: int, world: int) -> Iterator[str]:
-    epochs = settings["trainer"]["max_epochs"]
-    validation = passes["val"] / world
-    whole = epochs * (training + validation) + sum(passes.values())
-    test = f", then {_duration(passes['test'])} of testing" if "test" in passes else ""
+def _time(settings: Settings, training: float, passes: Mapping[str, float], *, seeds: int, world: int) -> str:
+    """Returns the time of a run: epochs of training and validation, then the best epoch on each split by one device."""
+    epochs, validation = settings["trainer"]["max_epochs"], passes["val"] / world
+    run = epochs * (training + validation) + sum(passes.values())
+    all_runs = f", {_duration(seeds * run)} for {seeds} runs" if seeds > 1 else ""
+    devices_note = f"; on {world} devices, without communication" if world > 1 else ""
     epoch = f"{_duration(training)} of training and {_duration(validation)} of validation"
-    yield f"Time: about {_duration(whole)} a run: {epochs} epoch{'s' * (epochs != 1)} of {epoch} each{test}."
-    if world > 1:
-        yield f"  on {world} devices, each with its share of every batch; communication comes on top."
-    if seeds > 1:
-        yield f"  {seeds} runs, one after another: about {_duration(seeds * whole)}."
-
-
-def _disk(folder: str, size: int) -> str:
-    """Returns the size of checkpoints and models, and the free space."""
-    path = Path(folder).absolute()
-    free = shutil.disk_usage(next(parent for parent in (path, *path.parents) if parent.is_dir())).free
-    enough = "" if size < free else " That is not enough: name another folder with output_dir=FOLDER."
-    return f"Disk: about {format_bytes(size)} for what is kept; {format_bytes(free)} are free under {folder}.{enough}"
+    return f"Time: about {_duration(run)} a run{all_runs}: {plural(epochs, 'epoch')} of {epoch}{devices_note}."
 
 
 def _duration(seconds: float) -> str:
-    """Formats a time."""
-    if seconds < 100:
-        return f"{max(seconds, 0.1):.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, hours = round(seconds / 60), round(seconds / 3600, 1)
-    return f"{minutes} min" if minutes < 100 else f"{hours:,} h"
+    return f"{seconds:.1f} s" if seconds < 100 else str(timedelta(seconds=round(seconds)))
+
+
+def _disk(folder: str, size: int) -> str:
+    path = Path(folder).absolute()
+    free = shutil.disk_usage(next(parent for parent in (path, *path.parents) if parent.is_dir())).free
+    enough = "" if size < free else " That is not enough: name another folder with output_dir=FOLDER."
+    return (
+        f"Disk: about {format_bytes(size)} for checkpoints and models; {format_bytes(free)} free in {folder}.{enough}"
+    )
