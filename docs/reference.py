@@ -326,7 +326,7 @@ def _more(path: str, choices: Choices) -> list[str]:
 
 
 def _owned() -> str:
-    lines = ["These arguments of Lightning's are set in the code.", "", "| setting | instead |", "|---|---|"]
+    lines = ["These arguments are set in the code.", "", "| setting | instead |", "|---|---|"]
     return _section("What cannot be set", [*lines, *(f"| `{k}` | {_cell(v)} |" for k, v in OWNED.items())], level=2)
 
 

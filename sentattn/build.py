@@ -58,11 +58,10 @@ def build_data(settings: Settings) -> TextData:
     """Returns the data module; nothing is read yet."""
     from sentattn.data.datamodule import TextData
 
-    data: TextData = instantiate(settings["data"], TextData)
-    data.seed = settings["seed"]
     embedding = settings.get("model", {}).get("embedding", {})  # settings of a data set alone have no model
-    data.vector_size = embedding.get("size", data.vector_size)
-    data.rank, data.world_size = ranks.rank(), ranks.world()
+    filled = {"seed": settings["seed"], "rank": ranks.rank(), "world_size": ranks.world()}
+    filled |= {"vector_size": embedding["size"]} if "size" in embedding else {}
+    data: TextData = instantiate(settings["data"], TextData, **filled)
     return data
 
 

@@ -87,6 +87,10 @@ RAW = frozenset(
 """Keys that hold text or paths: their values are taken as they were typed."""
 
 OWNED: dict[str, str] = {
+    "data.seed": "type seed=NUMBER",
+    "data.vector_size": "type model.embedding.size=NUMBER",
+    "data.rank": "torchrun or srun numbers the processes",
+    "data.world_size": "type trainer.devices=NUMBER",
     "trainer.logger": "choose with logger=wandb or logger=none",
     "trainer.callbacks": "sentattn has its own",
     "trainer.plugins": "name the precision with trainer.precision, and the devices with trainer.devices",

@@ -61,15 +61,15 @@ class TextData(LightningDataModule, ABC):
         cache_dir: Folder of tokenized corpora and downloads; null for `$SENTATTN_CACHE` or `~/.cache/sentattn`.
         mirror: Address of a server, or a folder, with copies of the downloads; null for their official addresses.
         num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.
+        seed: Seed of the order of the training rows.
+        vector_size: Width of trained vectors.
+        rank: Rank of this process.
+        world_size: Number of processes of the training.
 
     The attributes from `train_size` to `test_seed` are arguments of `splits.select`; `prepare` sets those after them.
 
     Attributes:
         classes: Number of classes, if it is known before the data is read.
-        seed: Seed of the order of the training rows.
-        vector_size: Width of trained vectors.
-        rank: Rank of this process.
-        world_size: Number of processes of the training.
         labels: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         tokenizer: The tokenizer with the vocabulary of the training rows.
@@ -83,10 +83,6 @@ class TextData(LightningDataModule, ABC):
         "num_buckets": ("batching", ("sorted", "random")),
         "bucket_ratio": ("batching", ("sorted", "random")),
     }
-    seed: int = 0
-    vector_size: int = 100
-    rank: int = 0
-    world_size: int = 1
     train_size: int | None = None
     val_size: float | None = None
     split_seed: int = 0
@@ -122,6 +118,10 @@ class TextData(LightningDataModule, ABC):
         cache_dir: str | None = None,
         mirror: str | None = None,
         num_workers: Whole = 0,
+        seed: int = 0,
+        vector_size: int = 100,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         if wrong := name_fault("data.name", name):
             raise SettingError(wrong)
@@ -144,6 +144,8 @@ class TextData(LightningDataModule, ABC):
         self.cache_dir = cache_dir
         self.mirror = mirror
         self.num_workers = num_workers
+        self.seed, self.vector_size = seed, vector_size
+        self.rank, self.world_size = rank, world_size
         self._splits: dict[str, Split] = {}
 
     @abstractmethod
