@@ -109,7 +109,7 @@ def as_study(
 ) -> optuna.Study:
     """Returns trials as an Optuna study in memory, with one of the objectives or all; the n-th record is trial n.
 
-    Trials of an earlier space and interrupted ones are failed trials there, as they take part in no comparison.
+    Interrupted trials are failed trials there, as they take part in no comparison.
     Parameters outside of `space` are left out; they have the values that the sampler drew: the point 0 of a log range
     is a small number.
     """

@@ -159,7 +159,7 @@ class Charts:
         """All trials, in which only `most` of the wanted ones and the best keep their state, and so are drawn."""
         kept = {record.number for record in wanted[:: max(1, -(-len(wanted) // most))]}
         kept |= self._best & {record.number for record in wanted}
-        return [record if record.number in kept else replace(record, state="outside") for record in self._all]
+        return [record if record.number in kept else replace(record, state="interrupted") for record in self._all]
 
     def _title(self, index: int, end: str = "") -> str:
         return f"{self._objectives[index].metric}{end}" if len(self._objectives) > 1 else ""

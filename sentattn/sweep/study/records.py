@@ -19,7 +19,7 @@ from sentattn.sweep.study import storage
 
 TRIALS = "trials"
 """Folder of the run directories of the trials, in the folder of the study."""
-State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running", "outside"]
+State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running"]
 STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",

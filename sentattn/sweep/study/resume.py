@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna.storages import RDBStorage
@@ -21,7 +21,7 @@ from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.run import FORMAT, FORMAT_KEY
 from sentattn.sweep.spec.search_space import Dimension, Value, from_json, to_json
 from sentattn.sweep.study import storage as storages
-from sentattn.sweep.study.coordination import Peer, peers
+from sentattn.sweep.study.coordination import peers
 from sentattn.sweep.study.records import DIVERGED, ERROR, SPACE, record
 from sentattn.sweep.study.storage import ID
 
@@ -49,7 +49,11 @@ def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
         study = _create(plan, storage, folder)
     working = peers(study, plan.storage) if plan.storage else []
     if working and not storages.is_shared(plan.storage):
-        _refuse(plan, working)
+        message = (
+            f"study={plan.study} is in use by {' and '.join(map(str, working))}; stop it there. If it has died, "
+            f"start this command again after {storages.SILENT * plan.heartbeat} seconds."
+        )
+        raise RunError(Fault("study", "busy", message))
     _require_same(plan, study)
     if not working:
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -94,14 +98,6 @@ def _identity(plan: Plan) -> dict[str, Any]:
         REPEATS: plan.repeats,
         SEED: plan.seed,
     }
-
-
-def _refuse(plan: Plan, working: Sequence[Peer]) -> NoReturn:
-    message = (
-        f"study={plan.study} is in use by {' and '.join(map(str, working))}; stop it there. If it has died, "
-        f"start this command again after {storages.SILENT * plan.heartbeat} seconds."
-    )
-    raise RunError(Fault("study", "busy", message))
 
 
 def _require_same(plan: Plan, study: optuna.Study) -> None:

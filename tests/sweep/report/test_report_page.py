@@ -24,7 +24,7 @@ TRIALS = [
     *trials(9),
     record(9, None, state="pruned", steps={1: 0.3}, values={"model.attention.hops": 4}),
     record(10, None, error=f"{HOSTILE}\nmore", values={"model.attention.hops": 5}),
-    record(11, 0.9, state="outside", values={"model.attention.hops": 400}),
+    record(11, 0.9, state="failed", values={"model.attention.hops": 400}),
     record(12, None, state="interrupted"),
 ]
 
@@ -65,7 +65,7 @@ def test_the_text_says_what_people_need(html: str, folder: Path) -> None:
     own = without_plotly(html)
     assert f"python -m sentattn.train from={folder}/best.yaml" in own
     assert own.count("<title>Sweep &lt;/script&gt;") == own.count("<h1>Sweep &lt;/script&gt;") == 1
-    assert "13 trials: 9 complete, 1 pruned, 1 failed, 1 outside, 1 interrupted" in own
+    assert "13 trials: 9 complete, 1 pruned, 2 failed, 1 interrupted" in own
     assert "range(8,129) where model/pooling=prune" in own
     assert "tpe (group=true)" in own
     assert "Only 9 trials are complete" in own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -22,21 +21,7 @@ from sentattn.errors import RunError, SettingError
 from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.spec.plan import Budget, Objective, Plan
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.scheduler_lock import owner
 from sentattn.sweep.study.study import SweepStudy
-
-
-def test_one_owner(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(), tmp_path):
-        assert owner(tmp_path) == os.getpid()
-        with pytest.raises(RunError) as caught, SweepStudy.open(plan(), tmp_path):
-            pass
-        [fault] = caught.value.faults
-        assert (fault.key, fault.kind) == ("study", "busy")
-        assert f"process {os.getpid()}" in fault.message
-        assert states(tmp_path) == {}
-    assert owner(tmp_path) is None
-
 
 KILLED = """
 import os, signal, sys
