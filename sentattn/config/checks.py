@@ -32,6 +32,7 @@ class Composition:
         faults: Faults so far.
         chosen: The choice of each group.
         named: Choices of a user's folder, whose names a run keeps.
+        saved: Saved settings, before arguments are applied.
         written: The settings with unresolved references.
         settings: The settings with resolved references.
     """
@@ -40,6 +41,7 @@ class Composition:
     typed: Sequence[Argument]
     faults: Faults
     chosen: dict[str, str] = field(default_factory=dict)
+    saved: Tree = field(default_factory=dict)
     written: Tree = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
     settings: Tree = field(default_factory=dict)
@@ -172,10 +174,14 @@ def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, 
 
 
 def _declared(composition: Composition, path: str) -> Node:
-    """Returns what the YAML file of a node's choice sets; `build` fills in required arguments that it leaves out."""
+    """Returns what the YAML file of a node's choice sets, or a saved node whose file is not known.
+
+    `build` fills in the required arguments that are not among it.
+    """
     group, choices = path.replace(".", "/"), composition.choices
     base = get_path(load(choices.folders[0] / "train.yaml"), path)
-    own = choices.node(group, composition.chosen[group]) if group in composition.chosen else {}
+    chosen = composition.chosen.get(group)
+    own = choices.node(group, chosen) if chosen else get_path(composition.saved, path) or {}
     nested = {inner.rpartition("/")[2]: None for inner in choices.groups() if inner.startswith(f"{group}/")}
     return {**nested, **(base if isinstance(base, Mapping) else {}), **own}
 

@@ -58,7 +58,8 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
         SettingError: With all faults, in the order in which they were typed.
     """
     c = _read(args)
-    c.written = _literal(check_targets(settings, c.choices, trust=trust))
+    c.saved = check_targets(settings, c.choices, trust=trust)
+    c.written = _literal(c.saved)
     saved = c.written.pop(CHOICES, {})
     if not isinstance(saved, Mapping) or not all(isinstance(text, str) for text in (*saved, *saved.values())):
         c.faults.add(Fault(CHOICES, "type", f"{CHOICES} must name a choice for each group, got {saved}."))

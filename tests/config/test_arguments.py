@@ -41,10 +41,10 @@ def test_values_are_read_by_hydras_grammar_or_taken_raw(word: str, value: object
     assert str(typed) == word
 
 
-def test_faults_keep_their_order_and_are_told_once() -> None:
+def test_faults_keep_their_order_and_are_reported_once() -> None:
     faults = Faults()
-    for sentence, position in [("late", 3), ("early", 0), ("late", 3)]:
-        faults.add(Fault("seed", "range", sentence), position)
+    for message, position in [("late", 3), ("early", 0), ("late", 3)]:
+        faults.add(Fault("seed", "range", message), position)
     faults.add(Fault("test", "type", "last"))
     with pytest.raises(SettingError) as caught:
         faults.raise_any()
@@ -59,7 +59,7 @@ def test_closest() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=20), max_size=4))
-def test_no_word_is_answered_with_anything_but_a_sentence(words: list[str]) -> None:
+def test_no_word_is_answered_with_anything_but_a_message(words: list[str]) -> None:
     faults = Faults()
     typed = read(words, Choices.of(), faults)
     assert len(typed) <= len(words)

@@ -217,7 +217,7 @@ def test_the_examples_in_the_help_of_train_compose() -> None:
         assert set(command_line.raw_arguments(own, TYPES)) == {word.partition("=")[0] for word in own}
 
 
-def test_a_misspelt_setting_is_told_without_torch() -> None:
+def test_a_misspelt_setting_is_reported_without_torch() -> None:
     program = """
 import sys
 from sentattn.__main__ import main

@@ -63,6 +63,9 @@ def test_a_choice_of_a_folder_of_ones_own_keeps_its_name(mine: Path, tmp_path: P
     loaded = read_request([f"from={saved}", f"--config-dir={mine}", "model.attention.power=3.0"]).settings
     changed = {**settings["model"]["attention"], "power": 3.0}
     assert loaded == {**settings, "model": {**settings["model"], "attention": changed}}
+    trusted = [f"from={saved}", "trust=true"]
+    assert read_request([*trusted, "model.attention.power=3.0"]).settings == loaded
+    assert kinds([*trusted, "model.attention.dim=3"], read_request) == [("model.attention.dim", "unsupported")]
     assert label(loaded) == names([loaded])[0] == "structured, attention=mine"
     assert label(without) == "structured, attention=Mine"
     for word in ("model/attention=uniform", "model=mean"):
