@@ -242,7 +242,7 @@ def test_pad() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_loader_goes_on_behind_the_batches_that_were_given(
+def test_a_loader_resumes_after_the_batches_that_were_yielded(
     corpus_of: Callable[..., Corpus], num_workers: int
 ) -> None:
     corpus = corpus_of(train=[f"a{i} " * (1 + i % 5) for i in range(20)])

@@ -123,9 +123,9 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
 
 def test_two_processes_build_once(tmp_path: Path) -> None:
     both = [start(tmp_path, 1.0), start(tmp_path, 1.0)]
-    said = [process.communicate(timeout=60) for process in both]
-    assert [errors for _, errors in said] == ["", ""]
-    assert sorted(out.split("\n") for out, _ in said) == [["good film", ""], ["reading", "good film", ""]]
+    outputs = [process.communicate(timeout=60) for process in both]
+    assert [errors for _, errors in outputs] == ["", ""]
+    assert sorted(out.split("\n") for out, _ in outputs) == [["good film", ""], ["reading", "good film", ""]]
     assert len(corpora(tmp_path)) == 1
 
 
@@ -141,22 +141,22 @@ def test_a_killed_build_is_not_used(tmp_path: Path) -> None:
     assert [path.name[:5] for path in corpora(tmp_path)] == ["slow-"]
 
 
-def test_waiting_for_another_process_is_told(tmp_path: Path) -> None:
+def test_waiting_for_another_process_is_reported(tmp_path: Path) -> None:
     from filelock import FileLock
 
-    told: list[str] = []
+    messages: list[str] = []
     open_corpus(ListSource(ROWS), tmp_path, name="given")
     folder = corpora(tmp_path)[0]
     (folder / "meta.json").unlink()
     lock = FileLock(tmp_path / f"{folder.name}.lock")
     lock.acquire()
 
-    def tell(stage: str, done: int, total: int | None) -> None:
-        told.append(stage)
+    def report(stage: str, done: int, total: int | None) -> None:
+        messages.append(stage)
         lock.release()
 
-    open_corpus(ListSource(ROWS), tmp_path, name="given", progress=tell)
-    assert told[0].startswith("Waiting for another process")
+    open_corpus(ListSource(ROWS), tmp_path, name="given", progress=report)
+    assert messages[0].startswith("Waiting for another process")
 
 
 def test_an_unusable_cache_folder_is_refused_by_name(tmp_path: Path) -> None:

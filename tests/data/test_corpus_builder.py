@@ -82,7 +82,7 @@ def test_a_limit_keeps_all_that_is_known_of_a_row(tmp_path: Path) -> None:
         assert (file.read_bytes() == (tmp_path / "some" / file.name).read_bytes()) == (file.name != "positions.npy")
 
 
-def test_a_limit_of_an_empty_split_is_that_split(tmp_path: Path) -> None:
+def test_a_limit_of_an_empty_split(tmp_path: Path) -> None:
     build_words(ListSource({"train": [Row("a", 0)], "test": []}), tmp_path, limit=2)
     assert {split: len(rows) for split, rows in Corpus(tmp_path).splits.items()} == {"train": 1, "test": 0}
 
@@ -114,7 +114,7 @@ def test_memory_for_a_row_is_a_few_bytes(tmp_path: Path, limit: int | None) -> N
     assert (peak(3000) - peak(1000)) / 2000 < 120
 
 
-def test_case_is_kept_where_asked(tmp_path: Path) -> None:
+def test_case_is_kept_without_lowercase(tmp_path: Path) -> None:
     build_words(ListSource({"train": [Row("A a", 0)]}), tmp_path, lowercase=False)
     assert Corpus(tmp_path).words == ["A", "a"]
 
@@ -126,7 +126,7 @@ def test_rows_without_a_word_are_refused(tmp_path: Path) -> None:
 
 
 def test_progress_names_its_stage(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
+    messages: list[tuple[str, int, int | None]] = []
     rows = [Row("a", 0)] * 1500
-    build_words(ListSource({"train": rows}), tmp_path, progress=lambda *args: told.append(args))
-    assert told == [("Reading train", 1000, None)]
+    build_words(ListSource({"train": rows}), tmp_path, progress=lambda *args: messages.append(args))
+    assert messages == [("Reading train", 1000, None)]

@@ -34,7 +34,7 @@ ROWS = {
 
 
 class ListData(TextData):
-    """Data of the rows given."""
+    """A data module of listed rows."""
 
     rows = ROWS
 
@@ -90,7 +90,7 @@ def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., List
     assert next(iter(data_of(vocab_size=2).batches("train"))).tokens_BL.tolist() == [[2, 2, 1], [2, 2, 3], [3, 1, 0]]
 
 
-def test_either_encoding_of_an_accent_is_one_word(data_of: Callable[..., ListData]) -> None:
+def test_both_encodings_of_an_accent_are_one_word(data_of: Callable[..., ListData]) -> None:
     rows = {"train": [Row("caf\xe9 bad", 1), Row("cafe\u0301", 0)], "val": [Row("cafe\u0301", 1)]}
     rows["test"] = rows["val"]
     data = data_of(rows, normalize="nfc")
@@ -236,19 +236,19 @@ def test_imdb_from_archive_and_folder(imdb_archive: Path, imdb_folder: Path, tmp
 def test_imdb_without_a_path_is_downloaded(imdb_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = imdb_archive.read_bytes()
     monkeypatch.setitem(REGISTRY, imdb_archive.name, hashlib.sha256(content).hexdigest())
-    told: list[str] = []
+    messages: list[str] = []
     with serving(content) as server:
         data = Imdb(mirror=server.address, val_size=2, cache_dir=str(tmp_path / "cache"))
         assert server.requests == []
-        data.prepare(lambda stage, done, total: told.append(stage))
+        data.prepare(lambda stage, done, total: messages.append(stage))
     assert data.report[1].startswith("imdb: 4 train, 2 val, 2 test rows")
-    assert told[0] == "Downloading aclImdb_v1.tar.gz (MB)"
+    assert messages[0] == "Downloading aclImdb_v1.tar.gz (MB)"
     again = Imdb(val_size=2, cache_dir=str(tmp_path / "cache"))
     again.prepare()
     assert again.fingerprint == data.fingerprint
 
 
-def test_imdb_without_a_network_says_what_to_fetch(tmp_path: Path) -> None:
+def test_imdb_without_a_network_names_the_file_to_download(tmp_path: Path) -> None:
     fault = fault_of(Imdb(cache_dir=str(tmp_path)).prepare)
     assert (fault.key, fault.kind) == ("data.path", "network")
     assert re.search(r"https://ai\.stanford\.edu/\S+ by hand and type data\.path=FILE", fault.message)

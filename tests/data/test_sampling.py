@@ -76,7 +76,7 @@ def test_no_group_is_divided_and_the_rest_has_every_class(rows: Grouped, share: 
 
 
 @given(grouped_rows(), st.floats(0, 1), st.integers(0, 9))
-def test_the_number_of_rows_is_within_a_group_of_what_was_wanted(rows: Grouped, share: float, seed: int) -> None:
+def test_the_number_of_rows_differs_by_less_than_a_group(rows: Grouped, share: float, seed: int) -> None:
     labels, groups = rows
     total = round(share * len(labels))
     drawn = draw_groups(labels, groups, total, seed)

@@ -35,7 +35,7 @@ def test_words_of_spacy(text: str, words: list[str]) -> None:
 
 
 @given(st.text(max_size=60))
-def test_every_text_has_one_id_a_word(text: str) -> None:
+def test_every_word_has_an_id(text: str) -> None:
     (encoded,) = LOADED.encode([text])
     assert len(encoded.ids) == len(encoded.spans)
     assert [text[start:end] for start, end in encoded.spans] == encoded.tokens

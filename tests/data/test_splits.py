@@ -30,7 +30,7 @@ def test_duplicates_are_counted_and_kept(corpus_of: Callable[..., Corpus]) -> No
     assert all(part in note for part in ("1 in both train and test", "1 again in train", "1 again in test"))
 
 
-def test_duplicates_are_dropped_where_asked_but_the_test_rows_stay(corpus_of: Callable[..., Corpus]) -> None:
+def test_duplicates_are_dropped_outside_the_test_rows(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=TRAIN, test=TEST)
     selection = select(corpus, drop_duplicates=True, val_size=1, split_seed=0)
     assert sorted(texts(corpus, [*selection.rows["train"], *selection.rows["val"]])) == ["one", "three", "two"]
@@ -84,7 +84,7 @@ def numbers(corpus: Corpus, selection: Selection, split: str) -> list[int]:
     return [int(text.split()[1]) for text in texts(corpus, selection.rows[split].tolist())]
 
 
-def test_the_last_tenth_tests_where_no_rows_are_for_that(corpus_of: Callable[..., Corpus]) -> None:
+def test_the_last_tenth_is_the_test_split_by_default(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     selection = select(corpus, drop_duplicates=False, val_size=0.1, split_seed=0)
     assert list(selection.rows) == ["train", "val", "test"]
@@ -104,7 +104,7 @@ def test_there_is_a_number_of_rows_that_is_enough_to_test_on(
     assert numbers(corpus, selection, "test") == list(range(94, 100))
 
 
-def test_test_rows_that_are_split_off_are_those_of_a_source_that_has_them(corpus_of: Callable[..., Corpus]) -> None:
+def test_test_rows_split_off_equal_a_test_split_of_the_source(corpus_of: Callable[..., Corpus]) -> None:
     rows = [*MANY[:95], Row(" ", 0), *MANY[96:]]
     one, two = corpus_of(train=rows), corpus_of(train=rows[:90], test=rows[90:])
     prints = {select(c, drop_duplicates=True, val_size=7, split_seed=3).fingerprint(c) for c in (one, two)}
@@ -131,7 +131,7 @@ def test_a_seed_draws_test_rows_of_every_class(corpus_of: Callable[..., Corpus])
     assert tested[0] == tested[1] != tested[2]
 
 
-def test_some_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[..., Corpus]) -> None:
+def test_some_test_rows_of_the_source_may_be_drawn(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY[:50], test=MANY[50:])
     last = select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=10)
     drawn = select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=0.2, test_seed=0)
@@ -142,7 +142,7 @@ def test_some_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[...
     assert last.notes == drawn.notes == []
 
 
-def test_all_of_the_sources_own_test_rows_may_be_chosen(corpus_of: Callable[..., Corpus]) -> None:
+def test_all_test_rows_of_the_source_may_be_drawn(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY[:50], test=MANY[50:])
     assert len(select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=50).rows["test"]) == 50
     fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=51))
@@ -155,7 +155,7 @@ def test_a_seed_without_anything_to_choose_is_refused(corpus_of: Callable[..., C
     assert (fault.key, fault.kind) == ("data.test_seed", "no_effect")
 
 
-def test_fewer_rows_may_train_and_the_others_stay_what_they_are(corpus_of: Callable[..., Corpus]) -> None:
+def test_fewer_training_rows_leave_the_other_splits_unchanged(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     whole, some = (
         select(corpus, drop_duplicates=False, val_size=10, split_seed=4, train_size=size) for size in (None, 30)
@@ -246,7 +246,7 @@ def test_a_size_is_a_number_or_a_share(size: float, number: int) -> None:
 
 
 @pytest.mark.parametrize("size", [9, 0.9, 0.0])
-def test_a_size_that_cannot_be_is_refused(size: float) -> None:
+def test_a_size_out_of_range_is_refused(size: float) -> None:
     fault = fault_of(lambda: num_rows("data.test_size", size, 10, most=8))
     assert (fault.key, fault.kind) == ("data.test_size", "range")
     assert "1 to 8 of 10 rows" in fault.message

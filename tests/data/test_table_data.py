@@ -54,7 +54,7 @@ def test_sizes_and_seeds_of_what_is_set_aside(table_of: Callable[..., Table]) ->
     assert data.split("test").row.tolist() != other.split("test").row.tolist()
 
 
-def test_files_of_ones_own_are_taken_whole(table_of: Callable[..., Table], tmp_path: Path) -> None:
+def test_own_validation_and_test_files_are_used_whole(table_of: Callable[..., Table], tmp_path: Path) -> None:
     val, test = write(tmp_path / "val.csv", "other"), write(tmp_path / "test.csv", "third", shares={"ok": 7})
     data = table_of(val=val, test=test)
     assert [len(data.split(split)) for split in ("train", "val", "test")] == [60, 60, 7]

@@ -47,7 +47,7 @@ def test_ids_start_after_the_specials_and_unknown_words_are_1() -> None:
     assert len(Tokenizer(WORDS)) == 6
 
 
-def test_case_counts_where_asked() -> None:
+def test_case_counts_without_lowercase() -> None:
     assert Tokenizer(WORDS, lowercase=False).encode(["Good good"])[0].ids.tolist() == [1, 3]
 
 

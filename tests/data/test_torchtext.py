@@ -54,7 +54,7 @@ def test_datasets_become_a_data_module_with_the_same_tokens_and_labels(tmp_path:
     assert set(data.files) == {"train", "test"}
 
 
-def test_a_field_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_field_is_named(tmp_path: Path) -> None:
     assert refused(lambda: from_torchtext(dataset(REVIEWS), folder=tmp_path, label="stars")) == ("train", "missing")
 
 

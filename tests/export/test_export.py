@@ -200,7 +200,7 @@ def test_the_script_prints_a_text_with_its_attention_without_torch(mean: LoadedR
     ("arguments", "code", "message"),
     [([], 2, "usage: python predict.py"), (["--help"], 0, "usage: python predict.py"), (["a", " "], 2, "token")],
 )
-def test_the_script_reports_what_is_wrong(
+def test_the_script_reports_errors(
     folder: Path,
     arguments: list[str],
     code: int,

@@ -12,7 +12,7 @@ NUMBERS = st.integers(-(2**62), 2**63 - 1)
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=40), st.lists(NUMBERS, min_size=1, max_size=9))
-def test_lower_bound_is_that_of_numpy(table: list[int], values: list[int]) -> None:
+def test_lower_bound_equals_numpy(table: list[int], values: list[int]) -> None:
     sorted_N = np.sort(np.array(table))
     wanted = np.array([*values, *table])  # numbers that are there, too
     found = lower_bound(torch.from_numpy(sorted_N), torch.from_numpy(wanted))
@@ -28,7 +28,7 @@ def test_lstms_of_one_direction_and_layer_are_exchanged_in_a_copy() -> None:
     assert type(model[0]) is nn.LSTM
 
 
-def test_gates_stand_in_the_order_of_onnx() -> None:
+def test_gates_have_the_order_of_onnx() -> None:
     lstm = nn.LSTM(1, 1, batch_first=True)
     with torch.no_grad():
         for parameter in lstm.parameters():

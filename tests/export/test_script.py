@@ -28,14 +28,14 @@ def test_spans_of_spacys_words_are_the_same(text: str) -> None:
     assert spacy_spans(text, "3.8") == text_module.spacy_spans(text)
 
 
-def test_without_spacy_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spacy_the_message_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     english.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ImportError, match=r"pip install spacy==3\.8\.2"):
         spacy_spans("a", "3.8.2")
 
 
-def test_it_imports_nothing_that_could_run_what_a_folder_holds() -> None:
+def test_the_script_imports_no_pickle_reader() -> None:
     tree = ast.parse(Path(predict.__file__).read_text())
     imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imports |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

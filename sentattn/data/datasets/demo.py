@@ -1,4 +1,4 @@
-"""`data=demo`: 6,000 short reviews whose deciding words are known, written by `benchmarks/demo_rows.py`."""
+"""`data=demo`: 6,000 short reviews with known rationales, written by `benchmarks/demo_rows.py`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sentattn.data.datamodule import TextData
 class DemoSource(Source):
     """Short reviews of films and restaurants, from a file of the package.
 
-    Every split is balanced, and no template is used in two splits. `Row.rationale` marks the words that decide the
-    label, one span a word: the opinion that counts and, where there is one, its negator.
+    Every split is balanced, and no sentence template is used in two splits. `Row.rationale` has a span for each word
+    that decides the label: the opinion and its negator, if any.
     """
 
     labels = ("negative", "positive")
@@ -48,7 +48,7 @@ def _rows() -> dict[str, list[Row]]:
 
 
 class Demo(TextData):
-    """The embedded corpus of short made-up reviews; it has its own validation rows."""
+    """The embedded corpus of short synthetic reviews, with its own validation rows."""
 
     classes: ClassVar[int] = 2
 

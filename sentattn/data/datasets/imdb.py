@@ -123,9 +123,9 @@ class Imdb(TextData):
     Args:
         path: The archive `aclImdb_v1.tar.gz`, or a folder with its content; null downloads it.
         val_size: Training rows set aside for validation: their number, or a share below 1.
-        val_by: Whether all reviews of a film are set aside together (`group`), or any reviews (`row`). The test set has
-            other films than training, so validation by film is closer to it.
-        split_seed: Seed of which rows these are. It is not the run's, so that runs share their validation rows.
+        val_by: Whether to set all reviews of a film aside together (`group`), or single reviews (`row`). The test set
+            has other films than training, so validation by film is closer to it.
+        split_seed: Seed of the selection of validation rows, independent of `seed`, so that runs share them.
         settings: Those of `TextData`.
     """
 
@@ -149,7 +149,7 @@ class Imdb(TextData):
         self.split_seed = split_seed
 
     def source(self, progress: Progress) -> ImdbSource:
-        """Returns the reviews at `path`, or those downloaded."""
+        """Returns the reviews at `path`; downloads them if it is null."""
         folder = cache_folder(self.cache_dir)
         return ImdbSource(self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress))
 

@@ -168,25 +168,25 @@ class Table(TextData):
 
     Args:
         train: File of the training rows.
-        val: File of validation rows; null sets training rows aside for them.
-        test: File of test rows; null likewise.
+        val: File of validation rows; null sets training rows aside for validation.
+        test: File of test rows; null sets training rows aside for testing.
         text: Name of the column of texts.
         label: Name of the column of labels, which are words or numbers. Empty, `nan`, `NaN`, `NAN`, `None`, `null`,
             `NULL` and `<NA>` are missing labels.
         group: Name of a column that says which rows belong together, such as their product or author; null for none.
         classes: The labels in their order; null takes those of the training rows, sorted, numbers as numbers.
-        val_size: Training rows set aside for validation, their number or a share below 1; null is a tenth, or none
+        val_size: Training rows set aside for validation, their number or a share below 1; null for a tenth, or none
             with `val`.
-        val_by: Whether rows of a group are set aside together (`group`), for validation and for testing, or any rows
-            (`row`); null is `group` with `data.group`, else `row`.
-        split_seed: Seed of which rows these are.
-        test_size: Rows of `test` that are taken, or of `train` without it, their number or a share below 1; null is
-            all of `test`, or else a tenth of `train`, 10,000 at most.
-        test_seed: Seed of which rows these are.
+        val_by: Whether to set whole groups aside for validation and testing (`group`), or single rows (`row`); null
+            for `group` with `data.group`, else `row`.
+        split_seed: Seed of the selection of validation rows.
+        test_size: Test rows selected from `test`, or without it from `train`, their number or a share below 1; null
+            for all of `test`, or else a tenth of `train`, at most 10,000.
+        test_seed: Seed of the selection of test rows.
         settings: Those of `TextData`.
 
     Raises:
-        SettingError: If an argument is out of range, or two exclude one another.
+        SettingError: If an argument is out of range, or two arguments exclude each other.
     """
 
     @checked

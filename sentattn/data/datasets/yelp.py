@@ -227,10 +227,10 @@ class Yelp(TextData):
             archive or folder of CSV or as a folder of parquet; null downloads the last.
         train_size: Number of training rows, stratified by class; null is all.
         val_size: Training rows set aside for validation: their number, or a share below 1.
-        split_seed: Seed of which rows train and which validate.
-        test_size: Test rows, their number or a share below 1; null is the test rows of `yelp_review_full`, or else a
-            tenth of all rows, 10,000 at most.
-        test_seed: Seed of which rows these are, stratified by class; null takes the last rows.
+        split_seed: Seed of the selection of training and validation rows.
+        test_size: Test rows, their number or a share below 1; null for the test rows of `yelp_review_full`, or else a
+            tenth of all rows, at most 10,000.
+        test_seed: Seed of the selection of test rows, stratified by class; null for the last rows.
         settings: Those of `TextData`.
     """
 
@@ -258,6 +258,6 @@ class Yelp(TextData):
         self.test_seed = test_seed
 
     def source(self, progress: Progress) -> Source:
-        """Returns the reviews at `path`, or those downloaded."""
+        """Returns the reviews at `path`; downloads them if it is null."""
         folder = cache_folder(self.cache_dir)
         return YelpSource(self.path or fetch(ARCHIVE, folder=folder, mirror=self.mirror, progress=progress))

@@ -93,7 +93,7 @@ def test_words_decide_for_one_label_only() -> None:
     assert {"bad", "terrible", "rude", "boring", "mess", "hated", "hate", "ruined", "worst"} <= BAD
 
 
-def test_what_precedes_the_deciding_word_is_a_negator() -> None:
+def test_only_negators_precede_the_deciding_word() -> None:
     for row in ROWS:
         *negator, _ = deciding(row)
         assert not negator or " ".join(negator) in NEGATORS, row

@@ -110,7 +110,7 @@ def test_a_truncated_archive_is_refused_by_name(imdb_archive: Path, harm: Callab
 
 
 @pytest.mark.parametrize("name", ["../train/pos/9_9.txt", "/etc/train/pos/9_9.txt", "aclImdb/../../x.txt"])
-def test_members_that_leave_the_archive_are_refused(imdb_archive: Path, name: str) -> None:
+def test_members_outside_the_archive_are_refused(imdb_archive: Path, name: str) -> None:
     add(imdb_archive, name)
     fault = fault_of(lambda: all_rows(imdb_archive))
     assert (fault.key, fault.kind) == ("data.path", "unsafe")

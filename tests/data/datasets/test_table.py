@@ -52,7 +52,7 @@ def test_rows_and_classes(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 @pytest.mark.parametrize("word", ["nan", "NaN", "None", "null", "NULL", "<NA>", " "])
-def test_a_missing_label_is_one_in_every_format(word: str, ending: str, tmp_path: Path) -> None:
+def test_missing_labels_are_the_same_in_every_format(word: str, ending: str, tmp_path: Path) -> None:
     rows = [*ROWS, ("Really?", word)]
     fault = fault_of(lambda: list(table(write(tmp_path / f"train{ending}", rows)).read("train")))
     assert (fault.key, fault.kind) == ("data.label", "missing")
@@ -68,7 +68,7 @@ def test_numbers_are_one_class_however_they_are_written(tmp_path: Path) -> None:
     assert source.ordered
 
 
-def test_classes_that_are_given_have_the_order_given(tmp_path: Path) -> None:
+def test_typed_classes_keep_their_order(tmp_path: Path) -> None:
     source = table(write(tmp_path / "train.csv"), classes=["bad", "ok", "good"])
     assert [row.label for row in source.read("train")] == [2, 1, 0, 0]
     assert source.labels == ("bad", "ok", "good")
@@ -174,7 +174,7 @@ def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], key:
         ({"text": "review", "label": "stars"}, "missing", "'review'"),
     ],
 )
-def test_settings_that_do_not_fit_the_file(tmp_path: Path, settings: dict[str, Any], kind: str, fragment: str) -> None:
+def test_settings_that_contradict_the_file(tmp_path: Path, settings: dict[str, Any], kind: str, fragment: str) -> None:
     fault = fault_of(lambda: list(table(write(tmp_path / "train.csv"), **settings).read("train")))
     assert fault.kind == kind
     assert fragment in fault.message

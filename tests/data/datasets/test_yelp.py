@@ -44,7 +44,7 @@ def test_every_form_gives_the_same_splits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["JSON lines", "CSV archive"])
-def test_the_paper_and_others_have_other_sizes(tmp_path: Path, form: str) -> None:
+def test_sizes_of_the_splits(tmp_path: Path, form: str) -> None:
     sizes = {"train_size": 10, "val_size": 5, "test_size": 3, "test_seed": 0}
     path, cache = str(FORMS[form](tmp_path, REVIEWS)), str(tmp_path / "cache")
     data = Yelp(path=path, cache_dir=cache, **sizes)
@@ -64,7 +64,7 @@ def test_without_a_path_yelp_review_full_is_fetched(tmp_path: Path, monkeypatch:
 
 # A text in which `\n` or `\"` is written literally cannot be distinguished from an escaped one.
 @given(st.lists(st.text().filter(lambda text: "\\n" not in text and '\\"' not in text), min_size=1))
-def test_csv_gives_back_what_was_written(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+def test_texts_in_csv_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     path = write_file(tmp_path_factory.getbasetemp(), "any.csv", table([(5, text) for text in texts]))
     assert rows(path) == [Row(text, 4) for text in texts]
 
@@ -198,7 +198,7 @@ def test_the_content_determines_the_form_not_the_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["JSON lines", "ZIP", "CSV archive", "parquet folder"])
-def test_nothing_is_left_of_a_reading_that_failed(tmp_path: Path, form: str) -> None:
+def test_a_failed_reading_leaves_nothing(tmp_path: Path, form: str) -> None:
     path = FORMS[form](tmp_path, [*REVIEWS, (7, "seven stars")])
     data = Yelp(path=str(path), cache_dir=str(tmp_path / "cache"))
     with pytest.raises(DataError, match=r"[67]"):

@@ -95,7 +95,7 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, form: str, harm: s
     assert str(path) in refusal(path)
 
 
-def test_what_holds_no_reviews_is_refused(tmp_path: Path) -> None:
+def test_files_without_reviews_are_refused(tmp_path: Path) -> None:
     assert "it begins with 'stars,text" in refusal(write_file(tmp_path, "a.csv", b"stars,text\n5,good\n"))
     assert "it begins with ''" in refusal(write_file(tmp_path, "b.json", b""))
     assert "it begins with ''" in refusal(write_file(tmp_path, "b.gz", gzip.compress(b"")))

@@ -23,7 +23,7 @@ def content(path: Path, member: str = "") -> bytes:
         return stream.read()
 
 
-def test_a_file_is_what_its_content_is(tmp_path: Path) -> None:
+def test_the_content_determines_the_format(tmp_path: Path) -> None:
     tar = write_tar(tmp_path, {"a/one.txt": b"1"}, "tar.json")
     files = {
         "plain": write_file(tmp_path, "plain.zip", b"text"),

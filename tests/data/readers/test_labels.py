@@ -45,7 +45,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]))
         (["nano"], "nano"),
     ],
 )
-def test_what_is_one_class(values: list[Any], name: str | None) -> None:
+def test_labels_of_the_same_class(values: list[Any], name: str | None) -> None:
     assert {label_name(value) for value in values} == {name}
 
 
@@ -64,7 +64,7 @@ def test_the_name_of_a_name_is_itself(word: str) -> None:
 
 
 @pytest.mark.parametrize("value", [["a"], {"a": 1}, b"a", math.inf])
-def test_what_is_no_label(value: object) -> None:
+def test_other_values_are_no_labels(value: object) -> None:
     with pytest.raises(TypeError):
         label_name(value)
 
@@ -74,7 +74,7 @@ def test_numbers_are_sorted_as_numbers_and_words_as_words() -> None:
     assert sort_names(["10", "2", "many"]) == ("10", "2", "many")
 
 
-def test_what_is_a_scale() -> None:
+def test_scales() -> None:
     assert is_scale(["1", "2", "3"], typed=False)
     assert is_scale(["bad", "ok", "good"], typed=True)
     assert not is_scale(["bad", "good", "ok"], typed=False)

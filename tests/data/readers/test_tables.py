@@ -62,7 +62,7 @@ def test_every_ending_gives_the_same_rows(tmp_path: Path, ending: str) -> None:
         ("folder.csv", "unsupported", "folder.csv"),
     ],
 )
-def test_what_is_no_table(tmp_path: Path, name: str, kind: str, fragment: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, name: str, kind: str, fragment: str) -> None:
     write(tmp_path / "reviews.csv")
     (tmp_path / "folder.csv").mkdir()
     for other in ("book.xlsx", "notes.txt", "table.parquet.gz"):
@@ -99,7 +99,7 @@ def values(content: str | bytes, **settings: Any) -> list[list[str]]:
     end=st.sampled_from(["\n", "\r\n", "\r"]),
     mark=st.sampled_from(["", "\ufeff"]),
 )
-def test_rows_that_csv_writes_come_back(rows: list[tuple[str, ...]], sign: str, end: str, mark: str) -> None:
+def test_csv_rows_round_trip(rows: list[tuple[str, ...]], sign: str, end: str, mark: str) -> None:
     file = io.StringIO(newline="")
     # A minimum of quotes would leave those away that a line end other than `end` needs.
     writer = csv.writer(file, delimiter=sign, lineterminator=end, quoting=csv.QUOTE_ALL)
@@ -108,7 +108,7 @@ def test_rows_that_csv_writes_come_back(rows: list[tuple[str, ...]], sign: str, 
 
 
 @given(rows=st.lists(st.tuples(TEXTS, TEXTS).filter(any)))
-def test_rows_without_a_header_come_back(rows: list[tuple[str, ...]]) -> None:
+def test_csv_rows_without_a_header_round_trip(rows: list[tuple[str, ...]]) -> None:
     file = io.StringIO(newline="")
     csv.writer(file).writerows(rows)
     lines = tables.text_lines(io.BytesIO(file.getvalue().encode()), "table")
@@ -174,14 +174,14 @@ def test_a_quote_inside_a_field_without_quotes_is_plain() -> None:
     assert values('review,stars\nok,3\nso "good",5\n') == [["ok", "3"], ['so "good"', "5"]]
 
 
-def test_rows_before_the_damage_are_given() -> None:
+def test_rows_before_the_damage_are_yielded() -> None:
     rows = read_delimited(io.BytesIO(b'review,stars\nok,3\n"so good,5\n'), "table", COLUMNS, delimiter=",")
     assert next(rows).values == {"review": "ok", "stars": "3"}
     with pytest.raises(DataError, match="line 3"):
         next(rows)
 
 
-def test_a_quote_that_is_never_closed_does_not_take_the_whole_file_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unclosed_quote_does_not_read_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_CHARACTERS", 1000)
     stream = io.BytesIO(b'review,stars\n"so good,5\n' + b"bad,1\n" * 1_000_000)
     fault = fault_of(lambda: list(read_delimited(stream, "table", COLUMNS, delimiter=",")))
@@ -190,7 +190,7 @@ def test_a_quote_that_is_never_closed_does_not_take_the_whole_file_in(monkeypatc
     assert stream.tell() < 100_000
 
 
-def test_a_line_without_an_end_is_not_taken_in_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_an_end_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_CHARACTERS", 1000)
     stream = io.BytesIO(b"review,stars\n" + b"bad," * 1_000_000)
     fault = fault_of(lambda: list(read_delimited(stream, "table", COLUMNS, delimiter=",")))
@@ -209,7 +209,7 @@ def test_a_line_without_an_end_is_not_taken_in_whole(monkeypatch: pytest.MonkeyP
         (",".join(f"c{i}" for i in range(30)), "missing", "'c19', ..."),
     ],
 )
-def test_columns_that_are_not_there(header: str, kind: str, fragment: str) -> None:
+def test_missing_columns_are_refused(header: str, kind: str, fragment: str) -> None:
     fault = fault_of(lambda: read(f"{header}\nx,1\n"))
     assert fault.kind == kind
     assert fragment in fault.message
@@ -228,7 +228,7 @@ def read_lines(content: str | bytes, *, keep_others: bool = False) -> list[Recor
     escaped=st.booleans(),
     end=st.sampled_from(["\n", "\r\n", "\n\n"]),
 )
-def test_objects_that_json_writes_come_back(rows: list[dict[str, Any]], escaped: bool, end: str) -> None:
+def test_json_objects_round_trip(rows: list[dict[str, Any]], escaped: bool, end: str) -> None:
     content = "".join(json.dumps(row, ensure_ascii=escaped) + end for row in rows)
     found = read_lines(content)
     assert [record.values for record in found] == [{"review": row["review"], "stars": row["stars"]} for row in rows]
@@ -280,7 +280,7 @@ def parquet_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows=st.lists(st.tuples(st.none() | TEXTS, st.none() | st.integers(-(2**63), 2**63 - 1), TEXTS)),
     group=st.integers(1, 10),
 )
-def test_rows_that_pyarrow_writes_come_back(parquet_path: Path, rows: list[tuple[Any, ...]], group: int) -> None:
+def test_parquet_rows_round_trip(parquet_path: Path, rows: list[tuple[Any, ...]], group: int) -> None:
     review, stars, note = ([row[i] for row in rows] for i in range(3))
     types = [("review", pa.string()), ("stars", pa.int64()), ("a.b", pa.string())]
     table = pa.table({"review": review, "stars": stars, "a.b": note}, schema=pa.schema(types))
@@ -314,7 +314,7 @@ def test_labels_of_pandas_categories_are_their_names(tmp_path: Path) -> None:
     assert [record.values["label"] for record in records(path, ["label"])] == ["good", "bad", "good"]
 
 
-def test_columns_that_parquet_lacks(tmp_path: Path) -> None:
+def test_missing_columns_of_parquet_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"reviews": ["a"], "stars": [1]}), path)
     fault = fault_of(lambda: list(records(path, ["review"])))

@@ -1,4 +1,4 @@
-"""A vocabulary's vectors: exact in every format, looked up, kept, and told of."""
+"""Vectors of a vocabulary: exact in every format, looked up, cached and reported."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_nothing_is_left_behind_but_the_vectors_kept(
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_was_read_is_kept_until_file_or_vocabulary_change(
+def test_vectors_are_cached_until_file_or_vocabulary_change(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache, opened = tmp_path / "cache", []
@@ -111,7 +111,7 @@ def test_what_was_read_is_kept_until_file_or_vocabulary_change(
     assert len(opened) == 3
 
 
-def test_what_is_kept_is_made_again_when_it_is_damaged(file: Path, tmp_path: Path) -> None:
+def test_damaged_cached_vectors_are_read_again(file: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     whole = read(file, "the", "bad", cache=cache)
     (kept,) = cache.glob("*.safetensors")
@@ -171,7 +171,7 @@ def test_the_fingerprint_is_of_the_vectors_not_of_the_file(file: Path, tmp_path:
 
 
 class ListData(TextData):
-    """Data of given rows."""
+    """A data module of listed rows."""
 
     def source(self, progress: object) -> Source:
         train = [Row("The film the film", 0), Row("bad bad Bad unheard unheard", 1)]

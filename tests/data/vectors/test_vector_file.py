@@ -1,4 +1,4 @@
-"""Files of vectors: found by name, opened in every form, refused in a sentence."""
+"""Files of vectors: found by name, opened in every format, refused in one message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_width_is_known_from_the_name_or_the_file(tmp_path: Path) -> None:
     assert (width("glove.6B.300d"), width("glove.twitter.27B.25d"), width(str(tmp_path / "v.txt"))) == (300, 25, 3)
 
 
-def test_every_form_is_opened_whatever_its_ending(tmp_path: Path) -> None:
+def test_every_format_is_opened_with_any_ending(tmp_path: Path) -> None:
     plain, packed = tmp_path / "v.vec", tmp_path / "v.data"
     plain.write_text(TEXT)
     packed.write_bytes(gzip.compress(TEXT.encode()))
@@ -65,7 +65,7 @@ def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
     assert "none.zip" in fault.message
 
 
-def test_what_is_not_there_brings_the_closest(tmp_path: Path) -> None:
+def test_a_missing_file_suggests_the_closest_name(tmp_path: Path) -> None:
     (tmp_path / "reviews.vec").write_text(TEXT)
     fault = fault_of(lambda: VectorFile.named(str(tmp_path / "review.vec")))
     assert fault.kind == "not_found"
@@ -122,7 +122,7 @@ def test_an_archive_that_cannot_be_opened_is_refused(tmp_path: Path, place: int,
         words(path)
 
 
-def test_a_fault_that_is_not_the_files_is_not_told_as_one(tmp_path: Path) -> None:
+def test_an_error_of_the_program_is_not_reported_as_a_damaged_file(tmp_path: Path) -> None:
     def breaks(stage: str, done: int, total: int | None) -> None:
         raise RuntimeError("a fault of ours")
 

@@ -107,7 +107,7 @@ def test_lines_of_other_words_have_as_many_fields(line: bytes) -> None:
 
 @settings(max_examples=300)
 @given(st.from_regex(r"[-+]?[0-9]{0,12}\.?[0-9]{0,3}([eE][-+]?[0-9]{0,3})?_?", fullmatch=True).filter(bool))
-def test_what_is_a_number_of_float32(field: str) -> None:
+def test_numbers_of_float32(field: str) -> None:
     try:
         with np.errstate(over="ignore"):
             legal = bool(np.isfinite(np.float32(float(field)))) and "_" not in field
