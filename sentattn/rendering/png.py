@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import textwrap
 import unicodedata
 import warnings
@@ -45,9 +46,7 @@ LETTERS = 130
 """Of a line of notes."""
 MAX_CLASSES = 4
 
-MAX_TOKENS, MAX_HEADS = 60, 24
-COLUMNS = ((1, 1), (4, 2), (12, 3), (MAX_HEADS, 4))
-"""Largest number of heads, and maps in a row."""
+MAX_TOKENS, MAX_HEADS, MAX_COLUMNS = 60, 24, 4
 SMALLEST_CELL, LARGEST_CELL, NUMBERED_CELL = 0.1, 0.34, 0.25
 MAX_LETTERS, LABELS, SMALLEST_SIZE = 12, 0.65, 6.0
 """Of a word next to a map, the space for it, and its size."""
@@ -264,7 +263,7 @@ class _Page:
         """
         weights_HLL = np.array(prediction.pairs)
         heads, length = weights_HLL.shape[:2]
-        columns = next((columns for most, columns in COLUMNS if heads <= most), COLUMNS[-1][1])
+        columns = min(MAX_COLUMNS, math.ceil(math.sqrt(heads)))
         space = (WIDTH - 2 * MARGIN + GAP) / columns - GAP
         count = min(length, MAX_TOKENS, int((space - LABELS) / SMALLEST_CELL))
         tokens = np.sort(np.argsort(-weights_HLL.sum(axis=(0, 1)), kind="stable")[:count])
