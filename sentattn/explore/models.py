@@ -26,7 +26,7 @@ class Model:
     """A trained model.
 
     Attributes:
-        name: The variant, and what sets it apart from the other models.
+        name: The variant, and the settings in which it differs from the other models.
         run: Its run.
         classifier: The model, loaded.
     """

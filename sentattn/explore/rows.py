@@ -32,12 +32,12 @@ class Filter:
     """Which rows are listed, and in which order.
 
     Attributes:
-        order: `errors` lists what a model predicts wrongly, `disagreement` what two models predict differently, each
+        order: `errors` lists wrong predictions of a model, `disagreement` different predictions of two models, each
             the surest first; `rows` all rows.
         model: Number of the model whose errors are listed, among those with predictions.
         label: Only rows of this class.
         stars: Only rows of this many stars.
-        negation: Only texts with a negation, or only those without.
+        negation: True for texts with a negation, False for texts without.
         shortest: Fewest tokens.
         longest: Most tokens.
     """
@@ -62,7 +62,7 @@ class Rows:
         labels_N: Numbers of the true classes.
         lengths_N: Numbers of tokens.
         read_stars: Reads the number of stars of each row, None where the data has none; it takes seconds.
-        models: Numbers of the models among those of the explorer.
+        models: Numbers of the models in the explorer.
         probabilities_ANC: Their probabilities.
     """
 
@@ -108,7 +108,7 @@ class Rows:
         return order_N[keep_N[order_N]]
 
     def summary(self, row: int) -> dict[str, Any]:
-        """Returns what a list shows of a row."""
+        """Returns the entry of a row in a list."""
         best_A = self.probabilities_ANC[:, row].argmax(axis=1)
         return {
             "row": row,

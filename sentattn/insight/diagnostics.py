@@ -1,4 +1,4 @@
-"""What a model's attention does over many texts: figures for each text, and their means over texts and seeds."""
+"""Metrics of a model's attention for each text, and their means over texts and seeds."""
 
 from __future__ import annotations
 

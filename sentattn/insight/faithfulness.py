@@ -92,8 +92,8 @@ def summary(drops_NQRKS: Floats, rankings: Mapping[str, Sequence[int]]) -> dict[
     mean is over the five shares; DeYoung et al. (2020, equation 3) divide the same sum by one more than their number.
 
     Args:
-        drops_NQRKS: What `drops` returned.
-        rankings: For each name the rankings that it stands for; their mean is taken.
+        drops_NQRKS: The result of `drops`.
+        rankings: For each name the rankings whose mean is taken.
     """
     figures: dict[str, Floats] = {}
     for ranking, numbers in rankings.items():

@@ -32,7 +32,7 @@ CHANGE = 0.01
 As in Jain and Wallace (2019, section 4.2.2).
 """
 STEPS, RATE, PENALTY = 60, 0.3, 500.0
-"""Of the search for such weights: Adam's steps and learning rate, and what a distance above `CHANGE` costs."""
+"""Of the search for such weights: Adam's steps and learning rate, and the penalty of a distance above `CHANGE`."""
 
 
 class Reading(NamedTuple):
@@ -133,11 +133,11 @@ def distance(first_C: Floats, second_C: Floats) -> Floats:
 
 
 def ngram_parts(model: WideAndDeep, terms: WideTerms, attention_BOL: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns what n-grams add to the logits that decide, by the order and the token at which they end.
+    """Returns the terms of n-grams in the logits of the whole model, by the order and the token at which they end.
 
     Args:
         model: The model.
-        terms: What its wide part returned.
+        terms: The result of its wide part.
         attention_BOL: How much each n-gram counts; None where all count 1.
 
     Returns:

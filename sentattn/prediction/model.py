@@ -62,7 +62,7 @@ class Classifier:
 
     @classmethod
     def load(cls, folder: Path, *, trust: bool = False) -> Classifier:
-        """Reads what `save` wrote; runs no code that its files name, save for classes outside sentattn with `trust`.
+        """Reads the files of `save`; runs no code that they name, except classes outside sentattn with `trust`.
 
         Raises:
             RunError: If a file is missing or damaged.

@@ -36,7 +36,7 @@ _JSON = ("text", "label", "probabilities", "tokens", "spans", "unknown", "attent
 
 
 class NGram(NamedTuple):
-    """An n-gram of a text, and what it adds to the logit of each class relative to the mean over the classes.
+    """An n-gram of a text, and its term in the logit of each class relative to the mean over the classes.
 
     Attributes:
         tokens: Its first token, and the one after its last.
@@ -62,7 +62,7 @@ class Prediction:
             L weights. Row t has the weights that token t gives to each token; it sums to 1.
         unknown: Indices of the tokens that are not in the model's vocabulary, in ascending order.
         parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
-            what the probabilities are the softmax of.
+            the vector of logits whose softmax the probabilities are.
         ngrams: Of a model with a wide part, the n-grams that change a logit most, the largest change first.
     """
 
@@ -132,7 +132,7 @@ class Prediction:
         return " ".join(self.tokens[slice(*ngram.tokens)])
 
     def to_json(self) -> dict[str, Any]:
-        """Returns an object for `json.dumps`, as `predict format=json` prints it; without what it does not have."""
+        """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
         ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
         optional = {"parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
@@ -160,7 +160,7 @@ def _shaded(prediction: Prediction, row: Sequence[float]) -> str:
 
 
 class Piece(NamedTuple):
-    """A stretch of a text: a token, or with `None` what is between tokens, which may be words that were not read."""
+    """A span of a text: a token, or with `None` the characters between tokens, which may be unread words."""
 
     text: str
     token: int | None = None
@@ -189,7 +189,7 @@ def _between(text: str) -> Piece:
 
 
 def visible(text: str) -> str:
-    """Returns a text whose control characters, which a terminal or a browser would obey, are visible signs."""
+    """Returns a text whose control characters, which a terminal or a browser would execute, are visible signs."""
     return text if text.isprintable() else "".join(map(_visible_sign, text))
 
 

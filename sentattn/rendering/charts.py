@@ -43,7 +43,7 @@ def safe(text: str) -> str:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Returns a few round numbers of a log range: powers of ten, or 1, 2 and 5 of each where those are fewer than 3."""
+    """Returns a few round numbers of a log range: powers of ten; of fewer than 3, also 2 and 5 times these."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     fine = [factor * 10.0**exponent for exponent in exponents for factor in (1, 2, 5)]
     within = [low * (1 - 1e-9) <= tick <= high * (1 + 1e-9) for tick in fine]

@@ -46,7 +46,7 @@ def page(predictions: Sequence[Prediction]) -> str:
 def render(package: str, name: str, **values: Any) -> str:
     """Returns a template of a package with its values; texts are escaped, and control characters are visible signs.
 
-    A template may extend or include those of this package.
+    A template may extend or include the templates of this package.
     """
     return str(_environment(package).get_template(name).render(values))
 
@@ -113,7 +113,7 @@ def shaded_pieces(prediction: Prediction, *, is_shaded: bool = True) -> list[tup
 
 
 def limit_label(limit: float, largest: float) -> str:
-    """Returns the text at the end of a color scale; where larger weights share its last color, it says so."""
+    """Returns the label at the end of a color scale, with a note where larger weights share its last color."""
     if largest <= limit:
         return f"{limit:.3g}"
     return f"{limit:.3g} or more ({100 * QUANTILE:.0f} % quantile; largest {largest:.3g})"

@@ -148,7 +148,7 @@ class _Page:
         self._renderer = canvas.get_renderer()
 
     def finish(self) -> Figure:
-        """Returns the figure in the size of what was drawn."""
+        """Returns the figure, in the size of its content."""
         width, height = self.right + MARGIN, self.top - GAP + MARGIN
         self.figure.set_size_inches(width, height)
         self.axes.set(xlim=(0, width), ylim=(-height, 0))
@@ -166,7 +166,7 @@ class _Page:
         self.axes.text(x, -y - 0.35 * size / POINTS, text, fontproperties=_font(size), **look)
 
     def write_note(self, note: str) -> None:
-        """Writes a note below what was drawn."""
+        """Writes a note below the content."""
         for line in textwrap.wrap(note, LETTERS):
             self.write(MARGIN, self.top + LINE / 2, line)
             self.right = max(self.right, MARGIN + self.width(line, SMALL_SIZE))

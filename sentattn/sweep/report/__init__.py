@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def report_callbacks(study: SweepStudy, stack: ExitStack) -> tuple[ReportCallback, StudyLogger]:
-    """Returns what writes and logs the results of a study; both close with the stack, the report first."""
+    """Returns the callbacks that write and log the results of a study; the stack closes both, the report first."""
     report = ReportCallback(study)
     logger = stack.enter_context(StudyLogger(study, report))
     return stack.enter_context(report), logger

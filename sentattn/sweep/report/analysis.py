@@ -49,7 +49,7 @@ MANY_FAILED = 0.2
 class Importances(NamedTuple):
     """How much each setting matters for an objective; the shares of each measure sum to 1, the largest comes first.
 
-    PED-ANOVA knows conditional settings too; fANOVA needs scikit-learn. `caution` says where they disagree.
+    PED-ANOVA measures conditional settings too; fANOVA needs scikit-learn. `caution` is a message where they disagree.
     """
 
     metric: str
@@ -147,7 +147,7 @@ def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Re
 
 
 def front_with(best: Sequence[Record], new: Record, objectives: Sequence[Objective]) -> list[Record]:
-    """Returns what `front` was after another trial is complete, without comparing the others with one another."""
+    """Returns the front after another trial is complete, without comparing the other trials with one another."""
     by_number = {record.number: record for record in [*best, new]}
     return front([by_number[number] for number in sorted(by_number)], objectives)
 
@@ -220,7 +220,7 @@ def _few_trials(findings: Findings) -> Iterator[str]:
     if complete < enough:
         are, s = "trial is" if complete == 1 else "trials are", "s" * (settings != 1)
         yield (
-            f"Only {complete} {are} complete, for {settings} setting{s}: what looks important may be chance. "
+            f"Only {complete} {are} complete, for {settings} setting{s}: importances may be due to chance. "
             f"Run at least {enough}."
         )
 
@@ -232,7 +232,7 @@ def _untried_choices(findings: Findings) -> Iterator[str]:
         untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
         if tried and untried and isinstance(dimension.distribution, CategoricalDistribution):
             choices = " or ".join(as_typed(value) for value in untried)
-            yield f"No trial with {key}={choices} is complete: the study says nothing about it."
+            yield f"No trial with {key}={choices} is complete: the study does not measure it."
 
 
 def _pruned_and_failed(findings: Findings) -> Iterator[str]:

@@ -29,7 +29,7 @@ Train = Callable[[Sequence[str]], Sequence[Run]]
 
 
 class Costs(NamedTuple):
-    """What a trial took: the sum of the seconds of its runs, and of a single run the best epoch."""
+    """Costs of a trial: the sum of the seconds of its runs, and the best epoch of a single run."""
 
     best_epoch: int | None = None
     seconds: float | None = None
@@ -178,7 +178,7 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
         plan: The sweep.
         folder: The study's folder.
         winner: The best trial.
-        train: Trains with the arguments of a training command; None for what the command itself does.
+        train: Trains with the arguments of a training command; None for the training command.
 
     Raises:
         UserError: If a training fails.

@@ -128,7 +128,7 @@ class Charts:
         ]
 
     def curves(self) -> go.Figure | None:
-        """What each trial had reached after each epoch or repeat; None where none has two of them."""
+        """The objective of each trial after each epoch or repeat; None where no trial has two values."""
         from optuna.visualization import plot_intermediate_values
 
         if len(self._objectives) > 1 or all(len(record.steps) < 2 for record in self._records):
@@ -166,7 +166,7 @@ class Charts:
 
 
 def _with_texts(dimension: Dimension) -> Dimension:
-    """A dimension whose choices are texts, which say what they are and are no markup for plotly."""
+    """A dimension whose choices are texts that plotly shows as they are."""
     if not isinstance(dimension.distribution, CategoricalDistribution):
         return dimension
     texts = [safe(as_typed(choice)) for choice in dimension.distribution.choices]

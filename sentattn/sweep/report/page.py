@@ -82,7 +82,7 @@ def _metric(value: float) -> str:
 
 
 def as_text(value: object) -> str:
-    """Returns a value of a setting as people read it."""
+    """Returns a value of a setting as text, floats with six digits."""
     return f"{value:.6g}" if isinstance(value, float) else as_typed(value)
 
 

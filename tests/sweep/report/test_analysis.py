@@ -224,7 +224,7 @@ def test_a_caution_about_choices_without_a_complete_trial(tmp_path: Path) -> Non
         for number in range(12)
     ]
     pruned = record(12, None, state="pruned", values={"model/pooling": "mean", "trainer.deterministic": True})
-    text = "No trial with model/pooling=mean or prune is complete: the study says nothing about it."
+    text = "No trial with model/pooling=mean or prune is complete: the study does not measure it."
     assert cautions(one, tmp_path, [*found, pruned]) == [text]
     others = [record(20, 0.5, values={"model/pooling": name}) for name in ("mean", "prune")]
     assert cautions(one, tmp_path, [*found, *others]) == []
