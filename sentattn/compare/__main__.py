@@ -214,10 +214,10 @@ def _print(comparisons: Sequence[Comparison], options: dict[str, Any]) -> None:
     if len(comparisons) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
     style = options["format"]
-    boards = [
-        "\n".join([*board_lines(one, style), *lines(one.insights, style, rows=len(one.rows.labels_N))])
-        for one in comparisons
-    ]
+    boards = []
+    for comparison in comparisons:
+        tables = lines(comparison.insights, style, rows=len(comparison.rows.labels_N))
+        boards.append("\n".join([*board_lines(comparison, style), *tables]))
     messages = ["\n".join(message_lines(comparison)) for comparison in comparisons]
     print("\n\n".join(text for texts in zip(boards, messages, strict=True) for text in texts if text))
     if options["output"]:

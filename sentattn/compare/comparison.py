@@ -109,8 +109,8 @@ class Comparison:
     def declared(self) -> list[SettingPair]:
         """The pairs that are declared before looking.
 
-        They are those of the plan where there is one. Otherwise they are equal in all but one part (`CONTRASTS`), and
-        on test rows the setting that is best on validation rows joins them, against NB-SVM.
+        They are the pairs of the plan, if any. Otherwise they are equal in all but one component (`CONTRASTS`), and on
+        test rows the setting that is best on validation rows is paired with NB-SVM.
         """
         return self._declared[0]
 

@@ -120,7 +120,7 @@ def wandb_logger(
 
 
 def csv_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guard:
-    """Returns a logger to a table: `csv/metrics.csv` in the run directory, one line an epoch."""
+    """Returns a logger to a table: `csv/metrics.csv` in the run directory, a line for each epoch."""
 
     def make() -> Logger:
         from pytorch_lightning.loggers import CSVLogger

@@ -81,7 +81,7 @@ class Guard(Logger):
 
     @property
     def experiment(self) -> Any:
-        """The library's own object, such as W&B's run; once the logger is off, one that ignores every call."""
+        """The library's own object, such as W&B's run; once the logger is off, an object that ignores every call."""
         return self.attempt(attrgetter("experiment"), DummyLogger().experiment)
 
     @property

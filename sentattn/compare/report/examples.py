@@ -56,7 +56,7 @@ class Example:
 def disagreements(settings: Sequence[Setting], most: int = MOST) -> list[Choice]:
     """Returns the rows on which two settings are surest of different classes, with these two.
 
-    The first run of each setting counts. How sure two are together is the probability of the less sure one.
+    The first run of each setting counts. A row is ranked by the lower of their two probabilities.
     """
     trained = _trained(settings)
     if len(trained) < 2:

@@ -83,7 +83,7 @@ def accuracy_range(values: Sequence[float], intervals: Sequence[Interval | None]
 def apart(values: Sequence[float], gap: float) -> list[float]:
     """Returns positions in the order of the values and at least a gap apart, with the least sum of squared shifts."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    blocks: list[list[float]] = []  # of labels that touch: the sum of where their first one would be, and their number
+    blocks: list[list[float]] = []  # labels that touch: summed positions of the first label, and their number
     for rank, index in enumerate(order):
         blocks.append([values[index] - rank * gap, 1])
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:

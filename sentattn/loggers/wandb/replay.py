@@ -20,7 +20,7 @@ from sentattn.run import MODEL, PREDICTIONS, Run
 
 
 def log_run(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None = None) -> LocalRun:
-    """Returns W&B's folder of a run; one without is written: metrics, summary and confusion matrices.
+    """Returns W&B's folder of a run, and writes it if it is missing: metrics, summary and confusion matrices.
 
     Nothing is uploaded.
 

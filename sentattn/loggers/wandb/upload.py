@@ -62,7 +62,7 @@ def marker(folder: Path) -> Path:
 
 
 def api_key(host: str | None) -> str | None:
-    """Returns the API key configured for a server, by default that of `WANDB_BASE_URL` or W&B's own; None without one.
+    """Returns the API key configured for a server, by default that of `WANDB_BASE_URL` or W&B's own; None without a key.
 
     `WANDB_API_KEY` is for the default server alone, as a run of another person may name another server.
     """
