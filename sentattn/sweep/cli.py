@@ -103,13 +103,13 @@ def sweep(arguments: Sequence[str]) -> None:
 
     plan = read_plan(arguments)
     plans = plan.studies or (plan,)
-    folders = [Path(one.output_dir) / SWEEPS / one.study for one in plans]
+    folders = [Path(plan.output_dir) / SWEEPS / study_plan.study for study_plan in plans]
     with ExitStack() as stack:
         engine, slots, places = _engine(plan, plans, folders[0] / "server.txt", stack)
-        for note in dict.fromkeys(note for one in plans for note in one.notes):
+        for note in dict.fromkeys(note for study_plan in plans for note in study_plan.notes):
             print(note)
         pairs = zip(plans, folders, strict=True)
-        studies = [stack.enter_context(open_sweep(one, folder)) for one, folder in pairs]
+        studies = [stack.enter_context(open_sweep(study_plan, folder)) for study_plan, folder in pairs]
         for study in studies:
             print(_standing(study))
         print(places, flush=True)
@@ -119,7 +119,9 @@ def sweep(arguments: Sequence[str]) -> None:
             Scheduler(studies, slots, engine, callbacks).run()
         confirmed = [line for report, _ in reports if (line := report.confirm())]
     for study in studies:
-        _print_best(study.folder, [(one.metric, one.mode) for one in study.plan.objectives], study.best())
+        _print_best(
+            study.folder, [(objective.metric, objective.mode) for objective in study.plan.objectives], study.best()
+        )
         print(f"report: {study.folder / REPORT}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
@@ -132,7 +134,7 @@ def status(folder: Path, url: str | None) -> None:
     processes = working(folder, url)
     records = read(folder, url)
     if not processes:  # none has recorded that its trials were interrupted
-        records = [replace(one, state="interrupted") if one.state == "running" else one for one in records]
+        records = [replace(trial, state="interrupted") if trial.state == "running" else trial for trial in records]
     counts = Counter(record.state for record in records)
     states = ", ".join(f"{count} {state}" for state, count in counts.items()) or "no trial yet"
     peers = [f"{peer} works on {plural(peer.trials, 'trial')}" for peer in processes]
@@ -215,7 +217,7 @@ def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> t
     """Returns the engine of a sweep, its slots, and the line that describes them; connects to a cluster."""
     from sentattn.sweep.execution import resources
 
-    module, studies = "sentattn.sweep.execution.trial", [one.arguments({}) for one in plans]
+    module, studies = "sentattn.sweep.execution.trial", [study_plan.arguments({}) for study_plan in plans]
     request = _slot_request(plan, plans)
     if plan.engine["name"] == "ray":
         from sentattn.sweep.execution.engines import ray, ray_cluster
@@ -239,7 +241,7 @@ def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:
         accelerator = read_request(plans[0].arguments({})).settings["trainer"]["accelerator"]
     except SettingError:  # a setting that is searched is missing
         accelerator = next((word.removeprefix(key) for word in plans[0].overrides if word.startswith(key)), "auto")
-    trials = [one.budget.trials for one in plans]
+    trials = [study_plan.budget.trials for study_plan in plans]
     total = None if None in trials else sum(count or 0 for count in trials)
     places = {name: getattr(plan, name) for name in ("slots", "slots_per_gpu", "gpus_per_trial", "threads")}
     return SlotRequest(accelerator=accelerator, trials=total, **places)

@@ -190,7 +190,7 @@ class SweepProgress:
         """Returns how many trials are finished, and the time left if trials take as long as those before."""
         trials = study.plan.budget.trials
         text = f"{study.finished()} of {trials} finished" if trials else f"{study.finished()} finished"
-        budgets = [(one.plan.budget.trials, one.finished()) for one in self._studies]
+        budgets = [(source.plan.budget.trials, source.finished()) for source in self._studies]
         left = sum(max(0, trials - finished) for trials, finished in budgets if trials)
         if not self._seconds or not left or not all(trials for trials, _ in budgets):
             return text

@@ -142,8 +142,9 @@ class Plan(Options):
 
     def arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""
-        metric = next((one for one in self.objectives if one.metric.startswith(VALIDATION)), None)
-        best = [f"objective.metric={metric.metric}", f"objective.mode={metric.mode}"] if metric else []
+        validated = (objective for objective in self.objectives if objective.metric.startswith(VALIDATION))
+        first = next(validated, None)
+        best = [f"objective.metric={first.metric}", f"objective.mode={first.mode}"] if first else []
         return [*self.overrides, *(override(key, value) for key, value in values.items()), *best]
 
     def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:

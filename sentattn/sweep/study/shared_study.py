@@ -84,7 +84,7 @@ class SharedStudy(SweepStudy):
         """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
         running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
         running = [trial for trial in running if trial.number not in self._running]
-        if orphans := [one for one in running if one.user_attrs.get(SCHEDULER) in (None, self._entry.number)]:
+        if orphans := [trial for trial in running if trial.user_attrs.get(SCHEDULER) in (None, self._entry.number)]:
             for trial in orphans:
                 interrupt(self._study, self._storage, trial)
             self._read()

@@ -131,7 +131,7 @@ def sweeps(url: str) -> list[str]:
 
 
 def find_study(storage: RDBStorage, name: str | None) -> str | None:
-    """Returns the name of a study, or with None that of the only one of a file; None if there is none.
+    """Returns the name of a study, or with None that of the only study of a file; None if it does not exist.
 
     Raises:
         RunError: If it has another format than this version's.
