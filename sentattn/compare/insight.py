@@ -22,7 +22,7 @@ from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
 from sentattn.insight.faithfulness import rank_correlation
-from sentattn.insight.shape import is_ranking
+from sentattn.insight.metrics import is_ranking
 from sentattn.insight.weights import Over
 from sentattn.metrics import Ints
 from sentattn.prediction.model import LoadedRun

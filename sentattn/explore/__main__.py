@@ -44,7 +44,6 @@ KEYS = {
 }
 DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "split": "test", "threads": 1, "open": True, "trust": False}
 PORT = 8765
-LAST_PORT = 65535
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,8 +56,6 @@ def _command(arguments: list[str]) -> None:
     if not options["runs"]:
         message = "Give run directories or a folder that holds some, such as outputs."
         raise SettingError(Fault("runs", "missing", message))
-    if options.get("port", PORT) > LAST_PORT:
-        raise SettingError(Fault("port", "range", f"port={options['port']} is no port: type one up to {LAST_PORT}."))
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
         message = 'The explorer needs FastAPI and uvicorn: type pip install "sentattn[explore]".'
         raise SettingError(Fault("explore", "package", message))
@@ -66,8 +63,7 @@ def _command(arguments: list[str]) -> None:
 
     import torch
 
-    from sentattn.explore.models import load_models
-    from sentattn.explore.rows import read_rows
+    from sentattn.explore.content import load_models, read_rows
     from sentattn.explore.server import serve
 
     torch.set_num_threads(options["threads"])
@@ -80,17 +76,13 @@ def _command(arguments: list[str]) -> None:
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
-    """Returns a listening socket, so that a port in use is reported before anything is loaded.
-
-    Raises:
-        RunError: If the address cannot be used.
-    """
+    """Returns a listening socket, so that a port in use is reported before anything is loaded; else a `RunError`."""
     ports = [port] if port else [PORT, 0]
     for number in ports:
         try:
             return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, OverflowError) as error:  # a port above 65535
+            reason = getattr(error, "strerror", None) or error
     typed = f"host={host} port={ports[0]}"
     message = f"{typed} cannot be used: {reason}. Type another port=, or leave it out."
     raise RunError(Fault("port", "conflict", message))

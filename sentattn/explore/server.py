@@ -8,21 +8,21 @@ import socket
 import threading
 import time
 import webbrowser
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Sized
 from contextlib import suppress
 from importlib.resources import files
 from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import uvicorn
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.explore.models import Model
-from sentattn.explore.rows import PAGE, Filter, Order, Rows
+from sentattn.explore.content import PAGE, Filter, Model, Rows
 from sentattn.prediction.prediction import clipped
 from sentattn.rendering.html import article, render
 
@@ -50,11 +50,9 @@ class PredictionRequest(BaseModel):
 
 
 class Explorer:
-    """Handles the requests of the page. Predictions run one after another, since each uses all threads.
+    """Handles the requests of the page for models, and for rows to browse or None.
 
-    Args:
-        models: The models.
-        rows: Rows to browse; None for none.
+    Predictions run one after another, since each uses all threads.
     """
 
     def __init__(self, models: Sequence[Model], rows: Rows | None) -> None:
@@ -72,37 +70,38 @@ class Explorer:
             started = time.perf_counter()
             text, removed = wanted.text, None
             if wanted.token is not None:
-                text, token = self._model(wanted.model).without(text, wanted.token)
+                _require("model", wanted.model, self.models)
+                text, token = self.models[wanted.model].without(text, wanted.token)
                 removed = clipped(token)
             articles = [self._article(model, text, pairs=wanted.pairs) for model in self.models]
             milliseconds = 1000 * (time.perf_counter() - started)
         return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
 
-    def listed(self, wanted: Filter, start: int) -> dict[str, Any]:
+    def listed(self, wanted: Annotated[Filter, Query()]) -> dict[str, Any]:
         """Returns a page of the rows of a filter, how many there are, and the numbers of stars to choose from."""
         if self.rows is None:
             return {"total": 0, "rows": [], "stars": []}
-        if not 0 <= wanted.model < len(self.rows.models):
-            raise RunError(Fault("model", "range", f"There is no model {wanted.model} with predictions."))
+        _require("model", wanted.model, self.rows.models)
         chosen_K = self.rows.chosen(wanted)
-        shown = [self.rows.summary(int(row)) for row in chosen_K[start : start + PAGE]]
-        stars = [] if self.rows.stars_N is None else sorted({int(star) for star in self.rows.stars_N})
+        shown = [self.rows.summary(int(row)) for row in chosen_K[wanted.start : wanted.start + PAGE]]
+        stars = [] if self.rows.stars_N is None else np.unique(self.rows.stars_N).tolist()
         return {"total": len(chosen_K), "rows": shown, "stars": stars}
 
     def text(self, row: int) -> dict[str, Any]:
         """Returns a row with its whole text."""
-        if self.rows is None or not 0 <= row < len(self.rows.labels_N):
-            raise RunError(Fault("row", "range", f"There is no row {row}."))
+        _require("row", row, () if self.rows is None else self.rows.labels_N)
+        assert self.rows is not None
         return self.rows.summary(row) | {"text": self.rows.texts.texts(row)}
-
-    def _model(self, number: int) -> Model:
-        if not 0 <= number < len(self.models):
-            raise RunError(Fault("model", "range", f"There is no model {number}."))
-        return self.models[number]
 
     def _article(self, model: Model, text: str, *, pairs: bool) -> str:
         shown = article(model.predict(text, pairs=pairs), is_uniform=model.is_uniform)
         return render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}")
+
+
+def _require(key: str, number: int, things: Sized) -> None:
+    """Refuses the number of a model or row that does not exist with a `RunError`."""
+    if not 0 <= number < len(things):
+        raise RunError(Fault(key, "range", f"There is no {key} {number}."))
 
 
 def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
@@ -144,49 +143,21 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
     async def refuse(_: Request, error: UserError) -> Response:
         return _error(422, str(error))
 
-    @application.get("/")
-    def page() -> HTMLResponse:
-        return HTMLResponse(explorer.page())
-
     @application.get("/{name}.js")
     def script(name: str) -> Response:
         if (package := SCRIPTS.get(f"{name}.js")) is None:
             return _error(404, f"There is no {name}.js.")
         return Response(files(package).joinpath(f"{name}.js").read_text(encoding="utf-8"), media_type="text/javascript")
 
-    @application.post("/api/predict")
-    def predict(wanted: PredictionRequest) -> dict[str, Any]:
-        return explorer.predict(wanted)
-
-    @application.get("/api/rows")
-    def rows(
-        order: Order = "errors",
-        model: int = 0,
-        label: str | None = None,
-        stars: int | None = None,
-        negation: bool | None = None,
-        shortest: int = 0,
-        longest: int | None = None,
-        start: Annotated[int, Query(ge=0)] = 0,
-    ) -> dict[str, Any]:
-        return explorer.listed(Filter(order, model, label, stars, negation, shortest, longest), start)
-
-    @application.get("/api/rows/{row}")
-    def text(row: int) -> dict[str, Any]:
-        return explorer.text(row)
-
+    application.get("/", response_class=HTMLResponse)(explorer.page)
+    application.post("/api/predict")(explorer.predict)
+    application.get("/api/rows")(explorer.listed)
+    application.get("/api/rows/{row}")(explorer.text)
     return application
 
 
 def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, *, opens: bool) -> None:
-    """Serves the page until it is interrupted.
-
-    Args:
-        models: The models.
-        rows: Rows to browse; None for none.
-        listening: A listening socket.
-        opens: Whether to open the page in the browser.
-    """
+    """Serves the page on a listening socket until it is interrupted, and `opens` it in the browser."""
     host, port = listening.getsockname()[:2]
     hosts, token, query = list(LOOPBACK), "", ""
     if not ip_address(host).is_loopback:

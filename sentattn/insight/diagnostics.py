@@ -12,17 +12,13 @@ from numpy.typing import NDArray
 
 from sentattn.data.tokenizer import Encoded, Span
 from sentattn.insight.faithfulness import DRAWS, drops, order, rank_correlation, summary, unknown_probability
-from sentattn.insight.forward import Ids, Ints
 from sentattn.insight.gradients import Attribution, attributions
-from sentattn.insight.plausibility import plausibility
-from sentattn.insight.shape import Floats, is_ranking, shape, ties
-from sentattn.insight.weights import Over, Reading, distance, read
+from sentattn.insight.metrics import Floats, is_ranking, plausibility, shape, ties
+from sentattn.insight.weights import SEED, Ids, Ints, Over, Reading, distance, read
 from sentattn.models.classifier import TextClassifier
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 
-SEED = 0
-"""Of the sample of texts and of everything that is drawn."""
 FORMAT = "4"
 """Of a stored file; it changes with the definition of a metric."""
 WEIGHTS = "weights"
@@ -128,13 +124,22 @@ def diagnose(
         progress: Called with the progress of the work.
     """
     ids = [encoded.ids for encoded in texts.encoded]
-    done = Counter(progress, len(ids))
-    readings = {over: read(model, ids, over, seed=SEED, advance=done.of("other weights")) for over in attentions}
+
+    def report(stage: str) -> Callable[[int], None]:
+        counts: list[int] = []
+
+        def advance(count: int) -> None:
+            counts.append(count)
+            progress(stage, sum(counts), len(ids))
+
+        return advance
+
+    readings = {over: read(model, ids, over, advance=report("other weights")) for over in attentions}
     probabilities_NC = np.stack([reading.probabilities_C for reading in readings[attentions[0]]])
     classes_N = probabilities_NC.argmax(axis=1)
     shared = {"p": probabilities_NC.max(axis=1), "p_unknown": unknown_probability(model, ids, classes_N)}
-    gradients = attributions(model, ids, classes_N, advance=done.of("gradients"))
-    removals = _removals(model, ids, classes_N, readings.values(), gradients, done.of("removing tokens"))
+    gradients = attributions(model, ids, classes_N, advance=report("gradients"))
+    removals = _removals(model, ids, classes_N, readings.values(), gradients, report("removing tokens"))
     return [
         Diagnostics(
             _shapes(of_attention, texts)
@@ -146,23 +151,6 @@ def diagnose(
         )
         for of_attention, removed in zip(readings.values(), removals, strict=True)
     ]
-
-
-class Counter:
-    """Counts the finished texts of each stage."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def of(self, stage: str) -> Callable[[int], None]:
-        """Returns a function that a stage calls with the number of texts that it has finished."""
-        self._done = 0
-
-        def advance(count: int) -> None:
-            self._done += count
-            self._progress(stage, self._done, self._total)
-
-        return advance
 
 
 def _shapes(readings: Sequence[Reading], texts: Texts) -> dict[str, Floats]:
@@ -192,17 +180,15 @@ def _others(readings: Sequence[Reading], labels_N: Ints) -> dict[str, Floats]:
 
 
 def _correlations(readings: Sequence[Reading], gradients: Sequence[Attribution]) -> dict[str, Floats]:
-    rows = []
-    for reading, gradient in zip(readings, gradients, strict=True):
+    names = ("tau_integrated", "tau_input_x_gradient", "tau_gradients", "integral_error", "logit_change")
+    result = np.full((len(readings), len(names)), np.nan)
+    for i, (reading, gradient) in enumerate(zip(readings, gradients, strict=True)):
         weights_L = reading.weights_RL.mean(axis=0)
         integrated_L, product_L = np.abs(gradient.integrated_L), np.abs(gradient.input_x_gradient_L)
-        pairs = (integrated_L, product_L) if is_ranking(weights_L) else ()
-        of_attention = [rank_correlation(weights_L, other_L) for other_L in pairs] or [np.nan, np.nan]
-        rows.append(
-            [*of_attention, rank_correlation(integrated_L, product_L), abs(gradient.error), abs(gradient.change)]
-        )
-    names = ("tau_integrated", "tau_input_x_gradient", "tau_gradients", "integral_error", "logit_change")
-    return dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))
+        if is_ranking(weights_L):
+            result[i, :2] = [rank_correlation(weights_L, other_L) for other_L in (integrated_L, product_L)]
+        result[i, 2:] = rank_correlation(integrated_L, product_L), abs(gradient.error), abs(gradient.change)
+    return dict(zip(names, result.T, strict=True))
 
 
 def _removals(

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from sentattn.data.tokenizer import UNKNOWN_ID
-from sentattn.insight.forward import Ids, Ints, probabilities
-from sentattn.insight.shape import Floats
+from sentattn.insight.metrics import Floats
+from sentattn.insight.weights import Ids, Ints, probabilities
 from sentattn.models.classifier import TextClassifier
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -44,7 +44,7 @@ def drops(
     classes_N: Ints,
     orders: Sequence[Sequence[Ints]],
     *,
-    advance: Callable[[int], None] | None = None,
+    advance: Callable[[int], None] = lambda count: None,
 ) -> Floats:
     """Returns by how much the probability of a class falls, (texts, Q rankings, 2 removals, 2 kinds, shares).
 
@@ -73,8 +73,7 @@ def drops(
             by_count = whole - np.reshape(others, (rankings, len(counts), len(REMOVALS), len(KINDS)))
             of_share = [counts.index(_count(share, len(texts[i]))) for share in SHARES]
             result[i] = np.moveaxis(by_count[:, of_share], 1, -1)
-        if advance:
-            advance(min(CHUNK, len(texts) - start))
+        advance(min(CHUNK, len(texts) - start))
     return result
 
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from sentattn.data.tokenizer import UNKNOWN_ID
-from sentattn.insight.forward import TOKENS, Ids, Ints, batches, padded
-from sentattn.insight.shape import Floats
-from sentattn.insight.weights import ngram_parts, spread
+from sentattn.insight.metrics import Floats
+from sentattn.insight.weights import TOKENS, Ids, Ints, batches, ngram_parts, padded, spread
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide_and_deep import WideAndDeep
 
@@ -45,7 +44,7 @@ def attributions(
     classes_N: Ints,
     *,
     most_steps: int = MOST_STEPS,
-    advance: Callable[[int], None] | None = None,
+    advance: Callable[[int], None] = lambda count: None,
 ) -> list[Attribution]:
     """Returns the attributions of each text to the logit that decides, which is the weighted sum of a model's parts.
 
@@ -70,7 +69,7 @@ def attributions(
             indices = left[rows]
             of_batch = _attributed(model, [texts[i] for i in indices], classes_N[indices], steps)
             result |= dict(zip(indices.tolist(), of_batch, strict=True))
-            if advance and steps == STEPS:
+            if steps == STEPS:
                 advance(len(indices))
         left = np.array([i for i in left if abs(result[i].error) > TOLERANCE * abs(result[i].change)], dtype=np.int64)
         steps *= 2

@@ -1,4 +1,4 @@
-"""Predictions with other attention weights than the model's: even, permuted and adversarial.
+"""Predictions for many texts, with the model's attention weights and with others: even, permuted and adversarial.
 
 Jain and Wallace (2019, Attention is not Explanation), sections 4.2.1 and 4.2.2.
 """
@@ -10,19 +10,26 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from sentattn.insight.forward import Ids, batches, padded, softmax
-from sentattn.insight.shape import Floats, is_ranking
+from sentattn.data.batching import pad
+from sentattn.insight.metrics import Floats, is_ranking
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.models.wide import WideTerms
 from sentattn.models.wide_and_deep import WideAndDeep
 from sentattn.prediction.prediction import TIE
 
+Ids: TypeAlias = NDArray[np.integer]
+Ints: TypeAlias = NDArray[np.int64]
 Over: TypeAlias = Literal["tokens", "ngrams"]
 """The objects of an attention: states of tokens, or the n-grams of a wide part."""
 
+TOKENS = 4096
+"""Most tokens of a batch, padding included; four times as many take twice the time on a CPU."""
+SEED = 0
+"""Of everything that is drawn; the numbers for a text depend on its position only."""
 PERMUTATIONS = 10
 TOLERANCE = 1e-4
 """Relative to the largest value: how far `weights @ states` may be from the values that an attention returns."""
@@ -33,6 +40,42 @@ As in Jain and Wallace (2019, section 4.2.2).
 """
 STEPS, RATE, PENALTY = 60, 0.3, 500.0
 """Of the search for such weights: Adam's steps and learning rate, and the penalty of a distance above `CHANGE`."""
+
+
+def batches(lengths_N: Ints, tokens: int = TOKENS) -> Iterator[Ints]:
+    """Yields the indices of texts of similar length, as many as have at most `tokens` with padding."""
+    order = np.argsort(lengths_N, kind="stable")
+    start = 0
+    for place, length in enumerate(lengths_N[order], start=1):
+        if (place - start) * length > tokens and place - start > 1:
+            yield order[start : place - 1]
+            start = place - 1
+    if start < len(order):
+        yield order[start:]
+
+
+def padded(model: TextClassifier, texts: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+    """Returns texts as one batch on the model's device: tokens_BL and mask_BL."""
+    device = next(model.parameters()).device
+    tokens_BL, mask_BL = pad(texts)
+    return tokens_BL.to(device), mask_BL.to(device)
+
+
+@torch.inference_mode()
+def probabilities(model: TextClassifier, texts: Sequence[Ids]) -> Floats:
+    """Returns the probability of each class, (texts, C); each text has at least one token."""
+    result_NC: list[Floats] = [np.empty(0)] * len(texts)
+    for indices in batches(np.array([len(ids) for ids in texts], dtype=np.int64)):
+        logits_BC = model(*padded(model, [texts[i] for i in indices])).logits_BC
+        for i, row in zip(indices, softmax(logits_BC), strict=True):
+            result_NC[i] = row
+    return np.stack(result_NC)
+
+
+def softmax(logits_BC: Tensor) -> Floats:
+    """Returns probabilities in double precision."""
+    probabilities_BC: Floats = logits_BC.detach().double().softmax(dim=-1).cpu().numpy()
+    return probabilities_BC
 
 
 class Reading(NamedTuple):
@@ -81,8 +124,7 @@ def read(
     texts: Sequence[Ids],
     over: Over = "tokens",
     *,
-    seed: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Callable[[int], None] = lambda count: None,
 ) -> list[Reading]:
     """Returns the prediction for each text, with the model's weights and with others in their place.
 
@@ -90,7 +132,6 @@ def read(
         model: The model, in evaluation mode.
         texts: Ids of the tokens of each text, at least one.
         over: Which attention; `ngrams` for a model that attends to n-grams.
-        seed: Of the random numbers; those of a text depend on its position only.
         advance: Called after each batch with the number of its texts.
     """
     readings: dict[int, Reading] = {}
@@ -107,7 +148,7 @@ def read(
                 weights = _of_tokens(model, mask_BL, classified)
                 rows_BRL = weights.weights_BRL
         lengths = mask_BL.sum(dim=1).tolist()
-        generators = [np.random.default_rng([seed, int(i)]) for i in indices]
+        generators = [np.random.default_rng([SEED, int(i)]) for i in indices]
         draws = [generator.random((PERMUTATIONS + 1, n)) for generator, n in zip(generators, lengths, strict=True)]
         others = _with_others(weights, own_BC, draws) if weights.logits is not None else None
         weights_BRL = rows_BRL.double().cpu().numpy()
@@ -121,8 +162,7 @@ def read(
                 divergence = float(divergence_B[row]) if ranks else np.nan
                 other = (product_BL[row, :n], uniform_BC[row], permuted_PBC[:, row], divergence)
             readings[int(i)] = Reading(own_C, weights_BRL[row, :, :n], *other)
-        if advance:
-            advance(len(indices))
+        advance(len(indices))
     return [readings[i] for i in range(len(texts))]
 
 

@@ -8,8 +8,7 @@ import pytest
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.explore.models import load_models
-from sentattn.explore.rows import read_rows
+from sentattn.explore.content import load_models, read_rows
 from sentattn.explore.server import Explorer
 
 

@@ -22,7 +22,7 @@ from sentattn.explore.__main__ import main
     [
         ([], "error: Give run directories"),
         (["outputs", "prot=1"], "prot=1"),
-        (["outputs", "port=70000"], "port=70000 is no port"),
+        (["outputs", "port=70000"], "port=70000"),
         (["outputs", "split=train"], "split"),
         (["none"], "none is no folder"),
         (["outputs", "host=192.0.2.1"], "host=192.0.2.1"),

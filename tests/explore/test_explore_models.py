@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from untrained_runs import classifier
 
 from sentattn.errors import RunError
-from sentattn.explore import models
-from sentattn.explore.models import Model, load_models
+from sentattn.explore import content
+from sentattn.explore.content import Model, load_models
 from sentattn.prediction.model import LoadedRun
 
 MODEL = Model("mine", LoadedRun(Path("none")), classifier("model=mean", "data.max_length=null"))
@@ -87,7 +87,7 @@ def test_runs_that_cannot_be_read_are_named(outputs: Path, tmp_path: Path) -> No
 
 
 def test_models_beyond_the_most_are_left_out(outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "MOST_MODELS", 1)
+    monkeypatch.setattr(content, "MOST_MODELS", 1)
     found, faults = load_models([outputs])
     assert len(found) == 1
     assert [(fault.key, fault.kind) for fault in faults] == [("runs", "range")]
@@ -104,7 +104,7 @@ def test_no_model_at_all_is_an_error(outputs: Path, tmp_path: Path) -> None:
 
 
 def test_pairs_of_a_long_text_are_left_out(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "MOST_TOKENS_OF_PAIRS", 3)
+    monkeypatch.setattr(content, "MOST_TOKENS_OF_PAIRS", 3)
     transformer = load_models([outputs])[0][1]
     assert transformer.predict("a good film", pairs=True).pairs is not None
     assert transformer.predict("a very good film", pairs=True).pairs is None

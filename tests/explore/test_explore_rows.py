@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentattn.explore.models import load_models
-from sentattn.explore.rows import START, Filter, Rows, read_rows
+from sentattn.explore.content import START, Filter, Rows, load_models, read_rows
 
 TEXTS = ["It is bad", "It isn't bad", "Good", "x" * 500]
 
@@ -43,16 +42,16 @@ def rows(**values: Any) -> Rows:
     [
         (Filter(), [2, 1]),
         (Filter(model=1), [0]),
-        (Filter("disagreement"), [2, 0, 1]),  # the less sure of two: 0.9, 0.8, 0.6
-        (Filter("rows"), [0, 1, 2, 3]),
-        (Filter("rows", label="pos"), [1, 2]),
-        (Filter("rows", label="none"), []),
-        (Filter("rows", stars=1), [0, 3]),
-        (Filter("rows", negation=True), [1]),
-        (Filter("rows", negation=False), [0, 2, 3]),
-        (Filter("rows", shortest=3), [0, 1]),
-        (Filter("rows", shortest=2, longest=3), [0]),
-        (Filter("errors", longest=1), [2]),
+        (Filter(order="disagreement"), [2, 0, 1]),  # the less sure of two: 0.9, 0.8, 0.6
+        (Filter(order="rows"), [0, 1, 2, 3]),
+        (Filter(order="rows", label="pos"), [1, 2]),
+        (Filter(order="rows", label="none"), []),
+        (Filter(order="rows", stars=1), [0, 3]),
+        (Filter(order="rows", negation=True), [1]),
+        (Filter(order="rows", negation=False), [0, 2, 3]),
+        (Filter(order="rows", shortest=3), [0, 1]),
+        (Filter(order="rows", shortest=2, longest=3), [0]),
+        (Filter(order="errors", longest=1), [2]),
     ],
 )
 def test_filters(wanted: Filter, expected: list[int]) -> None:
@@ -60,7 +59,7 @@ def test_filters(wanted: Filter, expected: list[int]) -> None:
 
 
 def test_stars_without_stars_leave_nothing() -> None:
-    assert not len(rows(read_stars=lambda: None).chosen(Filter("rows", stars=1)))
+    assert not len(rows(read_stars=lambda: None).chosen(Filter(order="rows", stars=1)))
 
 
 def test_a_summary_shows_label_and_predictions() -> None:

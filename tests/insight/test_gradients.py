@@ -8,8 +8,8 @@ import torch
 from small_models import random_texts, small_model, wide_model
 
 from sentattn.data.tokenizer import UNKNOWN_ID
-from sentattn.insight.forward import probabilities
 from sentattn.insight.gradients import TOLERANCE, attributions
+from sentattn.insight.weights import probabilities
 
 LENGTHS = (1, 9, 4, 17)
 CLASSES = np.array([0, 2, 1, 1])

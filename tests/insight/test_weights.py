@@ -10,10 +10,28 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from small_models import random_texts, small_model, wide_model
 
-from sentattn.insight.forward import probabilities
-from sentattn.insight.weights import CHANGE, PERMUTATIONS, Weights, adversary, distance, divergence, read, spread
+from sentattn.insight.weights import (
+    CHANGE,
+    PERMUTATIONS,
+    Weights,
+    adversary,
+    batches,
+    distance,
+    divergence,
+    probabilities,
+    read,
+    spread,
+)
 
 LENGTHS = (1, 9, 4, 17, 2, 9)
+
+
+def test_batches_hold_each_text_once_and_few_tokens() -> None:
+    lengths = np.array([3, 50, 1, 7, 7, 7, 2, 20])
+    found = list(batches(lengths, tokens=20))
+    assert sorted(np.concatenate(found)) == list(range(8))
+    assert all(len(indices) * lengths[indices].max() <= 20 or len(indices) == 1 for indices in found)
+    assert len(found) == 5
 
 
 @pytest.mark.parametrize("model", ["structured", "transformer", "relation", "lstm"])

@@ -1,0 +1,230 @@
+"""What an explorer shows: models with their predictions, and rows of a data set on which they are wrong or disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
+from sentattn.compare.comparison import read_comparisons
+from sentattn.compare.folders import run_folders
+from sentattn.compare.names import names
+from sentattn.compare.report.examples import surest
+from sentattn.compare.report.slices import NEGATION
+from sentattn.compare.statistics import Floats
+from sentattn.compare.texts import evaluated_texts
+from sentattn.config.targets import current
+from sentattn.data.corpus import Split
+from sentattn.errors import Fault, RunError, UserError
+from sentattn.metrics import Ints
+from sentattn.models.attention.uniform import Uniform
+from sentattn.prediction.model import Classifier, LoadedRun
+from sentattn.prediction.prediction import Prediction, visible
+from sentattn.run import MODEL
+
+MOST_MODELS = 8
+MOST_TOKENS_OF_PAIRS = 1000
+"""Of a longer text no weights from token to token are shown: their number is the square of its length."""
+PAGE = 20
+START = 160
+"""Characters of a text that a list shows."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model; its name is the variant, and the settings in which it differs from the other models."""
+
+    name: str
+    run: LoadedRun
+    classifier: Classifier
+
+    def predict(self, text: str, *, pairs: bool) -> Prediction:
+        """Predicts a text; a `DataError` if it has no token."""
+        few = len(self.encoded_spans(text)) <= MOST_TOKENS_OF_PAIRS
+        return self.classifier.explain(text, pairs=pairs and few)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every token of a text has the same weight by construction."""
+        return isinstance(self.classifier.model.attention, Uniform)
+
+    def encoded_spans(self, text: str) -> list[tuple[int, int]]:
+        """Returns start and end of the tokens that this model reads, in characters."""
+        return self.classifier.tokenizer.encode([text])[0].spans
+
+    def without(self, text: str, token: int) -> tuple[str, str]:
+        """Returns a text without one of the tokens that this model reads, and the token.
+
+        The words on both sides stay separated by a space. A `RunError` if there is no such token.
+        """
+        spans = self.encoded_spans(text)
+        if not 0 <= token < len(spans):
+            message = f"{self.name} reads {len(spans)} tokens of this text; there is no token {token}."
+            raise RunError(Fault("token", "range", message))
+        start, end = spans[token]
+        before, after = text[:start], text[end:]
+        if not before or before[-1].isspace():
+            after = after[1:] if after[:1].isspace() else after
+        elif after and not after[0].isspace():
+            before += " "
+        return (before + after if after else before.rstrip()), text[start:end]
+
+
+def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Model], list[Fault]]:
+    """Loads the first run of each setting below some folders; trials of sweeps only where their directory is given.
+
+    Returns:
+        The models, at most `MOST_MODELS`, and a fault for each run that is left out.
+
+    Raises:
+        RunError: If none is left.
+    """
+    faults: list[Fault] = []
+    loaded: dict[str, tuple[LoadedRun, dict[str, Any], Classifier]] = {}
+    left_out = 0
+    runs = {path.resolve(): path for folder in paths for path in run_folders(folder, faults, {})}
+    for path in runs.values():
+        run = LoadedRun(path, trust=trust)
+        try:
+            setting = str(run.result.get("setting", path))
+            is_reference = not (path / MODEL).is_dir()  # it has no model to show
+            if setting in loaded or is_reference or (run.is_trial and path not in paths):
+                continue
+            if len(loaded) == MOST_MODELS:
+                left_out += 1
+                continue
+            loaded[setting] = run, current(run.settings), run.classifier
+        except UserError as error:
+            faults += error.faults
+    if left_out:
+        message = f"{left_out} more runs are left out: the explorer shows {MOST_MODELS} settings; name fewer folders."
+        faults.append(Fault("runs", "range", message))
+    if not loaded:
+        raise RunError(*faults, Fault("runs", "not_found", "No finished run with a model is left."))
+    titles = names([settings for _, settings, _ in loaded.values()])
+    return [Model(title, run, model) for title, (run, _, model) in zip(titles, loaded.values(), strict=True)], faults
+
+
+class Filter(BaseModel):
+    """Which rows are listed, in which order, and from where on.
+
+    Attributes:
+        order: `errors` lists wrong predictions of a model, `disagreement` different predictions of two models, each
+            the surest first; `rows` all rows.
+        model: Number of the model whose errors are listed, among those with predictions.
+        label: Only rows of this class.
+        stars: Only rows of this many stars.
+        negation: True for texts with a negation, False for texts without.
+        shortest: Fewest tokens.
+        longest: Most tokens.
+        start: Rows before the listed ones.
+    """
+
+    order: Literal["errors", "disagreement", "rows"] = "errors"
+    model: int = 0
+    label: str | None = None
+    stars: int | None = None
+    negation: bool | None = None
+    shortest: int = 0
+    longest: int | None = None
+    start: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a split, their texts, and the predictions of A models with numbers in the explorer.
+
+    Stars are None where the data has none; to read them takes seconds.
+    """
+
+    data: str
+    names: Sequence[str]
+    texts: Split
+    labels_N: Ints
+    lengths_N: Ints
+    read_stars: Callable[[], Ints | None]
+    models: Sequence[int]
+    probabilities_ANC: Floats
+
+    @cached_property
+    def stars_N(self) -> Ints | None:  # noqa: N802
+        """Stars, where the data has them."""
+        return self.read_stars()
+
+    @cached_property
+    def negated_N(self) -> NDArray[np.bool_]:  # noqa: N802
+        """Whether a text has one of the words of negation."""
+        return np.array([NEGATION.search(self.texts.texts(row)) is not None for row in range(len(self.labels_N))])
+
+    def chosen(self, wanted: Filter) -> Ints:
+        """Returns the numbers of the rows of a filter, in its order."""
+        keep_N = self.lengths_N >= wanted.shortest
+        if wanted.longest is not None:
+            keep_N &= self.lengths_N <= wanted.longest
+        if wanted.label is not None:
+            keep_N &= self.labels_N == (self.names.index(wanted.label) if wanted.label in self.names else -1)
+        if wanted.stars is not None:
+            keep_N &= False if self.stars_N is None else self.stars_N == wanted.stars
+        score_N = np.ones(len(self.labels_N))
+        if wanted.order == "errors":
+            probabilities_NC = self.probabilities_ANC[wanted.model]
+            wrong_N = probabilities_NC.argmax(axis=1) != self.labels_N
+            score_N = np.where(wrong_N, probabilities_NC.max(axis=1), 0)
+        elif wanted.order == "disagreement":
+            score_N = -np.sort(-surest(self.probabilities_ANC)[0], axis=0)[1]
+        keep_N &= score_N > 0
+        if wanted.negation is not None:
+            keep_N &= self.negated_N == wanted.negation
+        order_N = np.argsort(-score_N, kind="stable")
+        return order_N[keep_N[order_N]]
+
+    def summary(self, row: int) -> dict[str, Any]:
+        """Returns the entry of a row in a list."""
+        text, best_A = self.texts.texts(row), self.probabilities_ANC[:, row].argmax(axis=1)
+        return {
+            "row": row,
+            "start": visible(text if len(text) <= START else f"{text[:START]}\u2026"),
+            "label": self.names[self.labels_N[row]],
+            "tokens": int(self.lengths_N[row]),
+            "stars": None if self.stars_N is None else int(self.stars_N[row]),
+            "predicted": [
+                {"model": model, "label": self.names[c], "probability": float(self.probabilities_ANC[a, row, c])}
+                for a, (model, c) in enumerate(zip(self.models, best_A, strict=True))
+            ],
+        }
+
+
+def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fault]]:
+    """Reads the predictions of the models' runs, and the texts.
+
+    Of models that were evaluated on different rows, those with the rows that most of them share are listed.
+
+    Returns:
+        The rows, or None where no run has predictions or the texts cannot be read, and why.
+    """
+    numbers = {model.run.path: number for number, model in enumerate(models)}
+    try:
+        comparisons, faults = read_comparisons(list(numbers), split=split)
+        comparison = comparisons[0]
+        data, texts = evaluated_texts(comparison)
+    except UserError as error:
+        return None, list(error.faults)
+    runs = {numbers[setting.runs[0].path]: setting.runs[0] for setting in comparison.settings}
+    shown = sorted(runs)
+    rows = Rows(
+        data=comparison.data,
+        names=models[shown[0]].classifier.labels,
+        texts=texts,
+        labels_N=comparison.rows.labels_N,
+        lengths_N=comparison.rows.lengths_N,
+        read_stars=partial(data.stars, split),
+        models=shown,
+        probabilities_ANC=np.stack([runs[number].probabilities_NC for number in shown]),
+    )
+    return rows, faults
