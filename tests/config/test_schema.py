@@ -28,7 +28,8 @@ def test_stricter_and_owned_arguments_exist() -> None:
     trainer = "pytorch_lightning.trainer.trainer.Trainer"
     arguments = parameters.imported(trainer).parameters
     assert set(STRICTER[trainer]) <= set(arguments)
-    assert {key.removeprefix("trainer.") for key in OWNED} <= set(arguments)
+    table = parameters.imported("sentattn.data.datasets.table.Table").parameters
+    assert set(OWNED) <= {f"trainer.{name}" for name in arguments} | {f"data.{name}" for name in table}
 
 
 @pytest.mark.parametrize("annotation", [*TOP.values(), *(a for table in STRICTER.values() for a in table.values())])

@@ -30,7 +30,7 @@ from sentattn.prediction.model import LoadedRun
 
 CHOICES = Choices.of()
 PRUNE = ("model.pooling.p=3", "model.pooling.q=2")
-OTHERS = [  # with the variants: every part, and every quirk that changes a model
+OTHERS = [  # with the variants: every part, and every setting that changes the graph
     ("model=feedforward", "model.attention.squash=tanh", "model.attention.position_bias=9", "model/embedding=ngrams"),
     ("experiment=relation_imdb_faithful", "model.attention.self_pairs=false", "data.max_length=null"),
     ("model=structured", "data.max_length=1"),
@@ -77,7 +77,7 @@ def test_every_variant_gives_the_predictions_of_its_run(name: str, exported: Cal
 
 
 @pytest.mark.parametrize("settings", OTHERS, ids=" ".join)
-def test_other_parts_and_quirks_give_the_predictions_of_their_run(
+def test_other_parts_and_settings_give_the_predictions_of_their_run(
     settings: tuple[str, ...], exported: Callable[..., LoadedRun]
 ) -> None:
     assert_same(exported(*settings))

@@ -26,7 +26,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sentattn.errors import Fault, RunError, SettingError, without_passwords
-from sentattn.run import FORMAT, FORMAT_KEY, require_format, write_atomically
+from sentattn.run import FORMAT_KEY, require_format, write_atomically
 from sentattn.sweep.spec.components import quiet
 
 DATABASE, RECORD = "study.db", "storage.json"
@@ -138,7 +138,7 @@ def find_study(storage: RDBStorage, name: str | None) -> str | None:
     """
     for study in storage.get_all_studies():
         if ID in study.user_attrs and name in (None, study.study_name):
-            require_format(f"study {study.study_name}", study.user_attrs.get(FORMAT_KEY, FORMAT))
+            require_format(f"study {study.study_name}", study.user_attrs.get(FORMAT_KEY))
             found: str = study.study_name
             return found
     return None

@@ -41,19 +41,18 @@ def test_the_budget_is_met_exactly_and_another_start_does_nothing(tmp_path: Path
     assert states(tmp_path) == {"complete": 12}
 
 
-def test_a_study_of_another_format_is_refused_and_one_without_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change", ["update study_user_attributes set value_json = '2'", "delete from study_user_attributes"]
+)
+def test_a_study_of_another_format_or_without_format_is_refused(tmp_path: Path, change: str) -> None:
     run(plan(), tmp_path, most=2)
-    study = storage.load(tmp_path)
-    assert study.user_attrs["format"] == 1
-    study.set_user_attr("format", 2)
+    assert storage.load(tmp_path).user_attrs["format"] == 1
+    with sqlite3.connect(tmp_path / storage.DATABASE) as database:
+        database.execute(f"{change} where key = 'format'")
     for attempt in (lambda: storage.load(tmp_path), lambda: run(plan(), tmp_path)):
         with pytest.raises(RunError) as caught:
             attempt()
         assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "unsupported")]
-    with sqlite3.connect(tmp_path / storage.DATABASE) as database:
-        database.execute("delete from study_user_attributes where key = 'format'")
-    assert states(tmp_path) == {"complete": 2}
-    assert run(plan(), tmp_path) == list(range(2, 10))
 
 
 @pytest.mark.parametrize(
