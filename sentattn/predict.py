@@ -71,14 +71,12 @@ class Summary:
     plotted: list[Prediction] = field(default_factory=list)
     predictions: int = 0
     without_text: list[str] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
     tokens: int = 0
     unknown: int = 0
 
     def count(self, rows: Iterable[Row], source: str) -> Iterator[Row]:
         """Yields rows, counting them; raises a `DataError` at the end if none has a text."""
         for row in rows:
-            self.replaced += [f"{row.where}, {column!r}" for column in row.replaced]
             if (prediction := row.prediction) is None:
                 self.without_text.append(row.where)
             else:
@@ -95,16 +93,11 @@ class Summary:
     def notes(self) -> Iterator[str]:
         """Yields warnings about the rows of a file."""
         if places := self.without_text:
-            yield f"rows without a text: {len(places):,} ({_listed(places)}); their predictions are empty"
-        if places := self.replaced:
-            yield f"half characters, which UTF-8 has not, were replaced by \ufffd: {_listed(places, '; ')}"
+            more = f" and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else ""
+            listed = f"{', '.join(places[:MAX_PLACES])}{more}"
+            yield f"rows without a text: {len(places):,} ({listed}); their predictions are empty"
         if self.unknown:
             yield f"{self.unknown:,} of {self.tokens:,} tokens are not in the model's vocabulary"
-
-
-def _listed(places: Sequence[str], separator: str = ", ") -> str:
-    more = f" and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else ""
-    return f"{separator.join(places[:MAX_PLACES])}{more}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,9 +140,9 @@ def _command(arguments: list[str]) -> None:
     for note in summary.notes() if source else ():
         print(note, file=sys.stderr)
     if "plot" in settings:
-        from sentattn.rendering import plot
+        from sentattn.rendering import save
 
-        note = plot.save(summary.plotted, Path(settings["plot"]))
+        note = save(summary.plotted, Path(settings["plot"]))
         print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
@@ -177,7 +170,7 @@ def _check(settings: Mapping[str, Any]) -> None:
     if faults:
         raise SettingError(*faults)
     if "plot" in settings:
-        from sentattn.rendering.plot import require_format
+        from sentattn.rendering import require_format
 
         require_format(Path(settings["plot"]))
 

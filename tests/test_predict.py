@@ -183,22 +183,6 @@ def test_rows_without_a_text_and_unknown_words_are_reported(
     assert "1 of 3 tokens" in shown.err
 
 
-@pytest.mark.parametrize("output", [[], ["output=out.jsonl"], ["format=json"]])
-def test_replaced_characters_are_named(
-    tiny_run: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    output: list[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("in.jsonl").write_text('{"text": "good"}\n{"text": "bad", "meta": ["\\ud800"]}\n')
-    assert predict.main([str(tiny_run.path), "input=in.jsonl", *output]) == 0
-    err = capsys.readouterr().err
-    assert "line 2, 'meta'" in err
-    assert "line 1" not in err
-
-
 def test_unknown_words_of_a_text_are_reported(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict.main([f"run={tiny_run.path}", "text=The zzz"]) == 0
     assert "vocabulary: zzz" in capsys.readouterr().out

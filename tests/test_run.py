@@ -23,7 +23,7 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, RunError, UserError
 from sentattn.prediction.model import LoadedRun, load
-from sentattn.rendering import plot, terminal
+from sentattn.rendering import save, terminal
 from sentattn.run import Run, advice, write_atomically
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
@@ -89,7 +89,7 @@ def test_an_empty_prediction_can_be_shown(tiny_run: LoadedRun, tmp_path: Path) -
     assert "no text" in found._repr_html_()
     assert json.loads(json.dumps(found[0].to_json()))["label"] is None
     for name in ("attention.png", "attention.html"):
-        plot.save(found, tmp_path / name)
+        save(found, tmp_path / name)
     assert terminal.render(found[0], color=False, width=80)
     assert terminal.line(found[0])
 

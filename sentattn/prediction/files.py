@@ -39,14 +39,12 @@ class Row(NamedTuple):
         values: Its values by column.
         text: The text to predict; empty where the row has none.
         prediction: Its prediction; None before it is predicted and where its text holds no token.
-        replaced: Columns in which half characters were replaced.
     """
 
     where: str
     values: dict[str, Any]
     text: str
     prediction: Prediction | None = None
-    replaced: tuple[str, ...] = ()
 
 
 def is_lines(source: str) -> bool:
@@ -69,10 +67,8 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
         require_table(path, "input", also=(TEXT,))
     if not is_lines(source):
         for record in records(path, [column], HINT, keep_others=True):
-            text = text_of(record, column, path)
             values = {_writable(name): _writable(value) for name, value in record.values.items()}
-            replaced = [name for name, value in record.values.items() if _has_half_character([name, value])]
-            yield Row(record.where, values, text, replaced=tuple(map(_writable, replaced)))
+            yield Row(record.where, values, text_of(record, column, path))
         return
     try:
         with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
@@ -95,20 +91,8 @@ def _writable(value: Any) -> Any:
     return [_writable(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _has_half_character(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_half_character, [*value, *value.values()]))
-    if isinstance(value, list):
-        return any(map(_has_half_character, value))
-    return isinstance(value, str) and HALF_CHARACTER.search(value) is not None
-
-
 def column_names(source: str, *, column: str = COLUMN) -> list[str]:
-    """Returns the columns of the input in their order: those of any row, since objects of JSON lines may differ.
-
-    Raises:
-        DataError: As `read_rows`.
-    """
+    """Returns the columns of the input in their order: those of any row, since objects of JSON lines may differ."""
     if is_lines(source):
         return [COLUMN]
     rows = read_rows(source, column=column)
@@ -118,12 +102,7 @@ def column_names(source: str, *, column: str = COLUMN) -> list[str]:
 
 
 def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterator[Prediction]]) -> Iterator[Row]:
-    """Yields all rows in their order, those that have a text with its prediction.
-
-    Args:
-        rows: The rows.
-        predict: Predicts a stream of texts in their order; it may read ahead.
-    """
+    """Yields all rows in their order with their predictions; `predict` may read ahead."""
     waiting: deque[Row] = deque()
 
     def texts() -> Iterator[str]:
@@ -170,8 +149,7 @@ def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str]
         RunError: If the file has another ending or cannot be written.
     """
     if path.suffix not in OUTPUTS:
-        message = f"output={path} has an unknown ending; legal are {', '.join(OUTPUTS)}."
-        raise RunError(Fault("output", "unsupported", message))
+        raise RunError(Fault("output", "unsupported", f"output={path} must end in {', '.join(OUTPUTS)}."))
     try:
         with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             if path.suffix in DELIMITERS:

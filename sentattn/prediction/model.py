@@ -35,9 +35,8 @@ WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokeni
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
 
-CHUNK_BATCHES = 16
-MOST_NGRAMS = 10
-"""Most n-grams of a prediction."""
+CHUNK_BATCHES, MOST_NGRAMS = 16, 10
+"""Batches that are sorted by length together, and most n-grams of a prediction."""
 
 
 class Classifier:
@@ -110,14 +109,9 @@ class Classifier:
         return prediction
 
     def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:
-        """Predicts texts in their order, with only a few batches in memory.
+        """Predicts texts in their order, with only a few batches in memory; one without a token is empty.
 
-        A text without a token has an empty prediction.
-
-        Args:
-            texts: The texts.
-            batch_size: Texts in a batch. With pairs, which grow with the square of the length, it is 1.
-            pairs: Whether to return token-to-token weights too, where the model has them.
+        With `pairs`, which grow with the square of the length, a batch is one text.
         """
         source = iter(texts)
         batch_size, batches = (1, 1) if pairs else (batch_size, CHUNK_BATCHES)
@@ -202,20 +196,26 @@ class LoadedRun(Run):
 
         Raises:
             DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
+            SettingError: If `text` is set and `texts` has no columns.
             RunError: If the run has no model.
         """
-        values = _texts_of(texts, text, default=self.settings.get("data", {}).get("text") or "text")
+        column = text or self.settings.get("data", {}).get("text") or "text"
+        source: Any = [texts] if isinstance(texts, str) else texts
+        columns = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
+        columns = getattr(source, "columns", None) if columns is None else columns
+        if columns is not None:
+            if (names := list(columns)).count(column) != 1:
+                message = f"text={column} must name one column; there are {', '.join(map(repr, names))}."
+                raise DataError(Fault("text", "missing", f"{message} Type predict(frame, text=COLUMN)."))
+            source = source[column]
+        elif text is not None:
+            message = f"text={text} has no effect without a data frame: leave it out."
+            raise SettingError(Fault("text", "no_effect", message))
+        values = source.to_pylist() if hasattr(source, "to_pylist") else source
         return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
 
     def explain(self, text: str) -> Prediction:
-        """Predicts one text, with token-to-token weights too where the model has them.
-
-        In a notebook, the result is shown as the text shaded by each hop.
-
-        Raises:
-            DataError: If the text holds no word.
-            RunError: If the run has no model.
-        """
+        """Predicts one text; see `Classifier.explain`. A notebook shows it shaded by each hop."""
         return self.classifier.explain(text)
 
 
@@ -232,38 +232,8 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
     return LoadedRun(runs.load(path).path, trust=trust)
 
 
-def _texts_of(source: Any, column: str | None, *, default: str) -> Iterable[object]:
-    """Returns the texts of a data frame's column, of a series or a list, or a single text in a list.
-
-    Args:
-        source: A text, an iterable of texts, or a data frame: an object that returns a column by its name.
-        column: The column of texts in a data frame; None for `default`.
-        default: Name of the column where `column` is None.
-
-    Raises:
-        DataError: If there is no column of this name, or there are several.
-        SettingError: If `column` is set and `source` has no columns.
-    """
-    if isinstance(source, str):
-        source = [source]
-    columns = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
-    columns = getattr(source, "columns", None) if columns is None else columns
-    if columns is not None:
-        names = list(columns)
-        if names.count(column or default) != 1:
-            message = f"text={column or default} must name one column; there are {', '.join(map(repr, names))}."
-            raise DataError(Fault("text", "missing", f"{message} Type predict(frame, text=COLUMN)."))
-        source = source[column or default]
-    elif column is not None:
-        message = f"text={column} has no effect without a data frame: leave it out."
-        raise SettingError(Fault("text", "no_effect", message))
-    values: Iterable[object] = source.to_pylist() if hasattr(source, "to_pylist") else source
-    return values
-
-
 def _text(value: object, number: int) -> str:
     """Returns a value that is a text, and for a number or a missing value an empty text."""
     if isinstance(value, Sized) and not isinstance(value, str):
-        message = f"Text {number} is no text: {reprlib.repr(value)}."
-        raise DataError(Fault("text", "type", message))
+        raise DataError(Fault("text", "type", f"Text {number} is no text: {reprlib.repr(value)}."))
     return value if isinstance(value, str) else ""

@@ -17,12 +17,8 @@ UNREAD = " ... "
 TIE = 1e-6
 """Weights with a smaller relative difference tie."""
 QUANTILE = 0.98
-MAX_WORDS = 10
-"""Most unknown words in a note."""
-MAX_NGRAMS = 6
-"""Most n-grams in a note."""
-MAX_LETTERS = 60
-"""Most characters of a word that a page or a note shows."""
+MAX_WORDS, MAX_NGRAMS, MAX_LETTERS = 10, 6, 60
+"""Most unknown words and n-grams in a note, and most characters of a word in a page or a note."""
 MAX_SHOWN = 20
 """Most predictions that a notebook shows of a list."""
 Map: TypeAlias = Sequence[Sequence[float]]
@@ -81,10 +77,8 @@ class Prediction:
         assert self.attention, "a prediction has at least one row of attention"
         length = len(self.tokens)
         assert {length} == {len(self.spans), *map(len, self.attention)}, "tokens, spans and weights differ"
-        if self.pairs is not None:
-            assert self.pairs, "pairs are None or at least one map"
-            rows = [row for head in self.pairs for row in head]
-            assert {length} == {*map(len, self.pairs), *map(len, rows)}, "a map is not L x L"
+        for head in self.pairs or ():
+            assert {length} == {len(head), *map(len, head)}, "a map is not L x L"
 
     @classmethod
     def empty(cls, text: str = "") -> Prediction:
@@ -121,9 +115,9 @@ class Prediction:
         texts = filter(None, [*notes(self), pairs])
         title = f"<b>{escape(self.name)}</b> {100 * self.share:.1f} %"
         shaded = [
-            f"<details{'' if number else ' open'}><summary>{name}: {escape(summary(words, row))}</summary>"
+            f"<details{' open' if name == 'mean' else ''}><summary>{name}: {escape(summary(words, row))}</summary>"
             f'<p dir="auto" style="line-height: 1.8; white-space: pre-wrap">{_shaded(self, row)}</p></details>'
-            for number, (name, row) in enumerate(self.rows.items())
+            for name, row in self.rows.items()
         ]
         return "\n".join([f"<p>{title}</p>", *shaded, *(f"<p><small>{escape(note)}</small></p>" for note in texts)])
 
@@ -190,7 +184,16 @@ def _between(text: str) -> Piece:
 
 def visible(text: str) -> str:
     """Returns a text whose control characters, which a terminal or a browser would execute, are visible signs."""
-    return text if text.isprintable() else "".join(map(_visible_sign, text))
+
+    def sign(character: str) -> str:
+        if character in "\n\t" or character.isprintable():
+            return character
+        if character < " " or character == "\x7f":
+            return chr(0x2400 + ord(character)) if character < " " else "\u2421"
+        is_unsafe = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
+        return "\ufffd" if is_unsafe else character
+
+    return text if text.isprintable() else "".join(map(sign, text))
 
 
 def clipped(word: str) -> str:
@@ -198,17 +201,6 @@ def clipped(word: str) -> str:
     if len(word) <= MAX_LETTERS:
         return visible(word)
     return f"{visible(word[:MAX_LETTERS])}\u2026 ({len(word):,} characters)"
-
-
-def _visible_sign(character: str) -> str:
-    if character in "\n\t" or character.isprintable():
-        return character
-    if character < " ":
-        return chr(0x2400 + ord(character))
-    if character == "\x7f":
-        return "\u2421"
-    is_unsafe = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
-    return "\ufffd" if is_unsafe else character
 
 
 def color_limit(weights: Sequence[float]) -> float:
@@ -267,32 +259,24 @@ def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> s
     return " \u00b7 ".join(top) or "no pair of words stands out"
 
 
-def parts_note(prediction: Prediction) -> str:
-    """Returns the terms of the label's logit relative to the mean over classes; empty where the model has one part."""
-    label = prediction.label or ""
-    above = {part: logits[label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()}
-    terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
-    return f"logit of {prediction.name} above the mean of the classes: {terms}" if above else ""
-
-
-def ngrams_note(prediction: Prediction) -> str:
-    """Returns the n-grams that change the logit of the label most, and by how much; empty where there are none."""
-    label = prediction.label or ""
-    ranked = sorted(prediction.ngrams, key=lambda ngram: -abs(ngram.logits[label]))[:MAX_NGRAMS]
-    terms = ", ".join(f"{clipped(prediction.words(ngram))} {ngram.logits[label]:+.2f}" for ngram in ranked)
-    return f"n-grams that change the logit of {prediction.name} most: {terms}" if terms else ""
-
-
-def unknown_note(prediction: Prediction) -> str:
-    """Returns how many tokens are not in the model's vocabulary and which; an empty string if all are."""
-    if not prediction.unknown:
-        return ""
-    all_words = prediction.tokens
-    words = list(dict.fromkeys(clipped(all_words[token]) for token in prediction.unknown))
-    more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
-    count, total = len(prediction.unknown), len(prediction.tokens)
-    verb = "is" if count == 1 else "are"
-    return f"{count} of {total} tokens {verb} not in the model's vocabulary: {', '.join(words[:MAX_WORDS])}{more}"
+def notes(prediction: Prediction) -> list[str]:
+    """Returns the notes next to a text, if any: that it is cut, parts of its logit, n-grams, and unknown words."""
+    label, name, found = prediction.label or "", prediction.name, [cut_note(prediction)]
+    if prediction.parts:
+        above = {part: logits[label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()}
+        terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
+        found.append(f"logit of {name} above the mean of the classes: {terms}")
+    if ngrams := sorted(prediction.ngrams, key=lambda ngram: -abs(ngram.logits[label]))[:MAX_NGRAMS]:
+        terms = ", ".join(f"{clipped(prediction.words(ngram))} {ngram.logits[label]:+.2f}" for ngram in ngrams)
+        found.append(f"n-grams that change the logit of {name} most: {terms}")
+    if count := len(prediction.unknown):
+        words = list(dict.fromkeys(clipped(prediction.tokens[token]) for token in prediction.unknown))
+        more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
+        start = (
+            f"{count} of {len(prediction.tokens)} tokens {'is' if count == 1 else 'are'} not in the model's vocabulary"
+        )
+        found.append(f"{start}: {', '.join(words[:MAX_WORDS])}{more}")
+    return [*filter(None, found)]
 
 
 def cut_note(prediction: Prediction) -> str:
@@ -300,9 +284,3 @@ def cut_note(prediction: Prediction) -> str:
     if not any(piece.unread for piece in pieces(prediction.text, prediction.spans)):
         return ""
     return f"the text is cut: the model reads {len(prediction.tokens):,} tokens of it, and nothing where it shows ..."
-
-
-def notes(prediction: Prediction) -> list[str]:
-    """Returns the notes next to a text: that it is cut, terms of the logit, n-grams, and unknown words, if any."""
-    of_text = (cut_note(prediction), parts_note(prediction), ngrams_note(prediction), unknown_note(prediction))
-    return [*filter(None, of_text)]

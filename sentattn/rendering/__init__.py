@@ -1,1 +1,58 @@
-"""Predictions on the terminal, as an HTML page and as a picture; the look of all charts."""
+"""Predictions on the terminal, as an HTML page and as a picture; the look of all charts.
+
+`save` is `plot=FILE`: a page or a picture, by the ending of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentattn.errors import Fault, UserError, suggestion
+from sentattn.run import replacing
+
+if TYPE_CHECKING:
+    from sentattn.prediction.prediction import Prediction
+
+PAGE, PICTURES = ".html", (".png", ".pdf", ".svg")
+
+
+def save(predictions: Sequence[Prediction], path: Path) -> str:
+    """Draws one or more predictions into a file, atomically.
+
+    A picture has a row for each hop and a column for each token, wrapped to lines, and a square map for each head where
+    there are pairs; a `.html` page is one file and switches between hops and between heads.
+
+    Returns:
+        A note on what a picture cannot show; an empty string if it shows everything.
+
+    Raises:
+        UserError: If the ending is another one or the file cannot be written.
+    """
+    from sentattn.rendering import html, png
+
+    require_format(path)
+    ending = path.suffix.lower()
+    try:
+        with replacing(path) as temporary:
+            temporary.touch()  # an unwritable folder is reported before the work, not after it
+            content = html.page(predictions).encode() if ending == PAGE else png.picture(predictions, ending[1:])
+            temporary.write_bytes(content)
+    except OSError as error:
+        message = f"plot={path} cannot be written: {error.strerror or error}."
+        raise UserError(Fault("plot", "unwritable", message)) from error
+    return "" if ending == PAGE else png.font_note(predictions)
+
+
+def require_format(path: Path) -> None:
+    """Refuses a file that is neither a page nor a picture.
+
+    Raises:
+        UserError: With the closest ending.
+    """
+    endings = (PAGE, *PICTURES)
+    if (ending := path.suffix.lower()) not in endings:
+        close = suggestion(ending, endings) if ending else ""
+        message = f"plot={path} must end in {', '.join(endings[:-1])} or {endings[-1]}.{close}"
+        raise UserError(Fault("plot", "unsupported", message))

@@ -18,7 +18,7 @@ from sentattn.compare.report.examples import Example, Side
 from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.compare.report.style import Chart, Table
 from sentattn.prediction.prediction import Piece
-from sentattn.rendering.charts import empty_figure
+from sentattn.rendering.html import empty_figure
 from sentattn.run import Run
 
 HOSTILE = "</script><script>alert(1)</script>"

@@ -3,7 +3,7 @@ import re
 import unicodedata
 
 import pytest
-from example_predictions import SENTENCE, WORD, clipped, example, paired
+from example_predictions import SENTENCE, WORD, example, paired
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,11 +14,11 @@ from sentattn.prediction.prediction import (
     Prediction,
     Predictions,
     color_limit,
+    notes,
     pair_summary,
     pieces,
     shades,
     summary,
-    unknown_note,
     visible,
 )
 
@@ -177,14 +177,14 @@ def test_pairs_that_tie_with_the_first_left_out_are_left_out() -> None:
 
 
 def test_unknown_tokens_are_counted_and_named_once() -> None:
-    assert unknown_note(example()) == ""
-    note = unknown_note(example(SENTENCE, unknown=[0, 8]))
+    assert notes(example()) == []
+    [note] = notes(example(SENTENCE, unknown=[0, 8]))
     assert note.startswith("2 of 10 tokens ")
     assert note.endswith(": Slow, GREAT")
-    assert unknown_note(example("a a b", unknown=[0, 1])).endswith(": a")
-    many = unknown_note(example(" ".join(f"w{i}" for i in range(30)), unknown=range(30)))
+    assert notes(example("a a b", unknown=[0, 1]))[0].endswith(": a")
+    [many] = notes(example(" ".join(f"w{i}" for i in range(30)), unknown=range(30)))
     assert many.endswith("w8, w9 and 20 more")
-    assert "\x1b" not in unknown_note(clipped("a", [0])) + unknown_note(example("_\x1b_", unknown=[0]))
+    assert "\x1b" not in notes(example("_\x1b_", unknown=[0]))[0]
 
 
 def test_a_notebook_shows_label_text_and_each_hop() -> None:

@@ -147,8 +147,6 @@ def test_any_row_can_be_written_again(tmp_path: Path, ending: str) -> None:
         '{"text": "b", "n": 1.5, "meta": "\\ud83d\\ude00"}',  # a whole pair is a character
     ]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
-    rows = list(read_rows(str(tmp_path / "in.jsonl")))
-    assert [row.replaced for row in rows] == [("meta",), ()]
     write_all(tmp_path / "in.jsonl", tmp_path / f"out.{ending}")
     content = (tmp_path / f"out.{ending}").read_bytes().decode()
     assert "NaN" not in content

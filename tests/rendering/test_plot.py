@@ -9,7 +9,7 @@ import pytest
 from example_predictions import example
 
 from sentattn.errors import UserError
-from sentattn.rendering import html, plot, png
+from sentattn.rendering import html, png, save
 
 UNWRITABLE = [("plot", "unwritable")]
 
@@ -29,7 +29,7 @@ def keys(error: UserError) -> list[tuple[str, str]]:
     ],
 )
 def test_the_ending_decides_and_nothing_else_is_left(tmp_path: Path, name: str, start: bytes) -> None:
-    plot.save([example()], tmp_path / name)
+    save([example()], tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(start)
     assert os.listdir(tmp_path) == [name]
 
@@ -37,35 +37,35 @@ def test_the_ending_decides_and_nothing_else_is_left(tmp_path: Path, name: str, 
 @pytest.mark.parametrize("name", ["a.jpg", "a", "a.htm", "a.png.gz"])
 def test_another_ending_is_refused_with_the_legal_ones(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError) as caught:
-        plot.save([example()], tmp_path / name)
+        save([example()], tmp_path / name)
     assert keys(caught.value) == [("plot", "unsupported")]
     assert os.listdir(tmp_path) == []
 
 
 def test_a_close_ending_is_suggested(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        plot.save([example()], tmp_path / "a.htm")
+        save([example()], tmp_path / "a.htm")
     assert "'.html'" in str(caught.value)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        plot.save([example()], tmp_path / "nowhere" / "a.png")
+        save([example()], tmp_path / "nowhere" / "a.png")
     assert keys(caught.value) == UNWRITABLE
-    assert str(tmp_path / "nowhere;") in str(caught.value)
+    assert str(tmp_path / "nowhere" / "a.png") in str(caught.value)
 
 
 def test_a_file_instead_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError) as caught:
-        plot.save([example()], tmp_path / "file" / "a.html")
+        save([example()], tmp_path / "file" / "a.html")
     assert keys(caught.value) == UNWRITABLE
 
 
 def test_a_folder_of_the_same_name_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "a.html").mkdir()
     with pytest.raises(UserError) as caught:
-        plot.save([example()], tmp_path / "a.html")
+        save([example()], tmp_path / "a.html")
     assert keys(caught.value) == UNWRITABLE
     assert os.listdir(tmp_path) == ["a.html"]
 
@@ -77,7 +77,7 @@ def test_an_unwritable_folder_is_reported_before_the_work(tmp_path: Path, monkey
     monkeypatch.setattr(Path, "touch", refuse)
     monkeypatch.setattr(png, "picture", lambda *_: pytest.fail("drawn for nothing"))
     with pytest.raises(UserError) as caught:
-        plot.save([example()], tmp_path / "a.png")
+        save([example()], tmp_path / "a.png")
     assert keys(caught.value) == UNWRITABLE
 
 
@@ -90,7 +90,7 @@ def test_a_failed_drawing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(html, "page", fail)
     with pytest.raises(UserError) as caught:
-        plot.save([example()], path)
+        save([example()], path)
     assert keys(caught.value) == UNWRITABLE
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.html"]

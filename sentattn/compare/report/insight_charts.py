@@ -11,7 +11,7 @@ from sentattn.compare.insight_table import CURVES, RANKINGS, rounded
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, line
 from sentattn.compare.runs import Setting
 from sentattn.insight.faithfulness import KINDS, SHARES, percent
-from sentattn.rendering.charts import empty_figure, safe
+from sentattn.rendering.html import empty_figure, safe
 
 
 def curve_charts(insights: Sequence[Insight], settings: Sequence[Setting]) -> list[Chart]:

@@ -19,8 +19,7 @@ from sentattn.compare.report.summaries import class_names
 from sentattn.compare.runs import Setting
 from sentattn.compare.texts import evaluated_texts
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.rendering.charts import draw, plotly_script
-from sentattn.rendering.html import render
+from sentattn.rendering.html import draw, plotly_script, render
 from sentattn.run import write_atomically
 
 REPORT = "report.html"

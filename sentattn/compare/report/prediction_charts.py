@@ -10,7 +10,7 @@ from sentattn.compare.report.slices import Slice, accuracy
 from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, bar, cut, line, marker, percent, percents
 from sentattn.compare.report.summaries import class_values, confusion, reliability
 from sentattn.compare.runs import Setting
-from sentattn.rendering.charts import GREY, empty_figure, safe
+from sentattn.rendering.html import GREY, empty_figure, safe
 
 MAX_CLASSES = 12
 """Classes whose cells of a confusion matrix still hold text."""

@@ -23,7 +23,7 @@ from sentattn.compare.report.style import (
 from sentattn.compare.report.summaries import hop_groups, hops, learning_curve, pareto
 from sentattn.compare.runs import Setting
 from sentattn.console import format_count
-from sentattn.rendering.charts import GREY, empty_figure, log_ticks, safe
+from sentattn.rendering.html import GREY, empty_figure, log_ticks, safe
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from sentattn.compare.runs import Setting
-from sentattn.rendering.charts import BLUE, GREY, ORANGE, safe
+from sentattn.rendering.html import BLUE, GREY, ORANGE, safe
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

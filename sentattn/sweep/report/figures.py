@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from sentattn.config.types import as_typed
-from sentattn.rendering.charts import layout, safe
+from sentattn.rendering.html import layout, safe
 from sentattn.sweep.report.analysis import Importances, as_study
 from sentattn.sweep.spec.search_space import Dimension, Distribution, Value
 

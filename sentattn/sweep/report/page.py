@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sentattn.config.types import as_typed
-from sentattn.rendering.charts import draw, plotly_script
-from sentattn.rendering.html import render
+from sentattn.rendering.html import draw, plotly_script, render
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import BEST, train_arguments, train_command
 from sentattn.sweep.report.figures import Charts

@@ -13,7 +13,7 @@ import pytest
 from fake_records import record
 from plans import SPACE, plan
 
-from sentattn.rendering.charts import log_ticks
+from sentattn.rendering.html import log_ticks
 from sentattn.sweep.report import figures
 from sentattn.sweep.report.analysis import Importances, front
 from sentattn.sweep.report.figures import Charts
