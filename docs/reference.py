@@ -69,6 +69,26 @@ LIBRARY: dict[str, dict[str, str]] = {
     },
 }
 """Meanings by the group whose choices are a library's classes."""
+COMMAND: dict[str, tuple[str, dict[str, str]]] = {
+    "seeds": ("Runs to train, one after another: with the seeds from `seed` on, a run directory each.", {"": "`1`"}),
+    "from": (
+        "Whose settings to start from: a run directory, `latest`, a run's `config.yaml`, or a file with training "
+        "arguments as a list under `overrides`. What is typed as well changes them.",
+        {"": "`null`"},
+    ),
+    "check": ("Stop before the training: the data, the shapes, and what memory and time to expect.", {"": "`false`"}),
+    "resume": (
+        "An interrupted run directory that is continued with its own settings; `auto` continues the newest "
+        "interrupted run of the settings typed, or begins one.",
+        {"": "`null`"},
+    ),
+    "trust": (
+        "Let `from` and `resume` load classes of your own that the saved settings name; they can run any code. Those "
+        "of a `--config-dir` that is typed need no trust.",
+        {"": "`false`"},
+    ),
+}
+"""Meaning and default of the keys of the training command."""
 TYPED = "???"
 ENTRY = re.compile(r"""( *)([\w/]+):(?: +(?:"[^"]*"|'[^']*')|(?:(?! #).)*)(?: +# *(.*))?""")
 """A line of a YAML file: indentation, key, and the comment behind its value."""
@@ -86,10 +106,7 @@ class Row:
 
 def request_rows() -> list[Row]:
     """Returns the keys that belong to the command and are no settings."""
-    return [
-        Row(key, types.describe_type(own.type), own.about, {"": _shown(own.default)})
-        for key, own in COMMAND_KEYS.items()
-    ]
+    return [Row(key, types.describe_type(kind), *COMMAND[key]) for key, kind in COMMAND_KEYS.items()]
 
 
 def top_rows() -> list[Row]:

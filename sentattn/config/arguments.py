@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -19,26 +19,9 @@ from sentattn.errors import Fault, SettingError, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
 LAST = 1 << 30
-OF_HYDRA: dict[str, str] = {
-    "-cn": "experiment={}, a file in conf/experiment or in experiment/ of a --config-dir FOLDER",
-    "--config-name": "experiment={}, a file in conf/experiment or in experiment/ of a --config-dir FOLDER",
-    "-cp": "--config-dir {}",
-    "--config-path": "--config-dir {}",
-    "-cd": "--config-dir {}",
-    "-c": "--cfg {}",
-    "--experimental-rerun": "from={}",
-    "--resolve": "--cfg job",
-    "--info": "--cfg job",
-    "-i": "--cfg job",
-    "--hydra-help": "--help",
-    "hydra.run.dir": "output_dir={}",
-    "hydra.sweep.dir": "output_dir={}",
-    "hydra.searchpath": "--config-dir FOLDER",
-    "hydra.mode": "python -m sentattn.train -m",
-    "hydra/launcher": "python -m sentattn.sweep engine=NAME",
-    "hydra/sweeper": "python -m sentattn.sweep sampler=NAME",
-}
-"""Options and keys of Hydra -> what to type instead, with the value."""
+"""The position of a fault that belongs to no argument."""
+Placed: TypeAlias = tuple[int, Fault]
+"""A fault with the position of the argument that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -48,27 +31,10 @@ class Argument:
     position: int
     key: str
     text: str
-    value: Any
+    value: object
 
     def __str__(self) -> str:
         return f"{self.key}={self.text}"
-
-
-class Faults:
-    """Collects faults, to report them all at once in the order in which they were typed."""
-
-    def __init__(self) -> None:
-        self._collected: list[tuple[int, Fault]] = []
-
-    def add(self, fault: Fault, position: int = LAST) -> None:
-        """Adds a fault; a fault without a position, which belongs to no argument, comes last."""
-        self._collected.append((position, fault))
-
-    def raise_any(self) -> None:
-        """Raises what was collected, if anything, as `SettingError`."""
-        in_order = sorted(self._collected, key=lambda placed: placed[0])
-        if by_message := {fault.message: fault for _, fault in in_order}:
-            raise SettingError(*by_message.values())
 
 
 def split_folders(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
@@ -87,50 +53,30 @@ def split_folders(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
     return rest, folders
 
 
-def read(words: Sequence[str], choices: Choices, faults: Faults) -> list[Argument]:
-    """Returns the settings that were typed; what cannot be one is added to the faults."""
+def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[Placed]]:
+    """Returns the settings that were typed, and the faults of words that are none."""
     arguments: dict[str, Argument] = {}
-    for position, word in enumerate(_with_values(words)):
+    faults: list[Placed] = []
+    for position, word in enumerate(words):
         try:
             argument = _read(position, word, choices)
         except SettingError as error:
-            faults.add(error.faults[0], position)
+            faults.append((position, error.faults[0]))
             continue
         other = arguments.setdefault(argument.key, argument)
         if other.text != argument.text:
             message = f"{other.key} is given twice, as {other.text} and as {argument.text}: leave one out."
-            faults.add(Fault(other.key, "conflict", message), position)
-    return list(arguments.values())
-
-
-def _with_values(words: Sequence[str]) -> Iterator[str]:
-    """Yields the words, an option of Hydra together with its value."""
-    rest = iter(words)
-    for word in rest:
-        takes_value = word.startswith("-") and "{}" in OF_HYDRA.get(word, "")
-        yield f"{word}={next(rest, '')}" if takes_value else word
-
-
-def _instead(key: str, text: str, choices: Choices) -> str | None:
-    """Returns what to type in place of what only Hydra's own command line has, or None where it has no such thing."""
-    bare = key.lstrip("+~")
-    if key in OF_HYDRA:
-        return f"type {OF_HYDRA[key].format(text or 'NAME')}"
-    if key.startswith(("hydra.", "hydra/")):
-        return "leave it out: Hydra composes the settings, and does nothing else"
-    if key.startswith("+"):
-        return f"type {bare}={text or 'VALUE'}"
-    if key.startswith("~") and bare in choices.groups():
-        names = choices.names(bare)
-        return f"type {bare}=none" if "none" in names else f"type {bare}=NAME, one of {', '.join(names)}"
-    return f"type {bare}=null" if key.startswith("~") else None
+            faults.append((position, Fault(other.key, "conflict", message)))
+    return list(arguments.values()), faults
 
 
 def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
-    if instead := _instead(key, text, choices):
-        raise SettingError(Fault(key.lstrip("-+~"), "unknown", f"{word} is not supported: {instead}."))
+    if (bare := key.lstrip("+~")) != key:
+        other = "NAME" if bare in choices.groups() else "null"
+        message = f"{word} is not supported: type {bare}={other if key.startswith('~') else text or 'VALUE'}."
+        raise SettingError(Fault(bare, "unknown", message))
     if (bare := key.lstrip("-")) != key:
         options = [option for option in OPTIONS if option != word]  # which only some commands have
         close = suggestion(bare, legal) or suggestion(f"--{bare}", options)

@@ -1,25 +1,40 @@
-"""Checks each setting by itself against its constructor, and reports every fault with the closest legal spelling."""
+"""Checks settings, each by itself against its constructor and then in combination, and reports all faults at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, Faults, closest
+from sentattn.config.arguments import LAST, Argument, Placed, closest
 from sentattn.config.groups import Choices, get_path, load
 from sentattn.config.parameters import known, leaves, read, settable
-from sentattn.config.schema import COMMAND_KEYS, OWNED, TOP
+from sentattn.config.schema import BETTER, COMMAND_KEYS, OWNED, TOP, TRAIN
 from sentattn.config.targets import TARGET
-from sentattn.config.types import Kind, Node, Tree
+from sentattn.config.types import Count, Kind, Node, Tree, as_typed, mismatch
 from sentattn.errors import Fault, SettingError
 
 MISSING = "???"
 OPTIONAL = ("experiment", "model/wide")
 """Groups that need no choice."""
-LONG = 20
-"""Above this number of legal names a message lists those in the YAML file only."""
+
+ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
+CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
+FROZEN, VAL_BY = "model.freeze_attention", "data.val_by"
+ATTEND, WORD_DROPOUT = "model.wide.attend", "model.embedding.word_dropout"
+HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
+TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
+POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
+"""Numbers of positions; texts may not be longer."""
+IsCause: TypeAlias = Callable[[Any], bool]
+IDLE: tuple[tuple[str, str, IsCause], ...] = (
+    ("weight_decay_on", "optimizer.weight_decay", lambda decay: bool(decay == 0)),
+    ("loss.class_weight_power", WEIGHTS, lambda weights: bool(weights != "balanced")),
+    ("loss.class_weight_reduction", WEIGHTS, lambda weights: weights == "none"),
+    ("model.embedding.init_std", "data.vectors", lambda vectors: vectors is not None),
+)
+"""A setting that has no effect, the setting that is the cause, and its values with which it is so."""
 
 
 @dataclass
@@ -29,7 +44,7 @@ class Composition:
     Attributes:
         choices: The configuration folders.
         typed: The arguments.
-        faults: Faults so far.
+        faults: Faults so far, with the position of the argument that each belongs to.
         chosen: The choice of each group.
         named: Choices of a user's folder, whose names a run keeps.
         saved: Saved settings, before arguments are applied.
@@ -39,7 +54,7 @@ class Composition:
 
     choices: Choices
     typed: Sequence[Argument]
-    faults: Faults
+    faults: list[Placed]
     chosen: dict[str, str] = field(default_factory=dict)
     saved: Tree = field(default_factory=dict)
     written: Tree = field(default_factory=dict)
@@ -56,11 +71,17 @@ class Composition:
         typed = next((str(argument) for argument in self.typed if argument.position == position), "")
         message = message if message.startswith(key) else f"{typed or key}: {message}"
         origin = "" if typed else self._origin(key)
-        self.faults.add(Fault(key, kind, f"{origin}: {message}" if origin else message), position)
+        self.faults.append((position, Fault(key, kind, f"{origin}: {message}" if origin else message)))
 
     def refuse(self, argument: Argument, kind: str, message: str) -> None:
         """Adds a fault of an argument."""
-        self.faults.add(Fault(argument.key, kind, message), argument.position)
+        self.faults.append((argument.position, Fault(argument.key, kind, message)))
+
+    def raise_faults(self) -> None:
+        """Raises the faults, if there are any, as `SettingError`: in the order typed, none twice."""
+        in_order = sorted(self.faults, key=lambda placed: placed[0])
+        if by_message := {fault.message: fault for _, fault in in_order}:
+            raise SettingError(*by_message.values())
 
     def is_typed(self, key: str) -> bool:
         """Returns whether a setting was typed."""
@@ -140,11 +161,9 @@ def _node(composition: Composition, path: str, node: object) -> None:
 
 def _argument(composition: Composition, path: str, kind: Kind, value: object) -> None:
     if value == MISSING:
-        groups = [
-            argument.position for argument in composition.typed if path.startswith(f"{argument.key.replace('/', '.')}.")
-        ]
+        group = path.rpartition(".")[0].replace(".", "/")
         message = f"{path} has no value: type {path}=VALUE; it must be {types.describe_type(kind)}."
-        composition.faults.add(Fault(path, "missing", message), max(groups, default=LAST))
+        composition.faults.append((composition.position(group), Fault(path, "missing", message)))
     elif (isinstance(value, Mapping) and TARGET in value) or (
         value is not None and path.replace(".", "/") in composition.choices.groups()
     ):
@@ -163,14 +182,12 @@ def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, 
     owner = f"{group}={composition.chosen[group]}" if group in composition.chosen else path
     nodes = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
     others = [choice for choice, node in nodes.items() if key in known(node).parameters]
-    usual = [name for name in composition.value(path) if name in legal]
     near = closest(str(key), list(legal))
     if others:
-        hint = f" It belongs to {' and '.join(others)}."
+        hint = f"It belongs to {' and '.join(others)}."
     else:
-        takes = ", ".join(usual if len(legal) > LONG else legal) or "no settings"
-        hint = (f" Did you mean '{path}.{near}'?" if near else "") + f" It takes {takes}."
-    composition.fault(f"{path}.{key}", "unknown", f"{owner} has no {key!r}.{hint}")
+        hint = f"Did you mean '{path}.{near}'?" if near else f"It takes {', '.join(legal) or 'no settings'}."
+    composition.fault(f"{path}.{key}", "unknown", f"{owner} has no {key!r}. {hint}")
 
 
 def _declared(composition: Composition, path: str) -> Node:
@@ -202,3 +219,99 @@ def _meant(composition: Composition, word: str) -> str:
     last = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
     near = last.get(word) or closest(word, [*top, *paths]) or last.get(closest(word, list(last), cutoff=0.75))
     return f" Did you mean {near!r}?" if near else f" At the top there are {', '.join(top)}."
+
+
+def check_combinations(composition: Composition) -> None:
+    """Adds the faults of combinations to a composition."""
+    for key, cause, is_cause in _idle(composition):
+        value = composition.value(cause)
+        if composition.is_typed(key) and is_cause(value):
+            without, reason = f"{key}={as_typed(composition.value(key))}", f"{cause}={as_typed(value)}"
+            composition.fault(key, "no_effect", f"{without} has no effect with {reason}: leave one of them out.")
+    for keys, kind, message in _conflicts(composition):
+        composition.faults.append((composition.position(*keys), Fault(keys[0], kind, message)))
+
+
+def _idle(c: Composition) -> Iterator[tuple[str, str, IsCause]]:
+    """Yields `IDLE`, what the class constants `idle` add, and a download mirror where nothing is downloaded."""
+    yield from IDLE
+    for path in (group.replace("/", ".") for group in c.choices.groups()):
+        for argument, (key, values) in known(c.value(path)).constants.get("idle", {}).items():
+            yield f"{path}.{argument}", f"{path}.{key}", values.__contains__
+    if c.value("data.vectors") in (None, TRAIN):
+        has_path = "path" in known(c.value("data")).parameters
+        yield "data.mirror", "data.path" if has_path else "data.name", lambda value: value is not None
+
+
+def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yields the settings of each conflict, the kind of fault, and the message."""
+    yield from _nothing_learned(c)
+    yield from _without_words(c)
+    yield from _heads(c)
+    weights, classes = c.value(WEIGHTS), c.value("data.classes")
+    number = len(classes) if isinstance(classes, list) else known(c.value("data")).constants.get("classes")
+    if isinstance(weights, list) and number and len(weights) != number:
+        data = c.chosen.get("data", c.value("data.name"))
+        message = f"{WEIGHTS}={as_typed(weights)} does not fit data={data}, which has {number} classes."
+        yield (WEIGHTS,), "conflict", message
+    if c.is_typed(VAL_BY) and c.value(VAL_BY) is not None and c.value("data.val") and c.value("data.test"):
+        reason = f"data.val={c.value('data.val')} and data.test={c.value('data.test')}, since no rows are set aside"
+        yield (VAL_BY,), "no_effect", f"{VAL_BY}={c.value(VAL_BY)} has no effect with {reason}: leave it out."
+    for path in POSITIONS:
+        positions, length = c.value(path), c.value(LENGTH)
+        follows = positions is None and LENGTH in str(get_path(c.written, path))
+        too_few = isinstance(positions, int) and (length is None or positions < length)
+        if too_few or (follows and length is None):
+            message = (
+                f"{path}={as_typed(positions)} is too few for texts of {LENGTH}={as_typed(length)} tokens: "
+                f"change one of them, or type {path}=null for a model without positions."
+            )
+            yield (path, LENGTH), "conflict", message
+    # Lightning would refuse it at the first step: a fused optimizer scales float16 gradients back itself.
+    if c.value("optimizer.fused") is True and c.value(PRECISION) == "16-mixed" and c.value(CLIP) is not None:
+        message = f"{PRECISION}=16-mixed cannot clip gradients with optimizer.fused=true: type optimizer.fused=false."
+        yield (PRECISION,), "conflict", message
+    metric, better = c.value(METRIC), BETTER.get(str(c.value(METRIC)).removeprefix("val/"))
+    if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):
+        message = f"{MODE}={c.value(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
+        yield (MODE, METRIC), "conflict", message
+
+
+def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses a penalty and a freeze where the attention has no weights to learn, or a setting leaves it none."""
+    node, penalty = c.value("model.attention"), c.value(PENALTY)
+    constants = known(node).constants
+    causes = [f"{key}={value}" for key, value in constants.get("learns_unless", {}).items() if node.get(key) == value]
+    if not causes and constants.get("learns", True):
+        return
+    attention = " with model.attention.".join([f"{ATTENTION}={c.chosen.get(ATTENTION, node[TARGET])}", *causes])
+    if isinstance(penalty, int | float) and penalty > 0:
+        message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
+        yield (PENALTY,), "no_effect", message
+    if c.value(FROZEN) is True:
+        yield (FROZEN,), "no_effect", f"{FROZEN}=true has no effect: {attention} has no weights to learn; leave it out."
+
+
+def _without_words(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses what needs words where the embedding reads none."""
+    if known(c.value("model.embedding")).constants.get("reads", True):
+        return
+    reason = f"has no effect: model/embedding={c.chosen.get('model/embedding', 'none')} reads no words"
+    if attend := c.value(ATTEND):
+        yield (ATTEND,), "no_effect", f"{ATTEND}={as_typed(attend)} {reason}; type {ATTEND}=false."
+    if c.is_typed(WORD_DROPOUT):  # a data set may bring it for other embeddings
+        yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT}={as_typed(c.value(WORD_DROPOUT))} {reason}; leave it out."
+
+
+def _heads(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses heads of a transformer that do not divide the width of the embedding."""
+    heads, size, ngram_size = c.value(HEADS), c.value(SIZE), c.value("model.embedding.ngram_size") or 0
+    if c.value(f"model.encoder.{TARGET}") != TRANSFORMER or mismatch(Count, heads) or mismatch(Count, size):
+        return
+    if (width := size + ngram_size) % heads:
+        legal = ", ".join(str(number) for number in range(1, width + 1) if width % number == 0)
+        message = (
+            f"{HEADS} must divide the width {width} of the embedding, got {heads}: type {HEADS}=N with N one of "
+            f"{legal}, or another {SIZE}."
+        )
+        yield (HEADS, SIZE), "conflict", message

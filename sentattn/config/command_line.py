@@ -13,7 +13,7 @@ from sentattn.errors import Fault, Interruption, SettingError, UserError, sugges
 
 CONFIG_DIR = "--config-dir"
 SPIN_COUNT = "5000"
-REFERENCE, ENVIRONMENT = re.compile(r"\$\{[^{}]*\}"), re.compile(r"\$\{oc\.env:(\w+)(,[^{}]*)?\}")
+REFERENCE = re.compile(r"\$\{[^{}]*\}")
 WORDS = ("text", "column")
 """Keys that may hold anything: a text, the name of a column."""
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
@@ -117,9 +117,8 @@ def reference_fault(key: str, text: str) -> Fault | None:
     """Returns the fault of a path with a reference, which only YAML files may have, or None."""
     if not REFERENCE.search(text):
         return None
-    shell = ENVIRONMENT.sub(r"$\1", text)
-    instead = f"type {key}={shell}, which the shell resolves" if shell != text else "type the path itself"
-    return Fault(key, "type", f"{key}={text}: references such as ${{oc.env:HOME}} belong in YAML files; {instead}.")
+    message = f"{key}={text}: references such as ${{oc.env:HOME}} belong in YAML files; type the path, or $HOME."
+    return Fault(key, "type", message)
 
 
 def raw_arguments(

@@ -16,11 +16,10 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, Faults, closest, read, split_folders
-from sentattn.config.checks import Composition, check_settings, flat
+from sentattn.config.arguments import LAST, Argument, closest, read, split_folders
+from sentattn.config.checks import Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
-from sentattn.config.rules import check_combinations
 from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.settings import CHOICES
 from sentattn.config.targets import FIRST, check_targets, renamed
@@ -62,7 +61,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     c.written = _literal(c.saved)
     saved = c.written.pop(CHOICES, {})
     if not isinstance(saved, Mapping) or not all(isinstance(text, str) for text in (*saved, *saved.values())):
-        c.faults.add(Fault(CHOICES, "type", f"{CHOICES} must name a choice for each group, got {saved}."))
+        c.fault(CHOICES, "type", f"{CHOICES} must name a choice for each group, got {saved}.")
         saved = {}
     legal = []
     for argument in c.typed:
@@ -78,7 +77,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     for path in sorted(TOP.keys() - dict(flat(c.written, "")).keys()):
         if not c.is_typed(path):
             message = f"{path} is missing: another version of sentattn has saved these settings; type {path}=VALUE."
-            c.faults.add(Fault(path, "missing", message))
+            c.fault(path, "missing", message)
     picks, values = _pick(c, legal)
     c.chosen = c.choices.chosen(c.written)
     fresh, chosen = _composed(picks, c.choices) if picks else ({}, {})
@@ -118,8 +117,8 @@ def _without(value: object, path: str) -> Any:
 def _read(args: Sequence[str]) -> Composition:
     """Reads what was typed; nothing is composed yet."""
     words, folders = split_folders(args)
-    choices, faults = Choices.of(*folders), Faults()
-    return Composition(choices, read(words, choices, faults), faults)
+    choices = Choices.of(*folders)
+    return Composition(choices, *read(words, choices))
 
 
 def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> Tree:
@@ -128,7 +127,7 @@ def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Comp
     _fill_val_by(c)
     for check in checks or (check_settings, check_combinations):
         check(c)
-    c.faults.raise_any()
+    c.raise_faults()
     return c.settings | ({CHOICES: c.named} if c.named else {})
 
 
@@ -175,7 +174,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         return values
     if type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
-        c.faults.add(Fault(VECTORS, "no_effect", message), position)
+        c.faults.append((position, Fault(VECTORS, "no_effect", message)))
         return values
     if vectors == TRAIN:
         return values
@@ -184,11 +183,11 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     try:
         size = width(vectors)
     except DataError as error:
-        c.faults.add(error.faults[0], position)
+        c.faults.append((position, error.faults[0]))
         return values
     if SIZE in typed and typed[SIZE].value != size:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
-        c.faults.add(Fault(SIZE, "conflict", message), typed[SIZE].position)
+        c.refuse(typed[SIZE], "conflict", message)
     return [Argument(LAST, SIZE, str(size), size), *values]
 
 

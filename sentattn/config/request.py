@@ -21,7 +21,6 @@ from sentattn.errors import Fault, SettingError, UserError
 AUTO = "auto"
 OVERRIDES = "overrides"
 """A saved file with this key holds a list of a training's arguments; without it, it holds all settings."""
-TYPES = {name: key.type for name, key in COMMAND_KEYS.items()}
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def read_request(arguments: Sequence[str]) -> Request:
         RunError: If a run directory that was named is none.
     """
     words, rest = command_line.take(arguments, list(COMMAND_KEYS))
-    keys, faults = command_line.read_values(words, TYPES)
+    keys, faults = command_line.read_values(words, COMMAND_KEYS)
     words, paths = split_folders(rest)
     folders = [f"{CONFIG_DIR}={path}" for path in paths]
     faults += _conflicts(keys, words)

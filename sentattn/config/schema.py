@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from sentattn.config.settings import CHOICES, types_by_key
 from sentattn.config.types import Count, Fraction, Kind, NonNegative, Positive, Share, Whole
 
-BETTER: dict[str, str] = {
-    "accuracy": "max",
-    "f1_macro": "max",
-    "f1_weighted": "max",
-    "log_loss": "min",
-    "brier_score": "min",
-    "calibration_error": "min",
-    "mean_absolute_error": "min",
-    "quadratic_kappa": "max",
+METRICS: dict[str, tuple[str, float, float]] = {
+    "accuracy": ("max", 0, 1),
+    "f1_macro": ("max", 0, 1),
+    "f1_weighted": ("max", 0, 1),
+    "log_loss": ("min", 0, math.inf),
+    "brier_score": ("min", 0, 2),
+    "calibration_error": ("min", 0, 1),
+    "mean_absolute_error": ("min", 0, math.inf),
+    "quadratic_kappa": ("max", -1, 1),
 }
+BETTER = {metric: better for metric, (better, _, _) in METRICS.items()}
 """The metrics, and which way each is better."""
-BOUNDS: dict[str, tuple[float, float]] = {
-    "accuracy": (0, 1),
-    "f1_macro": (0, 1),
-    "f1_weighted": (0, 1),
-    "log_loss": (0, math.inf),
-    "brier_score": (0, 2),
-    "calibration_error": (0, 1),
-    "mean_absolute_error": (0, math.inf),
-    "quadratic_kappa": (-1, 1),
-}
+BOUNDS = {metric: (least, largest) for metric, (_, least, largest) in METRICS.items()}
 """The least and the largest value of each metric."""
 SEEDS = 3
 """Fewest seeds of a setting with an interval or a verdict, unless all its trainings are equal."""
@@ -36,41 +28,8 @@ SEEDS = 3
 TOP: dict[str, Kind] = dict(types_by_key())
 """Types of the settings that belong to no constructor."""
 
-
-class CommandKey(NamedTuple):
-    """A key of the training command itself: no setting, so no run keeps it."""
-
-    type: Kind
-    default: object
-    about: str
-
-
-COMMAND_KEYS: dict[str, CommandKey] = {
-    "seeds": CommandKey(
-        Count, 1, "Runs to train, one after another: with the seeds from `seed` on, a run directory each."
-    ),
-    "from": CommandKey(
-        str,
-        None,
-        "Whose settings to start from: a run directory, `latest`, a run's `config.yaml`, or a file with training "
-        "arguments as a list under `overrides`. What is typed as well changes them.",
-    ),
-    "check": CommandKey(
-        bool, False, "Stop before the training: the data, the shapes, and what memory and time to expect."
-    ),
-    "resume": CommandKey(
-        str,
-        None,
-        "An interrupted run directory that is continued with its own settings; `auto` continues the newest "
-        "interrupted run of the settings typed, or begins one.",
-    ),
-    "trust": CommandKey(
-        bool,
-        False,
-        "Let `from` and `resume` load classes of your own that the saved settings name; they can run any code. Those "
-        "of a `--config-dir` that is typed need no trust.",
-    ),
-}
+COMMAND_KEYS: dict[str, Kind] = {"seeds": Count, "from": str, "check": bool, "resume": str, "trust": bool}
+"""Types of the keys of the training command itself: they are no settings, so no run keeps them."""
 
 TRAIN = "train"
 """The value of `data.vectors` for vectors that are trained on the training rows."""

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sentattn.config.arguments import Faults, closest, read, split_folders
+from sentattn.config.arguments import closest, read, split_folders
 from sentattn.config.command_line import REFERENCE
 from sentattn.config.groups import Choices
-from sentattn.errors import Fault, SettingError
 
 
 def test_folders_are_taken_out() -> None:
@@ -34,21 +32,10 @@ def test_folders_are_taken_out() -> None:
     ],
 )
 def test_values_are_read_by_hydras_grammar_or_taken_raw(word: str, value: object) -> None:
-    faults = Faults()
-    (typed,) = read([word], Choices.of(), faults)
-    faults.raise_any()
+    (typed,), faults = read([word], Choices.of())
+    assert not faults
     assert typed.value == value
     assert str(typed) == word
-
-
-def test_faults_keep_their_order_and_are_reported_once() -> None:
-    faults = Faults()
-    for message, position in [("late", 3), ("early", 0), ("late", 3)]:
-        faults.add(Fault("seed", "range", message), position)
-    faults.add(Fault("test", "type", "last"))
-    with pytest.raises(SettingError) as caught:
-        faults.raise_any()
-    assert caught.value.messages == ("early", "late", "last")
 
 
 def test_closest() -> None:
@@ -60,17 +47,13 @@ def test_closest() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=20), max_size=4))
 def test_no_word_is_answered_with_anything_but_a_message(words: list[str]) -> None:
-    faults = Faults()
-    typed = read(words, Choices.of(), faults)
-    assert len(typed) <= len(words)
-    with contextlib.suppress(SettingError):
-        faults.raise_any()
+    typed, faults = read(words, Choices.of())
+    assert len(typed) + len(faults) <= len(words)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(min_size=1, max_size=30).filter(lambda text: not REFERENCE.search(text)))
 def test_raw_keys_take_any_text(text: str) -> None:
-    faults = Faults()
-    (typed,) = read([f"data.path={text}"], Choices.of(), faults)
-    faults.raise_any()
+    (typed,), faults = read([f"data.path={text}"], Choices.of())
+    assert not faults
     assert typed.value == text

@@ -20,7 +20,7 @@ import yaml
 from sentattn import train
 from sentattn.config import command_line
 from sentattn.config.compose import compose
-from sentattn.config.request import TYPES
+from sentattn.config.schema import COMMAND_KEYS
 from sentattn.errors import DataError, Interruption, SettingError
 from sentattn.grid.cells import read_cells
 
@@ -136,7 +136,7 @@ def test_words_without_a_key() -> None:
         (["batch_size=many"], "batch_size", "type", "an integer >= 1"),
         (["text="], "text", "missing", ""),
         (["text=a", "text=b"], "text", "conflict", "as a and as b"),
-        (["run=${oc.env:RUN}"], "run", "type", "type run=$RUN"),
+        (["run=${oc.env:RUN}"], "run", "type", "or $HOME"),
         (["--text"], "--text", "unknown", "'text'"),
         (["hello"], "hello", "unknown", ""),
     ],
@@ -212,9 +212,9 @@ def test_the_examples_in_the_help_of_train_compose() -> None:
         if words[:1] == ["-m"]:
             assert len(read_cells(words[1:])[0]) > 1
             continue
-        own, settings = command_line.take(words, list(TYPES))
+        own, settings = command_line.take(words, COMMAND_KEYS)
         compose(settings)
-        assert set(command_line.raw_arguments(own, TYPES)) == {word.partition("=")[0] for word in own}
+        assert set(command_line.raw_arguments(own, COMMAND_KEYS)) == {word.partition("=")[0] for word in own}
 
 
 def test_a_misspelt_setting_is_reported_without_torch() -> None:

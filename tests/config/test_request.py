@@ -133,7 +133,7 @@ def test_what_cannot_stand_beside_a_run_to_resume(saved: Path) -> None:
         (["resme=auto"], "resme", "unknown", "Did you mean 'resume'?"),
         (["--seeds=3"], "seeds", "unknown", "'seeds'"),
         (["+seeds=3"], "seeds", "unknown", "type seeds=3"),
-        (["resume=${oc.env:RUN}"], "resume", "type", "type resume=$RUN"),
+        (["resume=${oc.env:RUN}"], "resume", "type", "or $HOME"),
         (["from=${run}"], "from", "type", ""),
         (["--check"], "check", "unknown", "'check'"),
         (["--resume"], "resume", "unknown", "'resume'"),
