@@ -24,14 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
-from sentattn.sweep.execution.engines import Engine, Message, Report
+from sentattn.sweep.execution.interfaces import Engine, Message, Report, RunningTrial, SweepCallback, TrialOutcome
 from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.spec.config import read_plan
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.shared_study import open_sweep
+from sentattn.sweep.study.study import open_sweep
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
 OWN = {"slots": 100, "trials": 500, "schedulers": 1, "minutes": 1.0, "epochs": 0}

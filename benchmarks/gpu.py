@@ -224,7 +224,7 @@ def trials(options: Options) -> Readings:
     """Trials an hour of a sweep, one at a time and several on the card."""
     from sweep_throughput import Span
 
-    from sentattn.sweep.execution.engines.local import LocalEngine
+    from sentattn.sweep.execution.local import LocalEngine
     from sentattn.sweep.execution.resources import SlotRequest, find
     from sentattn.sweep.execution.scheduler import Scheduler
     from sentattn.sweep.spec.config import read_plan

@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.execution.callbacks import RunningTrial
-from sentattn.sweep.execution.engines import TrialConnection, local
+from sentattn.sweep.execution import local
+from sentattn.sweep.execution.interfaces import RunningTrial, TrialConnection, TrialOutcome, TrialTask
 from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
 from sentattn.sweep.spec.config import read_plan
 from sentattn.sweep.study import study as study_module
 from sentattn.sweep.study.study import SweepStudy

@@ -18,11 +18,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sentattn.sweep.execution.callbacks import RunningTrial
-from sentattn.sweep.execution.engines.local import LocalEngine
+from sentattn.sweep.execution.interfaces import RunningTrial, TrialOutcome
+from sentattn.sweep.execution.local import LocalEngine
 from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.spec.config import read_plan
 from sentattn.sweep.study.study import SweepStudy
 

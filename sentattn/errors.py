@@ -52,6 +52,10 @@ class UserError(ValueError):
         self.faults = tuple(replace(fault, message=without_passwords(fault.message)) for fault in keyed)
         super().__init__("\n".join(self.messages))
 
+    def __reduce__(self) -> tuple[type[UserError], tuple[Fault, ...]]:
+        """Pickles the faults, not the message alone."""
+        return type(self), self.faults
+
     @property
     def messages(self) -> tuple[str, ...]:
         """The message of each fault."""

@@ -20,7 +20,7 @@ from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, WITHOUT_EFFECT_ON_RESULT
 from sentattn.data.readers import tables
 from sentattn.errors import Fault, SettingError, UserError
-from sentattn.sweep.execution.callbacks import format_values
+from sentattn.sweep.execution.progress import format_values
 from sentattn.sweep.spec.search_space import Value, is_range, override, read_dimension
 from sentattn.sweep.spec.sweep_file import OPTIONS
 from sentattn.training.resume import identity

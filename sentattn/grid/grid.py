@@ -17,8 +17,7 @@ from sentattn import run
 from sentattn.errors import RunError
 from sentattn.grid.cells import Cell
 from sentattn.run import CONFIG, new_directory
-from sentattn.sweep.execution.callbacks import LOG
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.execution.interfaces import LOG, TrialOutcome, TrialTask
 from sentattn.sweep.spec.plan import Plan
 from sentattn.training.resume import (
     SavedRuns,

@@ -15,8 +15,8 @@ from sentattn.grid.cells import read_cells
 from sentattn.grid.grid import Grid
 from sentattn.run import require_writable
 from sentattn.sweep.execution import resources
-from sentattn.sweep.execution.callbacks import SweepProgress
-from sentattn.sweep.execution.engines.local import LocalEngine
+from sentattn.sweep.execution.local import LocalEngine
+from sentattn.sweep.execution.progress import SweepProgress
 from sentattn.sweep.execution.resources import SlotRequest
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.spec.plan import Budget, Objective, Plan
@@ -80,7 +80,7 @@ def _run(grid: Grid) -> None:
         trials=len(waiting),
     )
     slots = resources.find(request)
-    print(resources.description(slots, request), flush=True)
+    print(f"{resources.slots_line(slots)}.", flush=True)
     by_data = {as_typed(cell.settings["data"]): cell.arguments for cell in waiting}
     log = Path(plan.output_dir) / SERVER_LOG
     engine = LocalEngine("sentattn.sweep.execution.trial", list(by_data.values()), log)

@@ -62,7 +62,7 @@ from sentattn.errors import Fault, RunError, SettingError, suggestion, without_p
 from sentattn.run import REPORT, SWEEPS
 
 if TYPE_CHECKING:
-    from sentattn.sweep.execution.engines import Engine
+    from sentattn.sweep.execution.interfaces import Engine
     from sentattn.sweep.execution.resources import Slot, SlotRequest
     from sentattn.sweep.spec.plan import Plan
     from sentattn.sweep.study.records import Record
@@ -95,11 +95,11 @@ def sweep(arguments: Sequence[str]) -> None:
         UserError: If the sweep cannot be run, or its trials fail one after another.
         Interruption: If a signal ended it.
     """
-    from sentattn.sweep.execution.callbacks import SweepProgress
+    from sentattn.sweep.execution.progress import SweepProgress
     from sentattn.sweep.execution.scheduler import Scheduler
     from sentattn.sweep.report import report_callbacks
     from sentattn.sweep.spec.config import read_plan
-    from sentattn.sweep.study.shared_study import open_sweep
+    from sentattn.sweep.study.study import open_sweep
 
     plan = read_plan(arguments)
     plans = plan.studies or (plan,)
@@ -181,7 +181,7 @@ def _print_best(folder: Path, objectives: Sequence[tuple[str, str]], front: Sequ
 
 
 def _line(record: Record) -> str:
-    from sentattn.sweep.execution.callbacks import format_objective, format_values
+    from sentattn.sweep.execution.progress import format_objective, format_values
 
     objectives = f" {', '.join(map(format_objective, record.objectives))}" if record.objectives else ""
     error = f" ({record.error.splitlines()[0]})" if record.error else ""
@@ -191,8 +191,7 @@ def _line(record: Record) -> str:
 
 def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str | None]]:
     """Returns the folders of the studies that are named, or of the only one there is, each with its storage."""
-    from sentattn.sweep.study.coordination import working
-    from sentattn.sweep.study.scheduler_lock import LOCK
+    from sentattn.sweep.study.coordination import LOCK, working
     from sentattn.sweep.study.storage import DATABASE, sweeps
 
     keys = {"output_dir": "str", "storage": "str"}
@@ -220,16 +219,15 @@ def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> t
     module, studies = "sentattn.sweep.execution.trial", [study_plan.arguments({}) for study_plan in plans]
     request = _slot_request(plan, plans)
     if plan.engine["name"] == "ray":
-        from sentattn.sweep.execution.engines import ray, ray_cluster
+        from sentattn.sweep.execution import ray
 
-        nodes = stack.enter_context(ray_cluster.connected(plan.engine["address"]))
-        on_ray = ray_cluster.find_slots(request, nodes)
-        engine = ray.RayEngine(module, studies, log, nodes)
-        return engine, on_ray, ray_cluster.description(on_ray, nodes)
-    from sentattn.sweep.execution.engines.local import LocalEngine
+        nodes = stack.enter_context(ray.connected(plan.engine["address"]))
+        on_ray = ray.find_slots(request, nodes)
+        return ray.RayEngine(module, studies, log, nodes), on_ray, ray.description(on_ray, nodes)
+    from sentattn.sweep.execution.local import LocalEngine
 
     slots = resources.find(request)
-    return LocalEngine(module, studies, log), slots, resources.description(slots, request)
+    return LocalEngine(module, studies, log), slots, f"{resources.slots_line(slots)}."
 
 
 def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:

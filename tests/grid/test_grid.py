@@ -19,8 +19,8 @@ from sentattn.config.compose import compose
 from sentattn.errors import Interruption
 from sentattn.grid.cells import Cell
 from sentattn.grid.grid import Grid
+from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.execution.trial_source import TrialOutcome
 
 
 def cell(folder: Path, seed: int, *arguments: str) -> Cell:

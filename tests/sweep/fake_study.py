@@ -7,11 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sentattn.sweep.execution.callbacks import RunningTrial
-from sentattn.sweep.execution.engines.local import LocalEngine
+from sentattn.sweep.execution.interfaces import RunningTrial, TrialOutcome, TrialTask
+from sentattn.sweep.execution.local import LocalEngine
 from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
 
 FAKE = "fake_trial"
 

@@ -13,7 +13,7 @@ from sentattn.config import command_line
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.spec.plan import Budget, Objective, Plan
 from sentattn.sweep.spec.search_space import Dimension
-from sentattn.sweep.study.shared_study import open_sweep
+from sentattn.sweep.study.study import open_sweep
 
 
 def plan(trials: int, *overrides: str, **changed: Any) -> Plan:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.errors import DataError, Fault
-from sentattn.sweep.execution.engines import FirstBatch, Report, TrialConnection
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.execution.interfaces import FirstBatch, Report, TrialConnection, TrialOutcome, TrialTask
 
 STATE = {"touched": 0}
 """What a trial must not find changed by another."""

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy

@@ -46,23 +46,37 @@ class SlotRequest:
     trials: int | None = None
 
 
+def require_gpus(request: SlotRequest, gpus: int, *, is_needed: bool, place: str) -> None:
+    """Checks the settings of GPUs.
+
+    Args:
+        request: The settings.
+        gpus: How many GPUs there are.
+        is_needed: Whether the accelerator needs them.
+        place: What has them or not, for the message.
+
+    Raises:
+        SettingError: If the settings contradict each other, or need GPUs where there are none.
+    """
+    shares, group = request.slots_per_gpu, request.gpus_per_trial
+    if shares > 1 and group > 1:
+        raise _error("slots_per_gpu", "conflict", f"{shares} has no effect with gpus_per_trial={group}.")
+    needs = {"slots_per_gpu": shares > 1, "gpus_per_trial": group > 1, "trainer.accelerator": is_needed}
+    for key in (key for key, needs_gpus in needs.items() if needs_gpus and not gpus):
+        raise _error(key, "resources", f"{getattr(request, key.removeprefix('trainer.'))} needs GPUs; {place}.")
+
+
 def find(request: SlotRequest) -> list[Slot]:
     """Returns the slots that this machine has for a request.
 
     Raises:
         SettingError: If there are not as many.
     """
-    gpus = visible() if request.accelerator in ("auto", "gpu", "cuda") else []
-    shares, group = request.slots_per_gpu, request.gpus_per_trial
-    if shares > 1 and group > 1:
-        raise _error("slots_per_gpu", "conflict", f"{shares} has no effect with gpus_per_trial={group}.")
+    accelerator, shares, group = request.accelerator, request.slots_per_gpu, request.gpus_per_trial
+    gpus = visible() if accelerator in ("auto", "gpu", "cuda") else []
+    place = f"trainer.accelerator={accelerator} has none on this machine (NVML, {VISIBLE})"
+    require_gpus(request, len(gpus), is_needed=accelerator in ("gpu", "cuda"), place=place)
     if not gpus:
-        needing = {"slots_per_gpu": shares > 1, "gpus_per_trial": group > 1}
-        needing["trainer.accelerator"] = request.accelerator in ("gpu", "cuda")
-        for key in (key for key, needs_gpus in needing.items() if needs_gpus):
-            value = getattr(request, key.removeprefix("trainer."))
-            reason = f"{value} needs GPUs; trainer.accelerator={request.accelerator} has none on this machine"
-            raise _error(key, "resources", f"{reason} (NVML, {VISIBLE}).")
         return _on_processor(request)
     if group > 1 and (instances := [gpu for gpu in gpus if gpu.startswith("MIG-")]):
         reason = f"{group}, but a process can use one MIG instance only, and {', '.join(instances)} are such."
@@ -92,18 +106,8 @@ def _on_processor(request: SlotRequest) -> list[Slot]:
     return [Slot(f"CPU {number}" if slots > 1 else "CPU", (), threads) for number in range(1, slots + 1)]
 
 
-def description(slots: Sequence[Slot], request: SlotRequest) -> str:
-    """Returns the line that describes the slots."""
-    line = f"{slots_line(slots)}."
-    if not slots[0].gpus and (busy := slots[0].threads * len(slots)) > cores():
-        line += f" That is {busy} threads on {cores()} cores: slots={cores() // slots[0].threads or 1} may be faster."
-    if slots[0].gpus and request.slots is None and (left := len(visible()) % request.gpus_per_trial):
-        line += f" {left} of {len(visible())} GPUs {'is' if left == 1 else 'are'} left over."
-    return line
-
-
 def slots_line(slots: Sequence[Slot]) -> str:
-    """Returns how many slots there are, their names and threads."""
+    """Returns the line on how many slots there are, their names and threads."""
     threads = f"{slots[0].threads} thread{'s' if slots[0].threads > 1 else ''} each"
     names = ", ".join(slot.name for slot in slots) if len(slots) <= 8 else f"{slots[0].name} to {slots[-1].name}"
     return f"{len(slots)} slot{'s' if len(slots) > 1 else ''}: {names}; {threads}"

@@ -12,10 +12,17 @@ from typing import Any
 
 from sentattn.console import plural
 from sentattn.errors import Fault, Interruption, RunError
-from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
-from sentattn.sweep.execution.engines import Engine, FirstBatch, Message, Report
+from sentattn.sweep.execution.interfaces import (
+    Engine,
+    FirstBatch,
+    Message,
+    Report,
+    RunningTrial,
+    SweepCallback,
+    TrialOutcome,
+    TrialSource,
+)
 from sentattn.sweep.execution.resources import Slot
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialSource
 from sentattn.training.signals import Signals
 
 MINUTE = 60.0

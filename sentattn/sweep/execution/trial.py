@@ -33,8 +33,14 @@ from sentattn.distributed.launch import explain, run_ranks
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb.run import TrialCallback
 from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
-from sentattn.sweep.execution.engines import FirstBatch, PipeConnection, Report, TrialConnection
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.execution.interfaces import (
+    FirstBatch,
+    PipeConnection,
+    Report,
+    TrialConnection,
+    TrialOutcome,
+    TrialTask,
+)
 from sentattn.sweep.spec.plan import metric_of
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.errors import Fault, RunError
 from sentattn.run import REPORT, write_atomically
-from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
 from sentattn.sweep.report.analysis import Findings, front, front_with
 from sentattn.sweep.report.artifacts import (
     BEST,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sentattn.errors import RunError, UserError
 from sentattn.loggers.wandb.panels import WANDB, place_of, study_specification
 from sentattn.loggers.wandb.upload import find_runs, offline_reason
-from sentattn.sweep.execution.callbacks import RunningTrial, SweepCallback
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.callback import ReportCallback, record_of
 from sentattn.sweep.report.figures import Charts

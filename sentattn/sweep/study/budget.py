@@ -19,6 +19,7 @@ class TrialCounts:
         finished: How many count toward the budget: complete and pruned ones.
         tried: How many points of the space were tried, or are to be tried again; each counts once.
         running: How many run, at any scheduler.
+        failed: How many have failed, or were interrupted.
         retries: Those that are to be tried again; first those whose next trial waits in the study.
         complete: Objectives of the complete ones by number.
     """
@@ -27,6 +28,7 @@ class TrialCounts:
     finished: int
     tried: int
     running: int
+    failed: int
     retries: list[FrozenTrial]
     complete: dict[int, Sequence[float]]
 
@@ -41,6 +43,7 @@ class TrialCounts:
             finished=sum(is_finished(trial) for trial in trials),
             tried=sum(_has_point(trial, attempts) for trial in last),
             running=sum(trial.state is TrialState.RUNNING for trial in trials),
+            failed=sum(trial.state is TrialState.FAIL for trial in trials),
             retries=sorted(due, key=lambda trial: trial.state is not TrialState.WAITING),
             complete={trial.number: trial.values for trial in trials if is_complete(trial)},
         )
@@ -55,6 +58,7 @@ class TrialCounts:
         """Counts a trial that ran and has ended."""
         self.running -= 1
         self.finished += is_finished(trial)
+        self.failed += trial.state is TrialState.FAIL
         if is_complete(trial):
             self.complete[trial.number] = trial.values
         if is_due(trial, self.attempts):

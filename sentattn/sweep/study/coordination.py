@@ -1,29 +1,37 @@
-"""The schedulers of one study in a database: which processes work on it, their heartbeats, and requests to stop.
+"""The schedulers of a study: which processes work on it, their heartbeats, and requests to stop.
 
-A trial that runs is a reservation in the study's budget, and Optuna's heartbeat is its lease: where that falls silent,
-any other scheduler ends the trial as interrupted, and it is tried again. Times are those of the database.
+A study in a file has one scheduler, which locks its folder. In a database a trial that runs is a reservation in the
+study's budget, and Optuna's heartbeat is its lease: where that falls silent, any other scheduler ends the trial as
+interrupted, and it is tried again. Times are those of the database.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optuna
+from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import TrialState
 
-from sentattn.sweep.study.scheduler_lock import has_ended, identity, owner
+from sentattn.errors import Fault, RunError
+from sentattn.run import write_atomically
 from sentattn.sweep.study.storage import SILENT, load, now
 
 SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
 """User attributes: of a study the heartbeat of each scheduler, by its number; of a trial the scheduler that runs it;
 of a study how often it was asked to stop."""
+LOCK, OWNER = ".owner.lock", "owner.json"
+"""In the folder of a study in a file: the lock of its scheduler, and which process that is."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +98,7 @@ class SchedulerEntry:
 
     def is_first(self) -> bool:
         """Whether this is the scheduler that began first of those that work on the study."""
-        return all(other.number > self.number for other in self.others())
-
-    def others(self) -> list[Peer]:
-        """Returns the other schedulers that work on the study."""
-        return [peer for peer in peers(self._study, self._url) if peer.number != self.number]
+        return all(peer.number >= self.number for peer in peers(self._study, self._url))
 
     def leave(self) -> None:
         """Notes that this process does not work on the study any more."""
@@ -158,3 +162,52 @@ def stop(folder: Path, url: str | None) -> list[Peer]:
         study = load(folder, url)
         study.set_user_attr(STOPS, study.user_attrs.get(STOPS, 0) + 1)
     return asked
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds a study's folder for this process; the system releases it when the process dies.
+
+    Raises:
+        RunError: If another process holds it, with its ID.
+    """
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        stop = f"`python -m sentattn.sweep stop {shlex.quote(folder.name)}` stops it"
+        message = f"{folder} is in use by process {owner(folder) or 'unknown'}; {stop}."
+        raise RunError(Fault("study", "busy", message)) from error
+    try:
+        write_atomically(folder / OWNER, json.dumps(identity(os.getpid())) + "\n")
+        yield
+    finally:
+        (folder / OWNER).unlink(missing_ok=True)
+        lock.release()
+
+
+def owner(folder: Path) -> int | None:
+    """Returns the ID of the process of this machine that works on a study, or None, without taking its lock."""
+    try:
+        content = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+        pid: int = content["pid"]
+        os.kill(pid, 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return pid if content == identity(pid) else None
+
+
+def identity(pid: int) -> dict[str, Any]:
+    """Returns what tells a process from all others: on Linux also when it started, since numbers are used again."""
+    started = machine = None
+    with suppress(OSError):
+        # Containers with one host name differ in their namespaces of processes, or run on different kernels.
+        machine = f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return {"pid": pid, "host": socket.gethostname(), "machine": machine, "started": started}
+
+
+def has_ended(process: Mapping[str, Any]) -> bool:
+    """Whether a process, by what `identity` returned of it, is one of this machine and runs no more."""
+    now = identity(process["pid"])
+    return now["machine"] is not None and process["machine"] == now["machine"] and process["started"] != now["started"]

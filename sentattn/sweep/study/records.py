@@ -99,42 +99,35 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
 
 def best(trials: Sequence[Record], modes: Sequence[str]) -> list[Record]:
     """Returns the best complete trial, the first of equals; with several objectives the Pareto front."""
-    front = pareto(objectives(trials), modes)
-    numbers = {*(front if len(modes) > 1 else front[:1])}
+    points = {trial.number: trial.objectives for trial in trials if trial.state == "complete" and trial.objectives}
+    numbers = ranked(points, modes)[: None if len(modes) > 1 else 1]
     return [trial for trial in trials if trial.number in numbers]
 
 
-def objectives(trials: Sequence[Record]) -> dict[int, Sequence[float]]:
-    """Returns what complete trials have reached, by number."""
-    return {trial.number: trial.objectives for trial in trials if trial.state == "complete" and trial.objectives}
+def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
+    """Returns the numbers of trials by their first objective, the first of equals before.
+
+    With several objectives only those of the Pareto front, ties included.
+    """
+    scores = {
+        number: tuple(value if mode == "max" else -value for value, mode in zip(values, modes, strict=True))
+        for number, values in points.items()
+    }
+    if len(modes) > 1:
+        front = _pareto({*scores.values()})
+        scores = {number: score for number, score in scores.items() if score in front}
+    return sorted(scores, key=lambda number: (-scores[number][0], number))
 
 
-def pareto(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
-    """Returns the numbers of the Pareto-optimal trials, ties included."""
-    scores = {number: _scores(values, modes) for number, values in points.items()}
+def _pareto(scores: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
+    """Returns the Pareto-optimal scores, of which each is better the larger it is."""
     front: set[tuple[float, ...]] = set()
-    columns = np.empty((len(modes), len(scores)))  # the first ones are the front
-    for score in sorted({*scores.values()}, reverse=True):  # none is dominated by a later one
+    columns = np.empty((len(next(iter(scores), ())), len(scores)))  # the first ones are the front
+    for score in sorted(scores, reverse=True):  # none is dominated by a later one
         if not (columns[:, : len(front)] >= np.array(score)[:, None]).all(axis=0).any():
             columns[:, len(front)] = score
             front.add(score)
-    return [number for number, score in scores.items() if score in front]
-
-
-def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
-    """Returns the numbers of trials, the best first and the first of equals before; of several objectives the front."""
-    front = {number: points[number] for number in pareto(points, modes)} if len(modes) > 1 else points
-    return best_first(front, modes)
-
-
-def best_first(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
-    """Returns the numbers of trials by their first objective, the first of equals before."""
-    return sorted(points, key=lambda number: (-_scores(points[number], modes)[0], number))
-
-
-def _scores(values: Sequence[float], modes: Sequence[str]) -> tuple[float, ...]:
-    """Returns values of which each is better the larger it is."""
-    return tuple(value if mode == "max" else -value for value, mode in zip(values, modes, strict=True))
+    return front
 
 
 def continue_from(before: Path, folder: Path) -> None:

@@ -2,12 +2,18 @@
 
 Each step is written when it is taken, so that no finished trial is lost when a process dies: trials that were
 running are tried again with their values under new numbers, and each finished trial is counted once.
+
+In a shared database each scheduler asks for a trial while it holds the study for itself, so that the trials that run
+anywhere are reservations in its budget. There every access is retried while the database is unreachable.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -19,11 +25,12 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from sentattn.errors import RunError
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.execution.interfaces import TrialOutcome, TrialTask
 from sentattn.sweep.spec.components import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.spec.search_space import points, suggest
 from sentattn.sweep.study import storage as storages
 from sentattn.sweep.study.budget import TrialCounts, is_finished
+from sentattn.sweep.study.coordination import SCHEDULER, SchedulerEntry, locked
 from sentattn.sweep.study.records import (
     ATTEMPT,
     DIVERGED,
@@ -33,27 +40,33 @@ from sentattn.sweep.study.records import (
     TRIALS,
     Record,
     best,
-    best_first,
     continue_from,
     delete_large,
     ranked,
     records,
 )
-from sentattn.sweep.study.resume import open_study
-from sentattn.sweep.study.scheduler_lock import locked
+from sentattn.sweep.study.resume import interrupt, open_study
 
 if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
 
 T = TypeVar("T")
-SECONDS = "seconds"
+SECONDS, CONFIRMED = "seconds", "confirmed"
+"""User attributes: how long a study was worked on, and which trial was confirmed last, with how many seeds."""
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 NOTE_SECONDS = 5.0
 """Between two notes of the time on disk."""
+OTHER_DRAWS = 1_000_003
+"""What makes schedulers of one study draw other values: more than it has trials."""
+
+
+def open_sweep(plan: Plan, folder: Path) -> AbstractContextManager[SweepStudy]:
+    """Begins a study or resumes it: in `plan.storage`, or in its folder; see `SweepStudy.open`."""
+    return (SharedStudy if plan.storage else SweepStudy).open(plan, folder)
 
 
 class SweepStudy:
-    """A study that this process works on.
+    """A study that this process works on, in a file that it has locked.
 
     Attributes:
         best_values: Objectives of the best trials by number, the best first; those that keep their checkpoints.
@@ -79,6 +92,7 @@ class SweepStudy:
         self._study.sampler = build_sampler(plan, past=self._past(len(trials)))
         self._study.pruner = build_pruner(plan)
         self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
+        self._interval = heartbeat or NOTE_SECONDS
         self._since = self._noted = time.monotonic()
         folders = {path.name for path in (self.folder / TRIALS).glob("*")}
         finished = [trial.number for trial in trials if is_finished(trial)]
@@ -193,9 +207,10 @@ class SweepStudy:
     def _worst(self) -> list[float] | None:
         """Returns the worst value seen of each objective; None where nothing is known to be worse than the best."""
         columns = [*zip(*self._counts.complete.values(), strict=True)]
-        modes = [objective.mode for objective in self.plan.objectives] if columns else []
-        ends = [(min(c), max(c)) if m == "max" else (max(c), min(c)) for m, c in zip(modes, columns, strict=True)]
-        return [worst for worst, _ in ends] if any(worst != best for worst, best in ends) else None
+        if not any(min(column) != max(column) for column in columns):
+            return None
+        pairs = zip(self.plan.objectives, columns, strict=True)
+        return [min(column) if objective.mode == "max" else max(column) for objective, column in pairs]
 
     def interrupt(self, number: int) -> None:
         """Ends a running trial together with the sweep: it is tried again, and this attempt does not count."""
@@ -206,25 +221,25 @@ class SweepStudy:
         self._counts.end(self._access(work))
         del self._running[number]
 
-    def tick(self) -> float | None:
-        """Writes the time at intervals; returns the seconds after which to call it again, or None."""
-        if time.monotonic() - self._noted >= NOTE_SECONDS:
+    def tick(self) -> float:
+        """Writes the time, and heartbeats, at intervals; returns the seconds until that is due."""
+        if time.monotonic() - self._noted >= self._interval:
             self._access(self._note)
-        return None
+        return max(0.0, self._noted + self._interval - time.monotonic())
 
     def _note(self) -> None:
         self._noted = time.monotonic()
-        self._study.set_user_attr(SECONDS, self.seconds())
+        self._study.set_user_attr(SECONDS, max(self._study.user_attrs.get(SECONDS, 0.0), self.seconds()))
 
     def _leave(self) -> None:
         self._note()
 
     def elsewhere(self) -> int:
         """Returns how many trials other schedulers run of a study that has not ended."""
-        return 0
+        return 0 if self.ended() else self._counts.running - len(self._running)
 
     def is_first(self) -> bool:
-        """Whether this scheduler logs and confirms the study."""
+        """Whether this scheduler logs and confirms the study: the one that began first of those that work on it."""
         return True
 
     def alive(self) -> AbstractContextManager[None]:
@@ -233,7 +248,10 @@ class SweepStudy:
 
     @contextmanager
     def confirming(self, number: int) -> Iterator[bool]:
-        """Yields whether this scheduler is to confirm a trial, which the block then does."""
+        """Yields whether this scheduler is to confirm a trial, which the block then does.
+
+        A shared study records that it is done: the scheduler that is first now may be another one than before.
+        """
         yield True
 
     def waiting(self) -> int:
@@ -300,7 +318,7 @@ class SweepStudy:
     def _access(self, work: Callable[[], T]) -> T:
         """Reads or writes the database."""
         with self._writing():
-            return work()
+            return storages.retry_while_unreachable(work) if self.plan.storage else work()
 
     def _writing(self) -> AbstractContextManager[None]:
         return storages.writing(self.folder, self.plan.storage)
@@ -314,18 +332,108 @@ class SweepStudy:
 
     def _keep_best(self, numbers: Sequence[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        modes, complete = [objective.mode for objective in self.plan.objectives], self._counts.complete
-        front = self._front
-        if front is None:
-            front = {number: complete[number] for number in ranked(complete, modes)}
-        else:  # nothing else has ended since
-            front = {**front, **{number: complete[number] for number in numbers if number in complete}}
-            front = {number: front[number] for number in ranked(front, modes)}
-        ordered = best_first(front, modes)
-        self.best_values = {number: front[number] for number in ordered[: max(1, self.plan.keep)]}
-        self._front = front if len(modes) > 1 else self.best_values
+        modes, known = [objective.mode for objective in self.plan.objectives], self._counts.complete
+        if self._front is not None:  # nothing else has ended since
+            known = {**self._front, **{number: known[number] for number in numbers if number in known}}
+        ordered = ranked(known, modes)
+        self.best_values = {number: known[number] for number in ordered[: max(1, self.plan.keep)]}
+        self._front = {number: known[number] for number in ordered} if len(modes) > 1 else self.best_values
         for number in {*numbers}.difference(ordered[: self.plan.keep]):
             delete_large(self.folder / TRIALS / str(number))
+
+
+class SharedStudy(SweepStudy):
+    """A study in a database, which several schedulers may work on."""
+
+    def _begin(self) -> optuna.Study:
+        with self._exclusive():
+            study = super()._begin()
+            self._entry = SchedulerEntry(study, self._storage, self._url, self.plan.heartbeat)
+            return study
+
+    @property
+    def _url(self) -> str:
+        assert self.plan.storage is not None
+        return self.plan.storage
+
+    def _past(self, trials: int) -> int:
+        return trials + self._entry.number * OTHER_DRAWS
+
+    def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
+        with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again
+            if not self._has_budget_by_number():
+                self._end_orphans()
+            drawn = super()._draw()
+            if drawn:
+                self._entry.reserve(drawn[0].number)
+            return drawn
+
+    def _has_budget_by_number(self) -> bool:
+        """Whether fewer trials have begun anywhere than the budget has: true only if sure, in one short query.
+
+        Those that are known to have failed do not count. A point that is left, or a trial to be tried again, needs all.
+        """
+        if self._counts.retries or self._points is not None:
+            return False
+        trials = self.plan.budget.trials
+        return trials is None or not self._entry.has_begun(trials + self._counts.failed - 1)
+
+    def _end_orphans(self) -> None:
+        """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
+        running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
+        running = [trial for trial in running if trial.number not in self._running]
+        if orphans := [trial for trial in running if trial.user_attrs.get(SCHEDULER) in (None, self._entry.number)]:
+            for trial in orphans:
+                interrupt(self._study, self._storage, trial)
+            self._read()
+
+    def _note(self) -> None:
+        super()._note()
+        self._beat()
+        self._read()
+
+    def _beat(self) -> None:
+        self._entry.beat(self._running)
+        if self._entry.is_asked_to_stop():
+            os.kill(os.getpid(), signal.SIGINT)  # reaches the main thread from any other
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Writes heartbeats from a thread while the block does something else than run trials."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(self.plan.heartbeat):
+                with suppress(RunError), self._writing():  # the next one may reach the database
+                    self._beat()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    @contextmanager
+    def confirming(self, number: int) -> Iterator[bool]:
+        """Yields whether this scheduler is to confirm a trial; see `SweepStudy.confirming`."""
+        confirmed = [number, self.plan.confirm]
+        is_done = self._access(lambda: self._study.user_attrs.get(CONFIRMED)) == confirmed
+        yield not is_done
+        if not is_done:
+            self._access(lambda: self._study.set_user_attr(CONFIRMED, confirmed))
+
+    def _leave(self) -> None:
+        super()._leave()
+        self._entry.leave()
+
+    def is_first(self) -> bool:
+        """Whether this scheduler logs and confirms the study."""
+        return self._access(self._entry.is_first)
+
+    def _exclusive(self) -> AbstractContextManager[None]:
+        return storages.exclusive(self._url, self.plan.study)
 
 
 def retry_of(trial: FrozenTrial) -> FrozenTrial:

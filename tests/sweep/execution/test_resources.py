@@ -1,3 +1,5 @@
+"""Which slots a machine or a Ray cluster has; neither GPUs nor a cluster are needed."""
+
 from __future__ import annotations
 
 import subprocess
@@ -11,7 +13,8 @@ import pytest
 
 from sentattn.errors import SettingError
 from sentattn.sweep.execution import resources
-from sentattn.sweep.execution.resources import Slot, SlotRequest, description, find, visible
+from sentattn.sweep.execution.ray import Node, description, find_slots
+from sentattn.sweep.execution.resources import Slot, SlotRequest, find, slots_line, visible
 
 
 @dataclass
@@ -92,7 +95,7 @@ def test_a_slot_for_each_gpu(gpus: FakeNVML) -> None:
     found = find(SlotRequest())
     assert [slot.gpus for slot in found] == [("0",), ("1",), ("2",), ("3",)]
     assert {slot.threads for slot in found} == {4}
-    assert description(found, SlotRequest()) == "4 slots: GPU 0, GPU 1, GPU 2, GPU 3; 4 threads each."
+    assert slots_line(found) == "4 slots: GPU 0, GPU 1, GPU 2, GPU 3; 4 threads each"
     assert found[2].environment()["CUDA_VISIBLE_DEVICES"] == "2"
     assert found[2].environment()["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert found[2].environment()["OMP_NUM_THREADS"] == "4"
@@ -109,9 +112,7 @@ def test_shares_of_a_gpu_spread_over_all_first(gpus: FakeNVML) -> None:
 
 def test_groups_of_gpus(gpus: FakeNVML) -> None:
     assert [slot.gpus for slot in find(SlotRequest(gpus_per_trial=2))] == [("0", "1"), ("2", "3")]
-    three = find(SlotRequest(gpus_per_trial=3))
-    assert [slot.name for slot in three] == ["GPUs 0+1+2"]
-    assert description(three, SlotRequest(gpus_per_trial=3)).endswith("1 of 4 GPUs is left over.")
+    assert [slot.name for slot in find(SlotRequest(gpus_per_trial=3))] == ["GPUs 0+1+2"]
 
 
 def test_no_more_slots_than_trials(gpus: FakeNVML) -> None:
@@ -210,15 +211,72 @@ def test_cores_divided(slots: int | None, threads: int | None, expected: tuple[i
 
 
 @pytest.mark.usefixtures("no_gpus")
-def test_what_is_said_of_cores() -> None:
-    assert description([Slot("CPU", (), 1)], SlotRequest()) == "1 slot: CPU; 1 thread each."
-    many = SlotRequest(slots=9, threads=2)
-    assert description(find(many), many) == (
-        "9 slots: CPU 1 to CPU 9; 2 threads each. That is 18 threads on 8 cores: slots=4 may be faster."
-    )
+def test_the_line_on_slots() -> None:
+    assert slots_line([Slot("CPU", (), 1)]) == "1 slot: CPU; 1 thread each"
+    assert slots_line(find(SlotRequest(slots=9, threads=2))) == "9 slots: CPU 1 to CPU 9; 2 threads each"
 
 
 def test_looking_imports_no_torch(gpus: FakeNVML) -> None:
     find = "from sentattn.sweep.execution.resources import SlotRequest, find; find(SlotRequest())"
     program = f"import sys; {find}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
+
+
+CPUS = [Node("a", "10.0.0.1", 4, 0), Node("b", "10.0.0.2", 3, 0)]
+GPUS = [Node("a", "10.0.0.1", 16, 4), Node("b", "10.0.0.2", 8, 3), Node("c", "10.0.0.3", 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (SlotRequest(), (7, 1)),
+        (SlotRequest(slots=2), (2, 3)),
+        (SlotRequest(slots=3), (3, 2)),
+        (SlotRequest(threads=2), (3, 2)),
+        (SlotRequest(slots=1, threads=4), (1, 4)),
+        (SlotRequest(trials=2), (2, 3)),
+    ],
+)
+def test_cores_of_all_nodes_of_a_cluster(request_: SlotRequest, expected: tuple[int, int]) -> None:
+    slots = find_slots(request_, CPUS)
+    assert (len(slots), slots[0].threads) == expected
+    assert {(slot.num_gpus, slot.environment()["CUDA_VISIBLE_DEVICES"]) for slot in slots} == {(0, "")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (SlotRequest(), (7, 1, 2)),
+        (SlotRequest(slots_per_gpu=2), (14, 0.5, 1)),
+        (SlotRequest(slots=9), (9, 0.5, 2)),
+        (SlotRequest(gpus_per_trial=2), (3, 2, 8)),
+        (SlotRequest(gpus_per_trial=4), (1, 4, 16)),
+        (SlotRequest(threads=8), (3, 1, 8)),
+        (SlotRequest(accelerator="cpu"), (26, 0, 1)),
+    ],
+)
+def test_gpus_of_all_nodes_of_a_cluster(request_: SlotRequest, expected: tuple[int, float, int]) -> None:
+    slots = find_slots(request_, GPUS)
+    assert (len(slots), slots[0].num_gpus, slots[0].threads) == expected
+    assert {max(1, len(slot.gpus)) for slot in slots} == {max(1, int(expected[1]))}
+    assert ("CUDA_VISIBLE_DEVICES" in slots[0].environment()) == (not expected[1]), "Ray names the GPUs"
+    assert str(len(slots)) in description(slots, GPUS)
+
+
+@pytest.mark.parametrize(
+    ("request_", "key", "kind"),
+    [
+        (SlotRequest(gpus_per_trial=5), "gpus_per_trial", "resources"),
+        (SlotRequest(gpus_per_trial=2, slots=4), "slots", "resources"),
+        (SlotRequest(gpus_per_trial=2, slots_per_gpu=2), "slots_per_gpu", "conflict"),
+        (SlotRequest(threads=17), "threads", "resources"),
+        (SlotRequest(accelerator="cpu", slots=27), "slots", "resources"),
+        (SlotRequest(accelerator="cpu", slots_per_gpu=2), "slots_per_gpu", "resources"),
+        (SlotRequest(accelerator="mps"), "trainer.accelerator", "resources"),
+    ],
+)
+def test_more_than_the_cluster_has(request_: SlotRequest, key: str, kind: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        find_slots(request_, GPUS)
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == (key, kind)

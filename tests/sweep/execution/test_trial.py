@@ -17,10 +17,9 @@ from sentattn.distributed import ranks
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
 from sentattn.run import Run
 from sentattn.sweep.execution import trial
-from sentattn.sweep.execution.engines import Report
+from sentattn.sweep.execution.interfaces import Report, TrialOutcome, TrialTask
 from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
 from sentattn.sweep.spec.plan import metric_of
 from sentattn.sweep.study.records import continue_from
 

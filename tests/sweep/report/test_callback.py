@@ -16,8 +16,8 @@ from fake_study import engine, slots
 from fake_sweep import plan
 
 from sentattn.errors import RunError
+from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.execution.trial_source import TrialOutcome
 from sentattn.sweep.report import artifacts, callback
 from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.report.figures import Charts

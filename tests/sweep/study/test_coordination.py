@@ -26,7 +26,7 @@ from sentattn.sweep.report import callback
 from sentattn.sweep.spec.plan import Budget, Plan
 from sentattn.sweep.study import coordination, storage
 from sentattn.sweep.study.records import Record, read
-from sentattn.sweep.study.shared_study import SharedStudy, open_sweep
+from sentattn.sweep.study.study import SharedStudy, open_sweep
 
 FAKE = "fake"
 

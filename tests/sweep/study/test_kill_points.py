@@ -13,8 +13,7 @@ from studies import tell
 
 from sentattn.sweep.spec.plan import Budget, Plan
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.shared_study import open_sweep
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.study import SweepStudy, open_sweep
 
 SPACE = {"model.attention.hops": "choice(1,2)", "model/pooling": "choice(flatten,mean)"}
 WRITES = 12

@@ -21,8 +21,7 @@ from sentattn.sweep.report import callback
 from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.report.wandb import StudyLogger
 from sentattn.sweep.study import storage
-from sentattn.sweep.study.shared_study import open_sweep
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.study import SweepStudy, open_sweep
 
 FOREVER = 10**9
 

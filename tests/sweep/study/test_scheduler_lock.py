@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import RunError
-from sentattn.sweep.study.scheduler_lock import has_ended, identity, locked, owner
+from sentattn.sweep.study.coordination import has_ended, identity, locked, owner
 
 
 def test_a_folder_has_one_owner_at_a_time(tmp_path: Path) -> None:

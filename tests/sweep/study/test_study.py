@@ -24,14 +24,13 @@ from plans import SPACE, plan
 from studies import run, states, tell
 
 from sentattn.errors import RunError, SettingError
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.spec.components import DEFAULTS
 from sentattn.sweep.spec.plan import Budget, Objective
 from sentattn.sweep.study import storage
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.shared_study import open_sweep
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.study import SweepStudy, open_sweep
 
 
 def test_the_budget_is_met_exactly_and_another_start_does_nothing(tmp_path: Path) -> None:

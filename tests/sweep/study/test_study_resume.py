@@ -18,7 +18,7 @@ from studies import run, states, tell
 
 from sentattn.config.request import Request, read_request
 from sentattn.errors import RunError, SettingError
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.spec.plan import Budget, Objective, Plan
 from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
@@ -28,7 +28,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from plans import plan
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.study.study import SweepStudy
 opened = SweepStudy.open(plan(), Path(sys.argv[1]))
 study = opened.__enter__()

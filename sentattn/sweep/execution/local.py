@@ -2,40 +2,53 @@
 
 The pool is `multiprocessing`'s forkserver. The scheduler has a pipe to each trial. When the scheduler dies the kernel
 ends the server, and when the server dies it ends the trials.
+
+The server imports this module, whose last line then imports what trials need: `multiprocessing` passes it no arguments,
+so that they come through the environment.
 """
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
+import gc
+import importlib
 import json
 import multiprocessing
 import os
+import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.sweep.execution.callbacks import RunningTrial
-from sentattn.sweep.execution.engines import SERVER_DIED, Engine, Message, exited, last_lines, preload
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import Engine, Message, PipeConnection, RunningTrial, TrialOutcome, TrialTask
 
 SERVER_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",  # threads that libraries start when they are imported do not survive a fork
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # finds GPUs without initializing CUDA, which does not survive a fork
 }
+POOL = "SENTATTN_POOL"
+"""Names the variable that the server has: a list of process ID of the scheduler, module, studies and log."""
 DEATHS = 3
 """How many servers in a row may die before one is ready."""
 PAUSE = 0.2
 """Seconds before another server is started, in which the system removes the one that has died."""
+SERVER_DIED = 255
+"""Exit code that `multiprocessing` gives to the processes of a server that has died."""
+LOG_LINES, LOG_TAIL = 5, 1 << 13
+"""Lines of a trial's log that are kept of a failure, and bytes that are read for them."""
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -78,31 +91,29 @@ class LocalEngine(Engine):
             UserError: If the data is unusable.
             RunError: If the libraries cannot be imported, or servers die one after another.
         """
-        forkserver.set_forkserver_preload([preload.__name__])
+        forkserver.set_forkserver_preload([__name__])
         pool = (self._module, self._studies, str(self._log))
-        error: tuple[type[UserError], Sequence[Fault]] | str
         for _ in range(DEATHS):
             answer, theirs = self._context.Pipe(duplex=False)
-            process = self._context.Process(target=preload.prepare, args=(*pool, dict(os.environ), theirs))
+            process = self._context.Process(target=_prepare, args=(*pool, dict(os.environ), theirs))
             try:
                 with server_environment(os.getpid(), *pool), without_main_module():
                     forkserver.ensure_running()
                 with without_main_module():
                     process.start()
                 theirs.close()
-                error = answer.recv()
+                error: UserError | str = answer.recv()
                 break
             except (OSError, EOFError):
                 time.sleep(PAUSE)
             except BaseException:
                 if process.pid is not None:
-                    kill_group(process.pid)
+                    _kill_group(process.pid)
                 raise
         else:
-            error = "".join(last_lines(self._log)[-1:]) or "it printed nothing"
-        if isinstance(error, tuple):
-            kind, faults = error
-            raise kind(*faults)
+            error = "".join(_last_lines(self._log)[-1:]) or "it printed nothing"
+        if isinstance(error, UserError):
+            raise error
         if error:
             raise RunError(Fault("engine", "failed", f"No trial can be started, see {self._log}: {error}"))
         process.join()
@@ -115,7 +126,7 @@ class LocalEngine(Engine):
         ours, theirs = self._context.Pipe()
         environment = {**os.environ, **trial.slot.environment()}
         arguments = (self._module, trial.task, str(trial.log), environment, theirs)
-        process = self._context.Process(target=preload.run, args=arguments)
+        process = self._context.Process(target=_run, args=arguments)
         try:
             with without_main_module():
                 process.start()
@@ -133,15 +144,18 @@ class LocalEngine(Engine):
         """Yields messages of trials; see `Engine.messages`."""
         connections = {worker.connection: worker for worker in self._running.values() if not worker.connection.closed}
         sentinels = {worker.process.sentinel: worker for worker in self._running.values()}
-        waited: list[Any] = [wakeup, *connections, *sentinels]
-        ready = wait(waited, 0 if self._not_started else timeout)
+        ready = wait([wakeup, *connections, *sentinels], 0 if self._not_started else timeout)
         not_started, self._not_started = self._not_started, []
         yield from not_started
         for source in ready:
-            if source in sentinels:
-                yield from self._exited(sentinels[source])
-            elif source in connections:
+            if isinstance(source, Connection):
                 yield from _received(connections[source])
+            elif isinstance(source, int) and (worker := sentinels.get(source)):
+                yield from _received(worker)  # it sent all of them before it ended
+                del self._running[worker.trial.key]
+                code = _end(worker)
+                self._has_server = self._has_server and code != SERVER_DIED
+                yield worker.trial, worker.outcome or exited(worker.trial, code)
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:
         """Answers a report; a trial that has died meanwhile needs no answer."""
@@ -157,15 +171,7 @@ class LocalEngine(Engine):
     def kill(self, trial: RunningTrial) -> None:
         """Ends a trial and all processes that it has started."""
         if (worker := self._running.get(trial.key)) is not None and worker.process.pid is not None:
-            kill_group(worker.process.pid)
-
-    def _exited(self, worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:
-        """Yields the last messages of a trial whose process has ended, all of which it sent before."""
-        yield from _received(worker)
-        del self._running[worker.trial.key]
-        code = _end(worker)
-        self._has_server = self._has_server and code != SERVER_DIED
-        yield worker.trial, worker.outcome or exited(worker.trial, code)
+            _kill_group(worker.process.pid)
 
 
 def _received(worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:
@@ -184,7 +190,7 @@ def _received(worker: _Worker) -> Iterator[tuple[RunningTrial, Message]]:
 def _end(worker: _Worker) -> int:
     """Kills what is left of a trial and returns its exit code."""
     assert worker.process.pid is not None
-    kill_group(worker.process.pid)
+    _kill_group(worker.process.pid)
     worker.process.join()
     worker.connection.close()
     code = worker.process.exitcode
@@ -193,20 +199,53 @@ def _end(worker: _Worker) -> int:
     return code
 
 
-def kill_group(pid: int) -> None:
+def _kill_group(pid: int) -> None:
     """Kills a process and the group that it leads, as far as they exist."""
     for kill in (os.kill, os.killpg):  # by itself too: it may not lead its group yet
         with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
 
 
+def exited(trial: RunningTrial, code: int) -> TrialOutcome:
+    """Returns the outcome of a trial whose process has ended without it."""
+    if code == SERVER_DIED:
+        reason = "the process that had started it has died"
+    elif code < 0:
+        memory = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
+        reason = f"it was killed ({signal.Signals(-code).name}){memory}"
+    else:
+        reason = f"it ended with exit code {code}" if code else "it ended without a result"
+    outcome = failed(trial, reason)
+    return replace(outcome, killed=outcome.retry and (code < 0 or code == SERVER_DIED))
+
+
+def failed(trial: RunningTrial, reason: str, *, lost: bool = False) -> TrialOutcome:
+    """Returns the outcome of a trial that has sent none; why the scheduler ended it comes before other reasons.
+
+    One that took too long would take as long again.
+    """
+    lines, retry = _last_lines(trial.log), not trial.killed
+    return TrialOutcome("failed", error=trial.killed or reason, log_lines=lines, retry=retry, lost=lost)
+
+
+def _last_lines(file: Path) -> list[str]:
+    """Returns the last lines of a file that are not empty; bytes that are no text are replaced."""
+    try:
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - LOG_TAIL))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.rstrip() for line in lines if line.strip()][-LOG_LINES:]
+
+
 @contextmanager
-def server_environment(*pool: Any) -> Iterator[None]:
+def server_environment(*pool: object) -> Iterator[None]:
     """Sets the environment that a server started inside inherits, and keeps Ctrl-C from it until it ignores it."""
     before = dict(os.environ)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    os.environ.update(SERVER_ENVIRONMENT | {"PYTHONPATH": path, preload.POOL: json.dumps(pool)})
+    os.environ.update(SERVER_ENVIRONMENT | {"PYTHONPATH": path, POOL: json.dumps(pool)})
     try:
         yield
     finally:
@@ -224,3 +263,77 @@ def without_main_module() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+def _prepare(
+    module: str, studies: Sequence[Sequence[str]], log: str, environment: Mapping[str, str], answer: Connection
+) -> None:
+    """Prepares, in a process of the server, what all trials share; sends the error or an empty string."""
+    if _server_error:
+        answer.send(_server_error)
+        return
+    _become_trial(log, environment)
+    try:
+        importlib.import_module(module).preload(studies)
+    except UserError as error:
+        answer.send(error)
+    else:
+        answer.send("")
+
+
+def _run(module: str, task: TrialTask, log: str, environment: Mapping[str, str], connection: Connection) -> None:
+    """Runs a trial, in a process of the server."""
+    _become_trial(log, environment)
+    importlib.import_module(module).run(task, PipeConnection(connection))
+
+
+def _become_trial(log: str, environment: Mapping[str, str]) -> None:
+    """Makes a process that was forked from the server independent of it."""
+    end_with_parent(_server)
+    os.setsid()  # one group with all processes that the trial starts, which Ctrl-C does not reach
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    redirect_output(log)
+    faulthandler.enable()
+    os.environ.clear()
+    os.environ.update(environment)
+    random.seed()  # the server's state is the same for all trials
+
+
+def end_with_parent(parent: int) -> None:
+    """Lets the kernel kill this process when its parent dies; elsewhere than on Linux its connection does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has died before
+            os._exit(1)
+
+
+def redirect_output(log: str) -> None:
+    """Redirects the file descriptors 1 and 2 to a file, so that libraries in C write there too."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.close(output)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # neither is replaced in a fresh process
+
+
+def _become_server(scheduler: int, module: str, studies: Sequence[Sequence[str]], log: str) -> str:
+    """Imports what trials need; returns the error, which `multiprocessing` would hide, or an empty string."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the scheduler handles it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    end_with_parent(scheduler)
+    redirect_output(log)
+    try:
+        with suppress(UserError):  # `_prepare` raises it again
+            importlib.import_module(module).preload(studies)
+    except Exception as reason:
+        traceback.print_exc()
+        return f"{type(reason).__name__}: {reason}"
+    gc.collect()
+    gc.freeze()  # a collection would write to the pages that trials share
+    return ""
+
+
+_server = os.getpid()
+_server_error = _become_server(*json.loads(os.environ[POOL])) if POOL in os.environ else ""

@@ -8,8 +8,8 @@ import pytest
 from fake_study import Listed, prepared, scheduler, slots
 from rich.console import Console
 
-from sentattn.sweep.execution.callbacks import RunningTrial, SweepProgress, duration, format_objective, format_values
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.sweep.execution.interfaces import RunningTrial, TrialOutcome, TrialTask
+from sentattn.sweep.execution.progress import SweepProgress, duration, format_objective, format_values
 
 
 def prepare(folder: Path, *, is_terminal: bool = False) -> tuple[Any, Any, Any, io.StringIO]:

@@ -15,12 +15,10 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import Interruption
-from sentattn.sweep.execution.engines import FirstBatch, Message, PipeConnection, Report
-from sentattn.sweep.execution.engines.local import server_environment, without_main_module
-from sentattn.sweep.execution.engines.preload import POOL
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import FirstBatch, Message, PipeConnection, Report, TrialOutcome
+from sentattn.sweep.execution.local import POOL, server_environment, without_main_module
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def pipe() -> tuple[Connection, PipeConnection]:
@@ -29,7 +27,7 @@ def pipe() -> tuple[Connection, PipeConnection]:
 
 
 def python(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(folder), str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    path = os.pathsep.join([str(folder), str(Path(__file__).parents[1]), *filter(None, sys.path)])
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
         env={**os.environ, "PYTHONPATH": path},
@@ -107,7 +105,7 @@ def test_an_unguarded_script_is_not_run_again_by_its_trials(tmp_path: Path) -> N
     script.write_text(f"print('here')\n{textwrap.dedent(RUN)}")
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path), "fake_trial"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -128,9 +126,9 @@ def test_everything_can_be_imported_on_other_systems(tmp_path: Path) -> None:
             raise OSError("no C library")
         ctypes.CDLL = missing
         sys.platform = "darwin"
-        from sentattn.sweep.execution.engines import preload
-        preload.end_with_parent(1)
-        for name in ("cli", "spec.config", "study.study", "execution.scheduler", "execution.engines.local"):
+        from sentattn.sweep.execution import local
+        local.end_with_parent(1)
+        for name in ("cli", "spec.config", "study.study", "execution.scheduler", "execution.ray"):
             importlib.import_module(f"sentattn.sweep.{name}")
         from sentattn.sweep.execution.resources import SlotRequest, find
         print(len(find(SlotRequest(accelerator="cpu", slots=2))))

@@ -1,12 +1,9 @@
-"""Callbacks of a sweep, and the one that prints progress: a live table on a terminal, plain lines elsewhere."""
+"""Progress of a sweep: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -14,76 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sentattn.config.types import as_typed
-from sentattn.sweep.execution.trial_source import TrialOutcome
+from sentattn.sweep.execution.interfaces import RunningTrial, TrialOutcome, TrialSource
 
-if TYPE_CHECKING:
-    from sentattn.sweep.execution.resources import Slot
-    from sentattn.sweep.execution.trial_source import TrialSource, TrialTask
-
-LOG = "log.txt"
 LOG_LINES = 3
 """Lines of a failed trial's log that are printed."""
 REFRESH = 0.5
-
-
-@dataclass
-class RunningTrial:
-    """A trial in a slot.
-
-    Attributes:
-        source: The study or grid that it is a trial of.
-        since: When it was assigned to its slot, by `time.monotonic`.
-        first_batch: When its first training batch began.
-        epochs: The largest number of epochs.
-        epoch: The last finished epoch or repeat.
-        value: Its objective if it ended now; None where that is unknown.
-        killed: Why the scheduler ended it; empty otherwise.
-        stopped: Whether it was asked to stop after its step.
-    """
-
-    source: TrialSource
-    task: TrialTask
-    slot: Slot
-    since: float = field(default_factory=time.monotonic)
-    first_batch: float | None = None
-    epochs: int | None = None
-    epoch: int = 0
-    value: float | None = None
-    killed: str = ""
-    stopped: bool = False
-
-    @property
-    def key(self) -> str:
-        """A name that is unique among all running trials."""
-        return f"{self.source.plan.study}/{self.task.number}"
-
-    @property
-    def log(self) -> Path:
-        """The file with its output."""
-        return self.task.folder / LOG
-
-
-class SweepCallback(Protocol):
-    """Is called by the scheduler, in its only thread: what takes long belongs in a thread of the callback."""
-
-    def started(self, trial: RunningTrial) -> None:
-        """A trial was assigned to a slot."""
-        return
-
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """An epoch or a repeat of a trial has ended; without metrics its first batch began."""
-        return
-
-    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        """A trial has ended, and the study has recorded it."""
-        return
-
-    def message(self, text: str) -> None:
-        """Prints a message."""
-        return
-
-    def tick(self) -> float | None:
-        """Is called between events; returns the seconds after which to call it again, or None."""
 
 
 class SweepProgress:
@@ -110,7 +42,7 @@ class SweepProgress:
             self._table.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._table:
             self._table.stop()
 
@@ -198,7 +130,7 @@ class SweepProgress:
         return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / at_once)} left"
 
 
-def format_values(values: Mapping[str, Any]) -> str:
+def format_values(values: Mapping[str, object]) -> str:
     """Returns the values of a trial in short, each with the shortest unique end of its key."""
     keys = {key: key.replace("/", ".") for key in values}
     texts = []

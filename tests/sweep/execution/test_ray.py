@@ -18,10 +18,9 @@ import pytest
 from fake_study import FAKE, Listed, Noted, prepared
 
 from sentattn.errors import DataError, RunError, SettingError, UserError
-from sentattn.sweep.execution.callbacks import RunningTrial
-from sentattn.sweep.execution.engines import ray_cluster, ray_node
-from sentattn.sweep.execution.engines.ray import RayEngine
-from sentattn.sweep.execution.engines.ray_cluster import RaySlot, connected
+from sentattn.sweep.execution import ray, ray_node
+from sentattn.sweep.execution.interfaces import RunningTrial
+from sentattn.sweep.execution.ray import RayEngine, RaySlot, connected
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
@@ -29,8 +28,8 @@ from sentattn.sweep.study.study import SweepStudy
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 pytestmark = pytest.mark.slow
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
-ROOT = Path(__file__).parents[4]
-PATH = os.pathsep.join([str(ROOT), str(Path(__file__).parents[2])])
+ROOT = Path(__file__).parents[3]
+PATH = os.pathsep.join([str(ROOT), str(Path(__file__).parents[1])])
 
 
 @contextmanager
@@ -65,7 +64,7 @@ def second(cluster: Any) -> Any:
 @pytest.fixture(autouse=True)
 def _head_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the check whether the head answers: tests reach loopback only, and Ray's head has another address."""
-    monkeypatch.setattr("sentattn.sweep.execution.engines.ray.require_answer", lambda head: None)
+    monkeypatch.setattr(ray, "INTERVAL", 1e6)
 
 
 def address(cluster: Any) -> str:
@@ -126,7 +125,7 @@ def test_the_cluster_of_this_machine_is_gone(tmp_path: Path, monkeypatch: pytest
     """It comes first: Ray prefers a cluster that runs."""
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(ray_cluster, "CONNECT", 15.0)
+    monkeypatch.setattr(ray, "CONNECT", 15.0)
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
     began = time.monotonic()
@@ -241,8 +240,7 @@ import sys
 from pathlib import Path
 import fake_sweep
 from sentattn.config import command_line
-from sentattn.sweep.execution.engines.ray import RayEngine
-from sentattn.sweep.execution.engines.ray_cluster import RaySlot, connected
+from sentattn.sweep.execution.ray import RayEngine, RaySlot, connected
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.study.study import SweepStudy
 def main(words):
@@ -326,8 +324,8 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 def test_a_trial_has_the_metrics_of_a_local_one(cluster: Any, tmp_path: Path) -> None:
     words = ["model=mean", "trainer.accelerator=cpu", "trainer.max_epochs=2", "optimizer.lr=interval(0.001,0.01)"]
     words += ["trials=1", "threads=1", "slots=1", "study=one"]
-    ray = ["engine=ray", f"engine.address={address(cluster)}"]
-    for name, engine in {"local": [], "ray": ray}.items():
+    on_cluster = ["engine=ray", f"engine.address={address(cluster)}"]
+    for name, engine in {"local": [], "ray": on_cluster}.items():
         command = [sys.executable, "-m", "sentattn.sweep", *words, *engine, f"output_dir={tmp_path / name}"]
         subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": PATH})
     local, on_ray = (metrics(tmp_path / name) for name in ("local", "ray"))

@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import sentattn
-from sentattn.errors import Fault, Interruption, UserError
-from sentattn.sweep.execution.callbacks import LOG
-from sentattn.sweep.execution.engines import Message, Report, TrialConnection
-from sentattn.sweep.execution.engines.preload import redirect_output
-from sentattn.sweep.execution.trial_source import TrialOutcome, TrialTask
+from sentattn.errors import Interruption, UserError
+from sentattn.sweep.execution.interfaces import LOG, Message, Report, TrialConnection, TrialOutcome, TrialTask
+from sentattn.sweep.execution.local import redirect_output
 
 
 class Mailbox:
@@ -111,25 +109,23 @@ class WorkerContext:
 def run_trial(
     context: WorkerContext, task: TrialTask, variables: Mapping[str, str], mailbox: Any, trial: int
 ) -> tuple[int, TrialOutcome | None]:
-    """Runs a trial in this process, which ends after it; returns its exit code, and its outcome if it has sent one."""
-    connection = RayConnection(mailbox, trial)
+    """Runs a trial in this process, which ends after it.
+
+    Returns:
+        The exit code that its process would have, and its outcome if it has sent one.
+    """
+    connection, code = RayConnection(mailbox, trial), 0
     connection.begin()
     redirect_output(str(task.folder / LOG))
-    return _exit_code(context, task, variables, connection), connection.outcome
-
-
-def _exit_code(context: WorkerContext, task: TrialTask, variables: Mapping[str, str], connection: RayConnection) -> int:
-    """Runs the trial and returns the exit code that its process would have."""
     try:
         context.enter(**variables).run(task, connection)
     except SystemExit as end:  # which would end the worker before it has returned anything
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:
         traceback.print_exc()
-        return error.exit_code if isinstance(error, Interruption) else 1
-    finally:
-        sys.stdout.flush()
-    return 0
+        code = error.exit_code if isinstance(error, Interruption) else 1
+    sys.stdout.flush()
+    return code, connection.outcome
 
 
 def versions() -> dict[str, str]:
@@ -154,15 +150,13 @@ def check_node(file: str) -> tuple[dict[str, str], str]:
     return versions(), "what it writes there does not arrive here"
 
 
-def prepare_node(
-    context: WorkerContext, studies: Sequence[Sequence[str]], log: str
-) -> tuple[type[UserError], Sequence[Fault]] | str:
+def prepare_node(context: WorkerContext, studies: Sequence[Sequence[str]], log: str) -> UserError | str:
     """Prepares the data on this node; returns the error, or an empty string."""
     redirect_output(log)
     try:
         context.enter().preload(studies)
     except UserError as error:
-        return type(error), error.faults  # an exception would be pickled by its message alone
+        return error
     except BaseException as error:
         traceback.print_exc()
         return f"{type(error).__name__}: {error}"
