@@ -22,7 +22,7 @@ import optuna
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.spec.search_space import Value, draw, read_dimension
+from sentattn.sweep.spec.search_space import Value, read_dimension
 
 PRUNE = {"model/pooling": ("prune",)}
 RANGES: dict[str, tuple[str, Mapping[str, tuple[Value, ...]]]] = {
@@ -92,7 +92,7 @@ def values_of(trial: optuna.Trial, *, switch: bool) -> dict[str, Value]:
             if trial.suggest_categorical(f"{key} is 0", [True, False]) is False:
                 values[key] = trial.suggest_float(key, dimension.floor, 1.0, log=True)
         else:
-            values[key] = dimension.value(draw(trial, dimension))
+            values[key] = dimension.suggest(trial)
     return values
 
 

@@ -22,7 +22,7 @@ from sentattn.data.readers import tables
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.sweep.execution.progress import format_values
 from sentattn.sweep.spec.search_space import Value, is_range, override, read_dimension
-from sentattn.sweep.spec.sweep_file import OPTIONS
+from sentattn.sweep.spec.plan import OPTIONS
 from sentattn.training.resume import identity
 
 SLOTS = ("slots", "slots_per_gpu")

@@ -98,6 +98,7 @@ def sweep(arguments: Sequence[str]) -> None:
     from sentattn.sweep.execution.progress import SweepProgress
     from sentattn.sweep.execution.scheduler import Scheduler
     from sentattn.sweep.report import report_callbacks
+    from sentattn.sweep.spec.components import drawn_at_random
     from sentattn.sweep.spec.config import read_plan
     from sentattn.sweep.study.study import open_sweep
 
@@ -106,8 +107,8 @@ def sweep(arguments: Sequence[str]) -> None:
     folders = [Path(plan.output_dir) / SWEEPS / study_plan.study for study_plan in plans]
     with ExitStack() as stack:
         engine, slots, places = _engine(plan, plans, folders[0] / "server.txt", stack)
-        for note in dict.fromkeys(note for study_plan in plans for note in study_plan.notes):
-            print(note)
+        if random := {key: None for study_plan in plans for key in drawn_at_random(plan.sampler, study_plan.space)}:
+            print(f"sampler={plan.sampler['name']} does not model {' and '.join(random)}, and draws it at random.")
         pairs = zip(plans, folders, strict=True)
         studies = [stack.enter_context(open_sweep(study_plan, folder)) for study_plan, folder in pairs]
         for study in studies:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import importlib.util
 import re
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import optuna
 from optuna import pruners, samplers
@@ -28,6 +28,7 @@ from optuna.trial import FrozenTrial
 
 from sentattn.config import types
 from sentattn.config.targets import TARGET
+from sentattn.config.types import Node
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.sweep.spec.search_space import Dimension, points
 
@@ -48,19 +49,19 @@ def quiet() -> None:
         warnings.filterwarnings("ignore", category=category, module=r"optuna\.|sentattn\.sweep")
 
 
+class _BruteForce(samplers.BruteForceSampler):
+    def after_trial(self, *_: object) -> None:
+        """Does nothing: the study ends when all points are tried; Optuna's `stop` is not allowed outside its loop."""
+
+
 class _Grid(samplers.GridSampler):
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
         """Assigns a point of the grid, unless the trial has its values: it is tried again."""
         if not trial.params:
             super().before_trial(study, trial)
 
-    def after_trial(self, *_: Any) -> None:
-        """Does nothing: the study ends when all points are tried; Optuna's `stop` is not allowed outside its loop."""
-
-
-class _BruteForce(samplers.BruteForceSampler):
-    def after_trial(self, *_: Any) -> None:
-        """Does nothing, as in a grid."""
+    def after_trial(self, *_: object) -> None:
+        """Does nothing, as above."""
 
 
 SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
@@ -83,6 +84,7 @@ PRUNERS: dict[str, Callable[..., BasePruner]] = {
     REPEATS_PRUNER: pruners.WilcoxonPruner,
     NO_PRUNER: pruners.NopPruner,
 }
+TABLES: dict[str, Mapping[str, Callable[..., object]]] = {"sampler": SAMPLERS, "pruner": PRUNERS}
 DEFAULTS: dict[str, dict[str, Any]] = {
     DEFAULT_SAMPLER: {"multivariate": True, "group": True},
     "gp": {"warn_independent_sampling": False},
@@ -97,61 +99,56 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """Settings that differ from Optuna's defaults."""
 
 
-def _settings(kind: str, component: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a component by the keys under which they are typed, such as `sampler.multivariate`."""
-    return {f"{kind}.{key}": value for key, value in component.items() if key not in ("name", TARGET)}
+def unknown(key: str, what: str, name: str, legal: Iterable[str]) -> Fault:
+    """Returns the fault of a name that is not among the legal ones, with the closest of them."""
+    names = ", ".join(legal) or "none"
+    return Fault(key, "unknown", f"{key}: {name!r} is no {what}.{suggestion(name, legal)} Legal: {names}.")
 
 
-def _build(kind: str, component: Mapping[str, Any], **others: Any) -> Any:
+def _build(kind: str, component: Node, **others: object) -> object:
     """Returns Optuna's object, or that of a class of the user's own.
 
     Raises:
         SettingError: With Optuna's reason, if it refuses its settings.
     """
     quiet()
-    base, table = (BaseSampler, SAMPLERS) if kind == "sampler" else (BasePruner, PRUNERS)
     name, settings = component["name"], {key: value for key, value in component.items() if key != "name"}
     try:
         if TARGET in component:
             from sentattn.build import instantiate  # imports torch
 
-            return instantiate(settings, base)
-        make: Callable[..., Any] = table[name]
-        return make(**DEFAULTS.get(name, {}) | settings | others)
+            return instantiate(settings, BaseSampler if kind == "sampler" else BasePruner)
+        return TABLES[kind][name](**DEFAULTS.get(name, {}) | settings | others)
     except SettingError:
         raise
     except (TypeError, ValueError) as error:
-        typed = " ".join(f"{key}={types.as_typed(value)}" for key, value in _settings(kind, component).items())
-        message = f"{kind}={name}{f' {typed}' if typed else ''}: {' '.join(str(error).split())}"
-        raise SettingError(Fault(kind, "conflict", message)) from error
+        typed = "".join(f" {kind}.{key}={types.as_typed(value)}" for key, value in settings.items())
+        raise SettingError(Fault(kind, "conflict", f"{kind}={name}{typed}: {' '.join(str(error).split())}")) from error
 
 
-def _check(kind: str, component: Mapping[str, Any], **others: Any) -> list[Fault]:
+def _check(kind: str, component: Node, **others: object) -> list[Fault]:
     """Returns what is wrong with the name of a component, with the types of its settings, or what Optuna refuses."""
-    table: Mapping[str, Callable[..., Any]] = SAMPLERS if kind == "sampler" else PRUNERS
     name, faults = component["name"], list[Fault]()
     if TARGET not in component:
-        if name not in table:
-            text = types.as_typed(name)
-            close = f"{suggestion(text, table)} There are {', '.join(table)}"
-            return [Fault(kind, "unknown", f"{kind}={text}: there is no {kind} {text!r}.{close}.")]
-        legal = {key: type_ for key, type_ in types.hints(table[name]).items() if type_ is not Any and key != "seed"}
-        for key, value in _settings(kind, component).items():
-            setting = key.partition(".")[2]
-            if setting not in legal:
-                has = f"{suggestion(setting, legal)} It has {', '.join(legal) or 'no settings'}"
-                faults.append(Fault(key, "unknown", f"{key}: {kind}={name} has no {setting!r}.{has}."))
-            elif fault := types.fault(key, legal[setting], value):
+        if name not in TABLES[kind]:
+            return [unknown(kind, kind, types.as_typed(name), TABLES[kind])]
+        hints = types.hints(TABLES[kind][name])
+        legal = {key: type_ for key, type_ in hints.items() if type_ is not Any and key != "seed"}
+        for setting, value in component.items():
+            key = f"{kind}.{setting}"
+            if setting not in (*legal, "name"):
+                faults.append(unknown(key, f"setting of {kind}={name}", setting, legal))
+            elif setting != "name" and (fault := types.fault(key, legal[setting], value)):
                 faults.append(fault)
-    if not faults:
-        try:
+    try:
+        if not faults:
             _build(kind, component, **others)
-        except SettingError as error:
-            faults += error.faults
+    except SettingError as error:
+        faults += error.faults
     return faults
 
 
-def check_sampler(sampler: Mapping[str, Any], space: Mapping[str, Dimension], objectives: int) -> list[Fault]:
+def check_sampler(sampler: Node, space: Mapping[str, Dimension], objectives: int) -> list[Fault]:
     """Returns what is wrong with a sampler, by itself and for a space and this number of objectives."""
     name, messages = sampler["name"], []
     if name in (GRID, BRUTE_FORCE) and points(space, LARGEST_GRID) is None:
@@ -168,7 +165,7 @@ def check_sampler(sampler: Mapping[str, Any], space: Mapping[str, Dimension], ob
     return faults or _check("sampler", sampler, **({"search_space": {}} if name == GRID else {}))
 
 
-def drawn_at_random(sampler: Mapping[str, Any], space: Mapping[str, Dimension]) -> list[str]:
+def drawn_at_random(sampler: Node, space: Mapping[str, Dimension]) -> list[str]:
     """Returns the keys that a sampler draws at random: conditions that it has no model of, choices in CMA-ES."""
     name = sampler["name"]
     return [
@@ -193,8 +190,7 @@ def build_sampler(plan: Plan, *, past: int = 0) -> BaseSampler:
         arguments = {}
     elif name == GRID:
         arguments["search_space"] = {key: list(dimension.values() or ()) for key, dimension in plan.space.items()}
-    sampler: BaseSampler = _build("sampler", plan.sampler, **arguments)
-    return sampler
+    return cast(BaseSampler, _build("sampler", plan.sampler, **arguments))
 
 
 def default_pruner(objectives: int, repeats: int) -> str:
@@ -204,7 +200,7 @@ def default_pruner(objectives: int, repeats: int) -> str:
     return REPEATS_PRUNER if repeats > 1 else DEFAULT_PRUNER
 
 
-def check_pruner(pruner: Mapping[str, Any], objectives: int, repeats: int) -> list[Fault]:
+def check_pruner(pruner: Node, objectives: int, repeats: int) -> list[Fault]:
     """Returns what is wrong with a pruner, by itself and for these numbers of objectives and trainings a trial."""
     name, default = pruner["name"], default_pruner(objectives, repeats)
     faults = _check("pruner", pruner)
@@ -217,20 +213,15 @@ def check_pruner(pruner: Mapping[str, Any], objectives: int, repeats: int) -> li
 
 def build_pruner(plan: Plan) -> BasePruner:
     """Returns Optuna's pruner."""
-    pruner: BasePruner = _build("pruner", plan.pruner)
-    return pruner
+    return cast(BasePruner, _build("pruner", plan.pruner))
 
 
-def read_engine(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
+def read_engine(settings: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
     """Returns the engine that settings describe, under `name` with all its settings, and what is wrong with it."""
-    name, address = types.as_typed(settings.get("name", LOCAL)), types.as_typed(settings.get("address", AUTO))
-    faults = []
+    name, address = settings.get("name", LOCAL), settings.get("address", AUTO)
+    faults = [unknown(f"engine.{key}", "setting", key, ["address"]) for key in settings.keys() - {"name", "address"}]
     if name not in (LOCAL, RAY):
-        close = suggestion(name, (LOCAL, RAY))
-        faults.append(Fault("engine", "unknown", f"engine={name}: there is no engine {name!r}.{close}"))
-    for key in settings.keys() - {"name", "address"}:
-        close = suggestion(key, ("address",))
-        faults.append(Fault(f"engine.{key}", "unknown", f"engine.{key}: there is no such setting.{close}"))
+        faults.append(unknown("engine", "engine", name, (LOCAL, RAY)))
     if name == LOCAL and "address" in settings:
         message = "engine.address has an effect with engine=ray only: type engine=ray, or leave engine.address out."
         faults.append(Fault("engine.address", "no_effect", message))

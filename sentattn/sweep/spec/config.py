@@ -1,36 +1,233 @@
-"""A sweep as it is started: a file of `sweeps/`, the command line, or both, checked as a whole.
+"""A sweep as it is written, in a file of `sweeps/`, on the command line, or both: read, and checked as a whole.
 
-A file's keys may all be typed, by the same names; what is typed extends or replaces the file key by key.
+All keys of a file may be typed, by the same names; what is typed extends or replaces the file key by key.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from optuna.distributions import CategoricalDistribution
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from sentattn.config import types
+from sentattn.config.arguments import closest, split_folders
+from sentattn.config.command_line import CONFIG_DIR
+from sentattn.config.groups import Choices, conf_dir, load
+from sentattn.config.request import read_request
+from sentattn.config.schema import TOP
 from sentattn.config.targets import TARGET
-from sentattn.errors import Fault, SettingError, suggestion
+from sentattn.config.types import Node
+from sentattn.errors import Fault, SettingError, UserError, suggestion
 from sentattn.sweep.spec.components import (
     DEFAULT_SAMPLER,
     check_pruner,
     check_sampler,
     default_pruner,
-    drawn_at_random,
     read_engine,
+    unknown,
 )
-from sentattn.sweep.spec.plan import DECIDED, METRICS, Budget, Objective, Options, Plan
-from sentattn.sweep.spec.search_space import Dimension, Value
-from sentattn.sweep.spec.sweep_file import OPTIONS, SWEEP, Draft, read_draft
-from sentattn.sweep.spec.validation import as_arguments, check_space, read_space
+from sentattn.sweep.spec.plan import DECIDED, METRICS, NOT_SEARCHED, OPTIONS, Budget, Objective, Options, Plan
+from sentattn.sweep.spec.search_space import (
+    Dimension,
+    Value,
+    When,
+    combinations,
+    is_one_of,
+    is_range,
+    override,
+    read_dimension,
+)
 
+SWEEP, DEFAULT = "sweep", "default"
+COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "engine": "engine", "objective": "objective.metric"}
+"""Components, which have settings such as `sampler.multivariate`, and the key that chooses each."""
+KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values(), "objective.mode")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 TRIALS = 20
-EXAMPLE = "tag(log,interval(1e-4,1e-2))"
-"""A range that every model has, of its learning rate."""
+COMBINATIONS = 12
+"""Up to so many combinations of choices each is composed; of more, each choice at least once."""
+EXAMPLE = "optimizer.lr=tag(log,interval(1e-4,1e-2))"
+"""A range that every model has."""
+
+Entry: TypeAlias = tuple[str, str, Mapping[str, Any]]
+"""Key, text, and for a range its conditions."""
+Values: TypeAlias = dict[str, Value]
+
+
+@dataclass
+class Draft:
+    """A sweep as it is written, not checked yet.
+
+    Attributes:
+        choices: Groups and choices.
+        folders: `--config-dir=FOLDER`.
+        texts: All settings and ranges: text by key.
+        conditions: The keys that are searched, each with its conditions.
+        studies: What each study of a file changes, where it starts several.
+        enqueue: Points to try first.
+        trust: Whether `trust=true` is typed.
+    """
+
+    choices: Choices
+    folders: list[str]
+    texts: dict[str, str] = field(default_factory=dict)
+    conditions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    studies: dict[str, list[Entry]] = field(default_factory=dict)
+    enqueue: list[Values] = field(default_factory=list)
+    trust: bool = False
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        """Settings of a training that all trials have: text by key."""
+        return {key: text for key, text in self.texts.items() if key not in self.conditions and not _is_own(key)}
+
+    def component(self, name: str) -> dict[str, str]:
+        """Returns the settings of a component, the one that chooses it as `name` or `metric`."""
+        settings = {key: text for key, text in self.texts.items() if key.partition(".")[0] == name}
+        return {key.partition(".")[2] or "name": text for key, text in settings.items()}
+
+    def arguments(self) -> tuple[str, ...]:
+        """Returns the arguments that all trials have."""
+        return (*self.folders, *(f"{key}={text}" for key, text in self.overrides.items()))
+
+    def add(self, entries: Sequence[Entry], faults: list[Fault]) -> None:
+        """Adds or replaces settings; a range keeps its conditions where it gets no new ones."""
+        legal, added = [*KEYS, *DECIDED, *TOP, *self.choices.groups()], dict[str, str]()
+        for key, text, when in entries:
+            component = key.partition(".")[0]
+            if added.setdefault(key, text) != text:
+                message = f"{key} is typed twice, as {added[key]} and as {text}: leave one out."
+                faults.append(Fault(key, "conflict", message))
+            elif not text and _is_own(key):
+                faults.append(Fault(key, "missing", f"{key} has no value: type {key}=VALUE."))
+            elif key in DECIDED:
+                message = f"{key}={text}: a sweep sets {key} itself; {DECIDED[key]}."
+                faults.append(Fault(key, "unsupported", message))
+            elif not {".", "/"} & {*key} and key not in legal and (near := closest(key, legal)) in KEYS:
+                message = f"{key}={text}: there is no setting {key!r}. Did you mean {near!r}?"
+                faults.append(Fault(key, "unknown", message))
+            elif key != SWEEP:
+                if key in COMPONENTS.values() and text != self.texts.get(key):  # the settings are those of another
+                    kept = {k: t for k, t in self.texts.items() if k in added or k.partition(".")[0] != component}
+                    self.texts = kept
+                if component not in COMPONENTS and (when or is_range(key, text)):
+                    self.conditions[key] = when or self.conditions.get(key, {})
+                else:
+                    self.conditions.pop(key, None)
+                self.texts[key] = text
+
+    def study(self, entries: Sequence[Entry], faults: list[Fault]) -> Draft:
+        """Returns one study of several: what it has of its own on top of what all have."""
+        draft = replace(self, texts=dict(self.texts), conditions=dict(self.conditions))
+        draft.add(entries, faults)
+        return draft
+
+
+def _is_own(key: str) -> bool:
+    return key in KEYS or key.partition(".")[0] in COMPONENTS
+
+
+def _entries(words: Sequence[str]) -> list[Entry]:
+    return [(key, text, {}) for key, _, text in (word.partition("=") for word in words)]
+
+
+def _or(key: str) -> BeforeValidator:
+    """Reads what is no mapping as the value of a key in one."""
+    return BeforeValidator(lambda value: value if isinstance(value, dict) else {key: value})
+
+
+_IN_LIST = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
+Component: TypeAlias = Annotated[dict[str, Any], _or("name")]
+
+
+class _Range(BaseModel, extra="forbid"):
+    space: str
+    when: dict[str, Any] = {}
+
+
+class _Study(BaseModel, extra="forbid"):
+    overrides: list[str] = []
+    space: dict[str, Annotated[_Range, _or("space")]] = {}
+
+    def entries(self) -> list[Entry]:
+        return _entries(self.overrides) + [(key, entry.space, entry.when) for key, entry in self.space.items()]
+
+
+class _Objective(BaseModel, extra="forbid"):
+    metric: str
+    mode: str = ""
+
+
+class _File(_Study):
+    studies: dict[str, Annotated[_Study, _or("overrides")]] = {}
+    enqueue: list[dict[str, Value]] = []
+    budget: dict[Literal["trials", "hours"], Any] = {}
+    sampler: Component = {}
+    pruner: Component = {}
+    engine: Component = {}
+    objective: Annotated[list[_Objective], _IN_LIST] = []
+
+    def own(self) -> dict[str, object]:
+        """The sweep's own keys, save those at the top, as they are typed."""
+        settings: dict[str, object] = {str(key): value for key, value in self.budget.items()}
+        for kind, component in (("sampler", self.sampler), ("pruner", self.pruner), ("engine", self.engine)):
+            settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
+        if self.objective:
+            settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
+            modes = (entry.mode or METRICS.get(entry.metric, "max") for entry in self.objective)
+            settings["objective.mode"] = ",".join(modes)
+        return settings
+
+
+def sweeps_dir() -> Path:
+    """Returns the folder of the sweep files: next to the configuration."""
+    return conf_dir().parent / "sweeps"
+
+
+def _read_file(draft: Draft, name: str, faults: list[Fault]) -> None:
+    """Adds a sweep file, by its name in `sweeps/` or by its path.
+
+    Raises:
+        SettingError: If it is missing or cannot be read.
+    """
+    names = sorted(file.stem for file in sweeps_dir().glob("*.yaml"))
+    file = sweeps_dir() / f"{name}.yaml" if name in names else Path(name)
+    if not (file.suffix in (".yaml", ".yml") and file.is_file()):
+        legal = f"There are {', '.join(names)}; type a file of your own as a path that ends in .yaml."
+        message = f"sweep={name}: there is no such sweep.{suggestion(name, names)} {legal}"
+        raise SettingError(Fault(SWEEP, "not_found", message))
+    content = {key: value for key, value in load(file).items() if value is not None}
+    options = {key: content.pop(key) for key in OPTIONS if key in content}
+    try:
+        sweep = _File.model_validate(content)
+    except ValidationError as error:
+        raise SettingError(*(_file_fault(name, detail) for detail in error.errors())) from error
+    draft.enqueue = sweep.enqueue
+    draft.studies = {study: content.entries() for study, content in sweep.studies.items()}
+    entries = [entry for entries in draft.studies.values() for entry in entries]
+    misplaced = [key for key, text, _ in entries if _is_own(key) and not is_range(key, text)]
+    misplaced += [key for key, _, _ in entries + sweep.entries() if key in ("trust", SWEEP) or key.startswith("-")]
+    if misplaced:
+        legal = "the sweep's own keys stand at the top of a file, `trust` and options on the command line only"
+        raise SettingError(Fault(SWEEP, "unsupported", f"sweep={name}: {' and '.join(misplaced)}: {legal}."))
+    own: list[Entry] = [(key, types.as_typed(value), {}) for key, value in (options | sweep.own()).items()]
+    draft.add([*sweep.entries(), *own], faults)
+
+
+def _file_fault(name: str, detail: Mapping[str, Any]) -> Fault:
+    """Returns an error of pydantic with the place in the file and what came in."""
+    place = ".".join(map(str, detail["loc"]))
+    is_unknown = detail["type"] == "extra_forbidden"
+    close = suggestion(str(detail["loc"][-1]), [*_File.model_fields, *OPTIONS]) if is_unknown else ""
+    message = f"sweep={name}: {place}: {detail['msg']}, got {types.as_typed(detail['input'])}.{close}"
+    return Fault(SWEEP, "unknown" if is_unknown else "type", message)
 
 
 def read_plan(arguments: Sequence[str]) -> Plan:
@@ -44,87 +241,87 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         SettingError: With all faults, those of the file first.
     """
     faults: list[Fault] = []
-    draft = read_draft(arguments, faults)
+    words, folders = split_folders(arguments)
+    entries = _entries(words)
+    draft = Draft(Choices.of(*folders), [f"{CONFIG_DIR}={folder.resolve()}" for folder in folders])
+    names = [text for key, text, _ in entries if key == SWEEP]
+    is_default = not names and not any(is_range(key, text) for key, text, _ in entries)
+    if names or is_default:
+        _read_file(draft, names[0] if names else DEFAULT, faults)
+    draft.add(entries, faults)
+    draft.trust = draft.texts.get("trust") == "true"
+    if "from" not in draft.texts and any(TARGET in draft.component(name) for name in COMPONENTS):
+        draft.texts.pop("trust", None)  # it is about the sampler or pruner alone
     name, budget, options = _options(draft, faults)
-    objectives = _objectives(draft.components["objective"], faults)
+    objectives = _objectives(draft.component("objective"), faults)
     drafts = {study: draft.study(entries, faults) for study, entries in draft.studies.items()} or {"": draft}
-    spaces = {study: _space(draft, faults) for study, draft in drafts.items()}
-    space, settings = next(iter(spaces.values()))
+    spaces = {study: _read_space(draft, faults) for study, draft in drafts.items()}
+    settings = [_check_space(drafts[study], space, faults) for study, space in spaces.items()]
+    first = next(iter(spaces.values()))
     sampler = _component("sampler", DEFAULT_SAMPLER, draft, faults)
     pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft, faults)
-    faults += check_sampler(sampler, space, len(objectives))
+    faults += check_sampler(sampler, first, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
-    engine, engine_faults = read_engine(_parsed(draft.components["engine"]))
+    engine, engine_faults = read_engine(draft.component("engine"))
     faults += engine_faults
-    faults += _enqueue_faults(draft, space, sampler["name"])
+    enqueue = [{key: value for key, value in point.items() if key not in draft.overrides} for point in draft.enqueue]
+    faults += _enqueue_faults(enqueue, draft, first, sampler["name"])
     if len(objectives) > 1 and options.confirm:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
     if faults:
-        if draft.is_default:
-            faults = _without_default(draft, faults, arguments)
+        faults = _without_default(draft, faults, arguments) if is_default else faults
         positions = {word.partition("=")[0]: position for position, word in enumerate(arguments)}
         raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: positions.get(fault.key, -1)))
-    if name is None:
-        model = "models" if "model" in space else settings["model"]["name"]
-        name = f"{model}-{settings['data']['name']}"
-    plans = []
-    for study, (space, _) in spaces.items():
-        random = " and ".join(drawn_at_random(sampler, space))
-        note = [f"sampler={sampler['name']} does not model {random}, and draws it at random."] if random else []
-        plans.append(
-            Plan(
-                study=f"{name}-{study}" if study else name,
-                overrides=(*draft.folders, *as_arguments(drafts[study].overrides)),
-                space=space,
-                objectives=objectives,
-                budget=budget,
-                sampler=sampler,
-                pruner=pruner,
-                engine=engine,
-                enqueue=tuple(_enqueued(draft)),
-                notes=tuple(note),
-                **vars(options),
-            )
-        )
-    if not draft.studies:
-        return plans[0]
-    return replace(
-        plans[0], study=name, overrides=(*draft.folders, *as_arguments(draft.overrides)), studies=tuple(plans)
+    name = name or f"{'models' if 'model' in first else settings[0]['model']['name']}-{settings[0]['data']['name']}"
+    plan = Plan(
+        study=name,
+        overrides=draft.arguments(),
+        space=first,
+        objectives=objectives,
+        budget=budget,
+        sampler=sampler,
+        pruner=pruner,
+        engine=engine,
+        enqueue=tuple(enqueue),
+        **vars(options),
     )
+    studies = (
+        replace(plan, study=f"{name}-{study}", overrides=drafts[study].arguments(), space=space)
+        for study, space in spaces.items()
+        if study
+    )
+    return replace(plan, studies=tuple(studies))
 
 
 def _without_default(draft: Draft, faults: Sequence[Fault], arguments: Sequence[str]) -> list[Fault]:
     """Returns faults with one in place of those of settings that nobody has typed."""
-    written = {**draft.overrides, **{key: text for key, (text, _) in draft.ranges.items()}}
     typed = {word.partition("=")[0] for word in arguments}
-    brought = dict.fromkeys(fault.key for fault in faults if fault.key in written.keys() - typed)
-    if not brought:
+    untyped = {key for key in draft.texts if not _is_own(key)} - typed
+    if not (keys := dict.fromkeys(fault.key for fault in faults if fault.key in untyped)):
         return [*faults]
-    settings = ", ".join(f"{key}={written[key]}" for key in brought)
-    command = shlex.join(["python", "-m", "sentattn.sweep", *arguments, f"optimizer.lr={EXAMPLE}"])
+    settings = ", ".join(f"{key}={draft.texts[key]}" for key in keys)
+    command = shlex.join(["python", "-m", "sentattn.sweep", *arguments, EXAMPLE])
     message = (
         f"{' '.join(arguments)} has no range, and so sweep=default is read, whose {settings} cannot be used with it. "
         f"Type a range of your own:\n{command}\nor a file: `python -m sentattn.list sweeps` shows them."
     )
-    return [Fault(SWEEP, "conflict", message), *(fault for fault in faults if fault.key not in brought)]
+    return [Fault(SWEEP, "conflict", message), *(fault for fault in faults if fault.key not in keys)]
 
 
 def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Options]:
     """Returns the name of the study, its budget and the other options; faulty ones have their defaults."""
     values: dict[str, Any] = {}
-    for key, written in draft.options.items():
-        is_text = written != "null" and types.mismatch(OPTIONS[key], written) is None  # a study may be called 2026
-        value = written if is_text else types.parse(written)
-        if fault := types.fault(key, OPTIONS[key], value):
+    for key in [key for key in draft.texts if key in OPTIONS and key not in draft.conditions]:
+        text, kind = draft.texts[key], OPTIONS[key]
+        is_text = text != "null" and types.mismatch(kind, text) is None  # a study may be called 2026
+        values[key] = text if is_text else types.parse(text)
+        if fault := types.fault(key, kind, values[key]):
             faults.append(fault)
-        else:
-            values[key] = value
+            del values[key]
     for key in ("study", "warm_start"):
-        text = values.get(key)
-        if text is not None and not NAME.fullmatch(text):
-            legal = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("._-")[:64] or "my-study"
-            message = f"{key} must be a name for a folder, of letters, digits, - and _, got {text}; type {key}={legal}."
+        if (value := values.get(key)) is not None and not NAME.fullmatch(value):
+            message = f"{key} must be a name for a folder, of letters, digits, - and _, got {value}."
             faults.append(Fault(key, "type", message))
     name, hours = values.pop("study", None), values.pop("hours", None)
     trials = values.pop("trials", None if hours else TRIALS)
@@ -139,78 +336,180 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Opt
     return name, Budget(trials, hours), Options(**values)
 
 
-def _enqueued(draft: Draft) -> list[dict[str, Value]]:
-    """Returns the points to try first, without settings that the command line has given one value."""
-    return [{key: value for key, value in point.items() if key not in draft.overrides} for point in draft.enqueue]
-
-
-def _enqueue_faults(draft: Draft, space: Mapping[str, Dimension], sampler: str) -> list[Fault]:
-    """Returns what is wrong with the points to try first."""
-    faults = []
-    if draft.enqueue and sampler == "grid":
-        faults.append(Fault("enqueue", "conflict", "enqueue cannot be used with sampler=grid, which tries each point."))
-    for key, value in (entry for point in _enqueued(draft) for entry in point.items()):
-        if key not in space and key not in draft.ranges:
-            message = f"enqueue: {key} is not searched.{suggestion(key, space)}"
-            faults.append(Fault("enqueue", "unknown", message))
+def _enqueue_faults(
+    points: Sequence[Values], draft: Draft, space: Mapping[str, Dimension], sampler: str
+) -> Iterator[Fault]:
+    """Yields what is wrong with the points to try first."""
+    if points and sampler == "grid":
+        yield Fault("enqueue", "conflict", "enqueue cannot be used with sampler=grid, which tries each point.")
+    for key, value in (entry for point in points for entry in point.items()):
+        if key not in space and key not in draft.conditions:
+            yield Fault("enqueue", "unknown", f"enqueue: {key} is not searched.{suggestion(key, space)}")
         elif key in space and not space[key].contains(value):
             message = f"enqueue: {key} must lie in {space[key].written}, got {types.as_typed(value)}."
-            faults.append(Fault("enqueue", "range", message))
-    return faults
+            yield Fault("enqueue", "range", message)
 
 
 def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:
     """Returns the objectives, whose metrics and modes have commas between them; by default validation accuracy."""
-    for name in set(settings) - {"metric", "mode"}:
-        message = f"objective has no {name!r}.{suggestion(name, ('metric', 'mode'))} It has metric and mode."
-        faults.append(Fault(f"objective.{name}", "unknown", message))
+    legal = ("metric", "mode")
+    faults += [unknown(f"objective.{name}", "setting", name, legal) for name in settings if name not in legal]
     metrics = settings.get("metric", "val/accuracy").split(",")
     modes = settings["mode"].split(",") if "mode" in settings else [METRICS.get(metric, "") for metric in metrics]
     if len(modes) != len(metrics) or len(set(metrics)) < len(metrics):
-        message = (
-            f"objective.metric={','.join(metrics)}, objective.mode={','.join(modes)}: give one mode for each metric."
-        )
+        message = f"objective.metric={','.join(metrics)}, objective.mode={','.join(modes)}: give one mode per metric."
         faults.append(Fault("objective.mode", "conflict", message))
     objectives = []
     for metric, mode in zip(metrics, modes, strict=False):
         better = METRICS.get(metric)
         if better is None:
-            message = f"there is no metric {metric!r}.{suggestion(metric, METRICS)} There are {', '.join(METRICS)}."
-            faults.append(Fault("objective.metric", "unknown", f"objective.metric={metric}: {message}"))
+            faults.append(unknown("objective.metric", "metric", metric, METRICS))
         elif mode != better:
             message = f"objective.mode of {metric} must be {better}, got {mode}."
             faults.append(Fault("objective.mode", "range", message))
         else:
-            objectives.append(Objective(metric, "max" if mode == "max" else "min"))
+            objectives.append(Objective(metric, better))
     return tuple(objectives)
-
-
-def _parsed(settings: Mapping[str, str]) -> dict[str, Any]:
-    return {key: types.parse(text) for key, text in settings.items()}
 
 
 def _component(kind: str, default: str, draft: Draft, faults: list[Fault]) -> dict[str, Any]:
     """Returns the settings of a sampler or pruner; one by `_target_` runs code, and so needs `trust=true`."""
-    settings = _parsed(draft.components[kind])
-    target = settings.get(TARGET)
-    if target is None:
+    settings = {key: types.parse(text) for key, text in draft.component(kind).items()}
+    if (target := settings.get(TARGET)) is None:
         return {"name": default} | settings
-    if not draft.trust:
-        message = f"{kind}._target_={target} runs the code of that class: type trust=true if you trust it."
-        faults.append(Fault(f"{kind}.{TARGET}", "unsafe", message))
-        return {"name": default}
-    return settings | {"name": target}
+    if draft.trust:
+        return settings | {"name": target}
+    message = f"{kind}._target_={target} runs the code of that class: type trust=true if you trust it."
+    faults.append(Fault(f"{kind}.{TARGET}", "unsafe", message))
+    return {"name": default}
 
 
-def _space(draft: Draft, faults: list[Fault]) -> tuple[dict[str, Dimension], Mapping[str, Any]]:
-    """Returns the checked space of a study and the settings of one trial; refuses settings that a sweep sets."""
-    faults += [
-        Fault(key, "unsupported", f"{key}={text}: a sweep sets {key} itself; {DECIDED[key]}.")
-        for key, text in draft.overrides.items()
-        if key in DECIDED
-    ]
-    if not draft.ranges:
+def _read_space(draft: Draft, faults: list[Fault]) -> dict[str, Dimension]:
+    """Returns the dimensions that can be read, each after those that it depends on; the faults of the others are added.
+
+    Raises:
+        SettingError: If a condition leads back to itself.
+    """
+    if not draft.conditions:
         message = "there is nothing to search: type a range such as model.attention.hops=range(1,31), or sweep=NAME."
         faults.append(Fault("space", "missing", message))
-    space = read_space(draft, faults)
-    return space, check_space(draft, space, faults)
+    read: dict[str, Dimension] = {}
+    for key, when in draft.conditions.items():
+        text = draft.texts[key]
+        if reason := NOT_SEARCHED.get("logger" if key.startswith("logger.") else key):
+            faults.append(Fault(key, "unsupported", f"{key}={text}: {key} cannot be searched; {reason}."))
+            continue
+        try:
+            read[key] = read_dimension(key, text, draft.choices, when)
+        except SettingError as error:
+            faults += error.faults
+    space: dict[str, Dimension] = {}
+    for key, dimension in read.items():
+        conditions: dict[str, tuple[Value, ...]] = {}
+        for name, values in draft.conditions[key].items():
+            legal = tuple(values) if isinstance(values, list) else (values,)
+            condition = f"{key}: when {name}={' or '.join(map(types.as_typed, legal))}"
+            if name in draft.overrides:
+                if types.parse(draft.overrides[name]) not in legal:
+                    break  # it never holds
+            elif name not in draft.conditions:
+                message = f"{condition}: {name} is not searched.{suggestion(name, draft.conditions)}"
+                faults.append(Fault(key, "unknown", message))
+            elif name in read and not all(map(read[name].contains, legal)):
+                faults.append(Fault(key, "range", f"{condition}: the range of {name} is {read[name].written}."))
+            else:
+                conditions[name] = legal
+        else:
+            space[key] = replace(dimension, when=conditions)
+    left = {key: dimension for key, dimension in space.items() if dimension.when.keys() <= space.keys()}
+    ordered: dict[str, Dimension] = {}
+    while left:
+        key = next((key for key, dimension in left.items() if dimension.when.keys() <= ordered.keys()), "")
+        if not key:
+            message = f"the conditions of {' and '.join(left)} form a cycle: leave one `when` out."
+            raise SettingError(Fault("space", "conflict", message))
+        ordered[key] = left.pop(key)
+    return ordered
+
+
+def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Fault]) -> Node:
+    """Composes trials in which each choice, both ends of each range and its 0 occur, and adds their faults.
+
+    A range has one fault, since both ends have the same; choices have one each, unless all are faulty.
+
+    Returns:
+        The settings of one trial; empty where none could be composed.
+    """
+    settings: Node = {}
+    trials: list[tuple[Values, tuple[Fault, ...]]] = []
+    by_key: dict[str, dict[Fault, None]] = {}
+    for values in _trials(space):
+        try:
+            request = read_request([*draft.arguments(), *(override(key, value) for key, value in values.items())])
+            settings = settings or request.settings
+            trials.append((values, ()))
+        except UserError as error:
+            trials.append((values, error.faults))
+        for fault in trials[-1][1]:
+            if fault.kind != "missing" or fault.key in space or fault.key not in draft.conditions:
+                by_key.setdefault(fault.key, {})[fault] = None
+    for key, found in by_key.items():
+        line = _condition(key, draft, space, trials)
+        hint = f" In a sweep file, write under `space`: {line}" if line else ""
+        written = f"{key}={space[key].written}: " if key in space else ""
+        is_one = key in space and (not _is_categorical(space[key]) or len(found) >= len(space[key].ends()))
+        for fault in list(found)[: 1 if is_one else None]:
+            is_decimal = fault.kind == "type" and "interval" in written
+            number = f" Type {key}=int({space[key].written})." if is_decimal else ""
+            faults.append(replace(fault, message=f"{written}{fault}{number}{hint}"))
+    return settings
+
+
+def _condition(
+    key: str, draft: Draft, space: Mapping[str, Dimension], trials: Sequence[tuple[Values, tuple[Fault, ...]]]
+) -> str:
+    """Returns the line of a sweep file that sets a key only with the choices that have it; empty where none decide."""
+    kinds = [{fault.kind for fault in faults if fault.key == key} for _, faults in trials]
+    others = [name for name, dimension in space.items() if name != key and _is_categorical(dimension)]
+    for name in sorted(others, key=lambda name: not key.startswith(f"{name.replace('/', '.')}.")):
+        pairs = [(values[name], found) for (values, _), found in zip(trials, kinds, strict=True) if name in values]
+        faulty, legal = ([value for value, found in pairs if bool(found) == wanted] for wanted in (True, False))
+        if faulty and legal and not any(is_one_of(value, legal) for value in faulty):
+            is_missing = {"missing"} in kinds
+            text = draft.texts[key] if key in space else f"choice({draft.texts.get(key)})"
+            choices = list(dict.fromkeys(map(types.as_typed, faulty if is_missing else legal)))
+            when = choices[0] if len(choices) == 1 else types.as_typed(choices)
+            return f'{key}: {{space: "{"RANGE" if is_missing else text}", when: {{{name}: {when}}}}}'
+    return ""
+
+
+def _trials(space: Mapping[str, Dimension]) -> Iterator[Values]:
+    """Yields trials in which each choice, both ends of each range and its 0 occur."""
+    unseen = {key: list(dimension.ends()) for key, dimension in space.items()}
+    choices = combinations([dimension for dimension in space.values() if _is_categorical(dimension)])
+    starts = list(islice(choices, COMBINATIONS + 1))
+    starts = starts if len(starts) <= COMBINATIONS else []
+    while starts or any(unseen.values()):
+        if starts:
+            start = starts.pop(0)
+        else:
+            key = next(key for key, ends in unseen.items() if ends)
+            start = {**_needs(space, key), key: unseen[key][0]}
+        values: Values = {}
+        for key, dimension in space.items():
+            if key in start or dimension.is_active(values):
+                values[key] = start[key] if key in start else (unseen[key] or dimension.ends())[0]
+                if values[key] in unseen[key]:
+                    unseen[key].remove(values[key])
+        yield values
+
+
+def _needs(space: Mapping[str, Dimension], key: str) -> Values:
+    """The first values under which a dimension is set."""
+    when: When = space[key].when
+    needs = {name: value for other in when for name, value in _needs(space, other).items()}
+    return needs | {name: legal[0] for name, legal in when.items()}
+
+
+def _is_categorical(dimension: Dimension) -> bool:
+    return isinstance(dimension.distribution, CategoricalDistribution)

@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import get_type_hints
 
 from sentattn.config.groups import get_path
 from sentattn.config.schema import BETTER
-from sentattn.config.types import Count, Positive, Seed, Whole
+from sentattn.config.types import Count, Kind, Node, Positive, Seed, Whole
 from sentattn.sweep.spec.search_space import Dimension, Value, override
 
-VALIDATION = "val/"
-METRICS: dict[str, str] = {f"{VALIDATION}{metric}": mode for metric, mode in BETTER.items()} | {
-    "latency_ms.one": "min",
-    "latency_ms.batch": "min",
-    "parameters.total": "min",
-    "parameters.trainable": "min",
-    "seconds.train": "min",
-    "seconds.total": "min",
-    "peak_memory_bytes": "min",
+COSTS = ("latency_ms.one", "latency_ms.batch", "parameters.total", "parameters.trainable", "peak_memory_bytes")
+METRICS: dict[str, str] = {
+    **{f"val/{metric}": mode for metric, mode in BETTER.items()},
+    **dict.fromkeys((*COSTS, "seconds.train", "seconds.total"), "min"),
     "tokens_per_second": "max",
 }
 """Metrics of validation and costs in `result.json` that can be objectives, and which direction of each is better."""
@@ -37,15 +32,6 @@ DECIDED: dict[str, str] = {
     **dict.fromkeys(("trainer.devices", "trainer.num_nodes", "trainer.strategy"), SLOT),
 }
 """Settings of a training that a sweep sets, and what to do instead."""
-NOT_SEARCHED: dict[str, str] = {
-    **dict.fromkeys(("trainer", "trainer.accelerator"), SLOT),
-    **dict.fromkeys(("logger", "tags", "checkpoint_minutes"), "it has no effect on the result"),
-    **dict.fromkeys(
-        ("data", "experiment", "from", "data.limit", "data.val_size", "data.split_seed", "data.drop_duplicates"),
-        "trials on different data cannot be compared; start a study for each",
-    ),
-}
-"""Settings that have one value in a study, and why; so have the sweep's own keys."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +40,14 @@ class Objective:
 
     Attributes:
         metric: A metric of validation such as `val/accuracy`, or a cost of `result.json` such as `latency_ms.one`.
-        mode: Whether a larger or a smaller value is better.
+        mode: `max` where a larger value is better, else `min`.
     """
 
     metric: str
-    mode: Literal["max", "min"]
+    mode: str
 
 
-def metric_of(result: Mapping[str, Any], metric: str) -> float | None:
+def metric_of(result: Node, metric: str) -> float | None:
     """Returns the value of an objective in a run's `result.json`; None where it is missing or not finite."""
     value = result.get("metrics", {}).get(metric, get_path(result, metric))
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -116,6 +102,25 @@ class Options:
     warm_start: str | None = None
 
 
+OPTIONS: dict[str, Kind] = {
+    "study": str | None,
+    **get_type_hints(Budget, include_extras=True),
+    **get_type_hints(Options, include_extras=True),
+}
+"""The sweep's own keys with their types; `study=null` names a study by model and data."""
+NOT_SEARCHED: dict[str, str] = {
+    **dict.fromkeys(OPTIONS, "a sweep has one value of it"),
+    "seed": "seeds are repeats of a setting, and the best of several is lucky; type repeats=3, or one seed",
+    **dict.fromkeys(("trainer", "trainer.accelerator"), SLOT),
+    **dict.fromkeys(("logger", "tags", "checkpoint_minutes"), "it has no effect on the result"),
+    **dict.fromkeys(
+        ("data", "experiment", "from", "data.limit", "data.val_size", "data.split_seed", "data.drop_duplicates"),
+        "trials on different data cannot be compared; start a study for each",
+    ),
+}
+"""Settings that have one value in a study, and why."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan(Options):
     """A sweep, read and checked.
@@ -125,7 +130,6 @@ class Plan(Options):
         space: The search space; each dimension comes after those that it depends on.
         enqueue: Points to try first: values by key, of which a point may leave some to the sampler.
         studies: The studies of a file that starts several; the plan itself then has no trials.
-        notes: Messages for the user on what was added or left out.
     """
 
     study: str
@@ -133,18 +137,16 @@ class Plan(Options):
     space: Mapping[str, Dimension]
     objectives: tuple[Objective, ...]
     budget: Budget
-    sampler: Mapping[str, Any]
-    pruner: Mapping[str, Any]
-    engine: Mapping[str, Any] = field(default_factory=lambda: {"name": "local"})
+    sampler: Node
+    pruner: Node
+    engine: Mapping[str, str] = field(default_factory=lambda: {"name": "local"})
     enqueue: tuple[Mapping[str, Value], ...] = ()
     studies: tuple[Plan, ...] = ()
-    notes: tuple[str, ...] = ()
 
     def arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""
-        validated = (objective for objective in self.objectives if objective.metric.startswith(VALIDATION))
-        first = next(validated, None)
-        best = [f"objective.metric={first.metric}", f"objective.mode={first.mode}"] if first else []
+        validated = [objective for objective in self.objectives if objective.metric.startswith("val/")]
+        best = [f"objective.{key}={value}" for first in validated[:1] for key, value in vars(first).items()]
         return [*self.overrides, *(override(key, value) for key, value in values.items()), *best]
 
     def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:

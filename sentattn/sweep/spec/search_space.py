@@ -1,9 +1,8 @@
 """The space of a sweep: ranges in Hydra's grammar, as Optuna's distributions.
 
-The tag `zero` adds the point 0 to a range on a log scale, and stays one dimension: the log scale is drawn out
-downwards by a quarter of its length, and everything below the range's start stands for 0. So a fifth of random draws
-are 0, 0 is next to the smallest numbers, every sampler can take it (a switch next to the range would
-be a condition, which Gaussian processes and CMA-ES cannot), and the setting has one importance instead of two halves.
+The tag `zero` adds the point 0 to a range on a log scale: the scale is drawn out downwards by a quarter of its length,
+and everything below the range's start stands for 0. So a fifth of random draws are 0, next to the smallest numbers, and
+it stays one dimension: a switch next to the range would be a condition, which many samplers do not model.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -83,6 +82,16 @@ class Dimension:
             return value
         return math.sqrt(self.distribution.low * self.floor) if self.zero and value == 0 else float(value)
 
+    def suggest(self, trial: Trial) -> Value:
+        """Returns the setting's value in a trial."""
+        distribution = self.distribution
+        if isinstance(distribution, CategoricalDistribution):
+            return trial.suggest_categorical(self.key, distribution.choices)
+        is_integer = isinstance(distribution, IntDistribution)
+        draw: Callable[..., Value] = trial.suggest_int if is_integer else trial.suggest_float
+        low, high, step = distribution.low, distribution.high, distribution.step
+        return self.value(draw(self.key, low, high, step=step, log=distribution.log))
+
     def contains(self, value: Value) -> bool:
         """Whether a value lies in the range."""
         if isinstance(self.distribution, CategoricalDistribution):
@@ -139,52 +148,43 @@ def is_range(key: str, text: str) -> bool:
         return False
 
 
-def read_dimension(
-    key: str, text: str, choices: Choices, when: When | None = None, *, is_conditional: bool = False
-) -> Dimension:
+def read_dimension(key: str, text: str, choices: Choices, when: Mapping[str, Any] | None = None) -> Dimension:
     """Reads a range in Hydra's grammar.
 
     Args:
         key: The setting.
         text: Such as `range(1,31)`, `tag(log,interval(1e-3,1))`, `choice(flatten,mean,prune)`, `1,2,4`.
         choices: Groups and choices, for `glob`.
-        when: Under which values of other dimensions it is set.
-        is_conditional: Whether it has conditions, with which a single choice is a range too.
+        when: Under which values of other dimensions it is set; with conditions, a single choice is a range too.
 
     Raises:
         SettingError: If it cannot be read, or holds fewer than two values.
     """
-    fields: dict[str, Any] = {"when": when or {}, "written": text}
     try:
         parsed: Any = OverridesParser.create().parse_override(f"key={text}").value()
         if isinstance(parsed, Glob) and key in choices.groups():
             parsed = ChoiceSweep(list=[*parsed.filter(choices.names(key))])
         if not isinstance(parsed, ChoiceSweep | RangeSweep | IntervalSweep):
             raise ValueError("glob(...) is for groups" if isinstance(parsed, Glob) else "it is one value")
-        _check_tags(parsed)
-        distribution = (
-            _choices(parsed, 1 if is_conditional else 2) if isinstance(parsed, ChoiceSweep) else _numbers(parsed)
-        )
+        legal = set() if isinstance(parsed, ChoiceSweep) else {LOG}
+        if isinstance(parsed, IntervalSweep) and isinstance(parsed.start, float) and LOG in parsed.tags:
+            legal.add(ZERO)
+        for tag in sorted(parsed.tags - legal):
+            hint = f"{suggestion(tag, (LOG, ZERO))} Numbers have log, log intervals of floats have zero"
+            raise ValueError(f"the tag {tag} is not legal here.{hint}")
+        distribution = _choices(parsed, 1 if when else 2) if isinstance(parsed, ChoiceSweep) else _numbers(parsed)
     except (HydraException, ValueError) as error:
         call = CALL.match(text)
         close = suggestion(call[1].lower(), FUNCTIONS) if call and call[1] not in FUNCTIONS else ""
         reason = " ".join(str(error.__cause__ or error).replace("`", "").split()).rstrip(".")
         message = f"{key}={text}: {reason}.{close} Ranges are {EXAMPLES}."
         raise SettingError(Fault(key, "range", message)) from error
+    dimension = Dimension(key, distribution, when=when or {}, written=text)
     if ZERO not in parsed.tags or isinstance(distribution, CategoricalDistribution):
-        return Dimension(key, distribution, **fields)
+        return dimension
     floor, high = distribution.low, distribution.high
     low = floor * (floor / high) ** (ZERO_SHARE / (1 - ZERO_SHARE))
-    return Dimension(key, FloatDistribution(low, high, log=True), zero=True, floor=floor, **fields)
-
-
-def _check_tags(parsed: ChoiceSweep | RangeSweep | IntervalSweep) -> None:
-    legal = set() if isinstance(parsed, ChoiceSweep) else {LOG}
-    if isinstance(parsed, IntervalSweep) and isinstance(parsed.start, float) and LOG in parsed.tags:
-        legal.add(ZERO)
-    for tag in sorted(parsed.tags - legal):
-        close = suggestion(tag, (LOG, ZERO))
-        raise ValueError(f"the tag {tag} is not legal here.{close} Numbers have log, log intervals of floats have zero")
+    return replace(dimension, distribution=FloatDistribution(low, high, log=True), zero=True, floor=floor)
 
 
 def _choices(parsed: ChoiceSweep, fewest: int) -> CategoricalDistribution:
@@ -202,9 +202,7 @@ def _choices(parsed: ChoiceSweep, fewest: int) -> CategoricalDistribution:
 def _numbers(parsed: RangeSweep | IntervalSweep) -> FloatDistribution | IntDistribution:
     """A range leaves out its end; counted down or up it holds the same values."""
     is_log, step = LOG in parsed.tags, None
-    numbers: list[Any] = (
-        [parsed.start, parsed.end] if isinstance(parsed, IntervalSweep) else [parsed.start, parsed.stop]
-    )
+    numbers: list[Any] = [parsed.start, parsed.end if isinstance(parsed, IntervalSweep) else parsed.stop]
     if not all(map(math.isfinite, numbers)):
         raise ValueError("both ends must be finite")
     if isinstance(parsed, RangeSweep):
@@ -238,7 +236,7 @@ def combinations(dimensions: Sequence[Dimension]) -> Iterator[dict[str, Value]]:
 
 
 def points(space: Mapping[str, Dimension], most: int) -> int | None:
-    """Returns how many different trials a space has; None where it is continuous, or has more than `most`."""
+    """Returns how many different trials a space has; None where it is continuous or has more than `most`."""
     if any(dimension.values() is None for dimension in space.values()):
         return None
     count = sum(1 for _ in islice(combinations(list(space.values())), most + 1))
@@ -262,29 +260,18 @@ def from_json(kept: Iterable[Mapping[str, Any]]) -> dict[str, Dimension]:
     space = {}
     for fields in kept:
         when = {key: tuple(legal) for key, legal in fields["when"].items()}
-        read = {"distribution": json_to_distribution(fields["distribution"]), "when": when}
-        space[fields["key"]] = Dimension(**{**fields, **read})
+        distribution = json_to_distribution(fields["distribution"])
+        space[fields["key"]] = Dimension(**{**fields, "distribution": distribution, "when": when})
     return space
 
 
 def suggest(trial: Trial, space: Mapping[str, Dimension]) -> dict[str, Value]:
     """Draws the values of a trial by key; a key whose condition does not hold is left out."""
     values: dict[str, Value] = {}
-    for dimension in space.values():
+    for key, dimension in space.items():
         if dimension.is_active(values):
-            values[dimension.key] = dimension.value(draw(trial, dimension))
+            values[key] = dimension.suggest(trial)
     return values
-
-
-def draw(trial: Trial, dimension: Dimension) -> Value:
-    """Draws from one dimension."""
-    distribution = dimension.distribution
-    if isinstance(distribution, CategoricalDistribution):
-        return trial.suggest_categorical(dimension.key, distribution.choices)
-    method: Callable[..., Value] = (
-        trial.suggest_int if isinstance(distribution, IntDistribution) else trial.suggest_float
-    )
-    return method(dimension.key, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
 
 
 def override(key: str, value: Value) -> str:

@@ -15,10 +15,9 @@ from sweep_words import faults, kinds, write
 
 from sentattn.config.groups import comment
 from sentattn.config.request import read_request
-from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.spec.config import read_plan, sweeps_dir
 from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.sweep.spec.search_space import suggest
-from sentattn.sweep.spec.sweep_file import sweeps_dir
 
 HOPS, POOLING = "model.attention.hops=range(1,31)", "model/pooling=choice(flatten,mean,prune)"
 FILES = sorted(file.stem for file in sweeps_dir().glob("*.yaml"))
