@@ -21,8 +21,8 @@ from sentattn.config.schema import COMMAND_KEYS, WITHOUT_EFFECT_ON_RESULT
 from sentattn.data.readers import tables
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.sweep.execution.progress import format_values
-from sentattn.sweep.spec.search_space import Value, is_range, override, read_dimension
 from sentattn.sweep.spec.plan import OPTIONS
+from sentattn.sweep.spec.search_space import Value, is_range, override, read_dimension
 from sentattn.training.resume import identity
 
 SLOTS = ("slots", "slots_per_gpu")
