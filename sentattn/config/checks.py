@@ -27,7 +27,7 @@ HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Numbers of positions; texts may not be longer."""
-IsCause: TypeAlias = Callable[[Any], bool]
+IsCause: TypeAlias = Callable[[object], bool]
 IDLE: tuple[tuple[str, str, IsCause], ...] = (
     ("weight_decay_on", "optimizer.weight_decay", lambda decay: bool(decay == 0)),
     ("loss.class_weight_power", WEIGHTS, lambda weights: bool(weights != "balanced")),
@@ -121,7 +121,7 @@ def check_settings(composition: Composition) -> None:
             composition.fault(path, wrong.kind, wrong.message)
 
 
-def flat(value: object, path: str) -> Iterator[tuple[str, Any]]:
+def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
     """Yields the dotted path and the value of each leaf of nested mappings; an empty mapping is a leaf."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
@@ -149,9 +149,9 @@ def _node(composition: Composition, path: str, node: object) -> None:
         if inner in OWNED:
             composition.fault(inner, "unsupported", f"sentattn sets {inner} itself; {OWNED[inner]}.")
         elif key in legal or key == TARGET or (signature.open and key not in signature.parameters):
-            _argument(composition, inner, legal.get(key, Any), value)
+            _argument(composition, inner, legal.get(key, types.ANYTHING), value)
         elif inner.replace(".", "/") in composition.choices.groups():
-            _argument(composition, inner, Any, value)
+            _argument(composition, inner, types.ANYTHING, value)
         elif key in signature.parameters:
             composition.fault(inner, "unsupported", f"{inner} is filled in when the model is built; leave it out.")
         else:

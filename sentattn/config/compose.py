@@ -206,7 +206,7 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
     """
     for argument in values:
         *parents, last = argument.key.split(".")
-        node: Any = c.written
+        node: object = c.written
         for parent in parents:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else None
         kind = type_of(c.written, argument.key)

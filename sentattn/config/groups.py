@@ -80,25 +80,20 @@ class Choices:
     def chosen(self, settings: Node) -> dict[str, str]:
         """Returns which choice each node of saved settings is: by its `_target_`, presets by their `name`.
 
-        Of several with one target it is the one with which the node agrees best.
+        Of several with one target it is the one of whose lines the node has the largest share.
         """
         chosen = {}
         for group in self.groups():
             node = get_path(settings, group.replace("/", "."))
-            nodes = {name: self.node(group, name) for name in self.names(group) if isinstance(node, Mapping)}
-            if alike := [name for name, choice in nodes.items() if _is_alike(choice, node)]:
-                chosen[group] = max(alike, key=lambda name: _agreement(nodes[name], node))
+            shares: dict[str, float] = {}
+            for name in self.names(group) if isinstance(node, Mapping) else ():
+                agrees = {key: node.get(key) == value for key, value in self.node(group, name).items()}
+                agrees.pop("defaults", None)
+                if agrees.get("_target_", True) and agrees.get("name", True):
+                    shares[name] = sum(agrees.values()) / max(1, len(agrees))
+            if shares:
+                chosen[group] = max(shares, key=lambda name: shares[name])
         return chosen
-
-
-def _is_alike(choice: Node, node: Node) -> bool:
-    return all(choice.get(key, node.get(key)) == node.get(key) for key in ("_target_", "name"))
-
-
-def _agreement(choice: Node, node: Node) -> float:
-    """The share of a choice's lines that a node has as well."""
-    lines = {key: value for key, value in choice.items() if key != "defaults"}
-    return sum(bool(node.get(key) == value) for key, value in lines.items()) / max(1, len(lines))
 
 
 @functools.cache
@@ -161,7 +156,7 @@ def comment(file: Path) -> str:
 
 def get_path(settings: Node, path: str) -> Any:
     """Returns the value at a dotted path, or None."""
-    node: Any = settings
+    node: object = settings
     for key in path.split("."):
         node = node.get(key) if isinstance(node, Mapping) else None
     return node

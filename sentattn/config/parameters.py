@@ -61,9 +61,8 @@ def read(target: str) -> Signature:
     entry = _table().get(target)
     if entry is None or any(digest(file) != known for file, known in entry["sources"].items()):
         return imported(target)
-    takes: dict[str, list[Any]] = entry["takes"]
     parameters = {
-        name: Parameter(types.resolve(kind), not default, *default) for name, (kind, *default) in takes.items()
+        name: Parameter(types.resolve(kind), not default, *default) for name, (kind, *default) in entry["takes"].items()
     }
     return Signature(parameters, entry["constants"], entry["open"])
 
@@ -111,7 +110,7 @@ def load(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def constructors(taker: Any) -> list[Callable[..., object]]:
+def constructors(taker: Callable[..., object]) -> list[Callable[..., object]]:
     """Returns a class's constructor and those that it passes other arguments on to, or the function itself."""
     if not isinstance(taker, type):
         return [taker]
@@ -139,11 +138,12 @@ def settable(path: str, target: str, declared: Node) -> dict[str, Kind]:
     }
 
 
-def known(node: Any) -> Signature:
+def known(node: object) -> Signature:
     """Returns what a node's class takes; an empty signature where it has no class that can be found."""
+    target = node.get(TARGET) if isinstance(node, Mapping) else None
     try:
-        return read(node[TARGET])
-    except (SettingError, KeyError, TypeError):
+        return read(target) if isinstance(target, str) else Signature()
+    except SettingError:
         return Signature()
 
 

@@ -92,13 +92,10 @@ def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     resume = keys.get("resume", AUTO)
     faults = []
     if keys.get("trust") and resume == AUTO and "from" not in keys:
-        faults.append(
-            Fault("trust", "no_effect", "trust=true has no effect without from= or resume=DIR: leave it out.")
-        )
-    clashing = [key for key in ("from", "seeds") if key in keys and resume != AUTO]
-    if keys.get("check") and "resume" in keys:
-        clashing.insert(0, "check")
-    for key in clashing:
+        message = "trust=true has no effect without from= or resume=DIR: leave it out."
+        faults.append(Fault("trust", "no_effect", message))
+    clashing = ["check"] if keys.get("check") and "resume" in keys else []
+    for key in [*clashing, *(key for key in ("from", "seeds") if key in keys and resume != AUTO)]:
         message = f"{key}={types.as_typed(keys[key])} cannot be combined with resume={resume}: leave one of them out."
         faults.append(Fault(key, "conflict", message))
     if (typed := " ".join(words)) and resume != AUTO:

@@ -12,7 +12,7 @@ from sentattn.config.types import Count, Fraction, Kind, Node, NonNegative, Seed
 CHOICES = "choices"
 
 
-class Section(Mapping[str, Any]):
+class Section(Node):
     """A dataclass that is also read as a mapping of plain values, as YAML and JSON need them."""
 
     def __getitem__(self, key: str) -> Any:

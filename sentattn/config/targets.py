@@ -79,7 +79,9 @@ def check_targets(saved: Node, choices: Choices, *, trust: bool = False) -> Tree
             "if it is a class of your own, and you trust where the file comes from, type trust=true.",
         )
         for path, target in _targets(settings, "")
-        if not trust and target not in named(path, choices) and not (path == "optimizer" and _is_optimizer(target))
+        if not trust
+        and target not in named(path, choices)
+        and not (path == "optimizer" and OPTIMIZERS.fullmatch(str(target)))
     ]
     if faults:
         raise SettingError(*faults)
@@ -96,10 +98,6 @@ def _targets(value: object, path: str) -> Iterator[tuple[str, object]]:
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield from _targets(inner, f"{path}[{number}]")
-
-
-def _is_optimizer(target: object) -> bool:
-    return isinstance(target, str) and OPTIMIZERS.fullmatch(target) is not None
 
 
 def named(path: str, choices: Choices) -> list[object]:

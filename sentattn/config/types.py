@@ -19,8 +19,10 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from sentattn.errors import Fault, SettingError
 
-Kind: TypeAlias = Any
+Kind: TypeAlias = object
 """A type of settings as an annotation has it, such as `Count`, `int | None` or `Literal["a", "b"]`."""
+ANYTHING: Kind = Any
+"""The type of settings about which no more is known."""
 Node: TypeAlias = Mapping[str, Any]
 """Settings by name: of all, or a `_target_` and its arguments, as its constructor declares them."""
 Tree: TypeAlias = dict[str, Any]
@@ -45,7 +47,7 @@ NAMES: dict[str, Kind] = {
     "ClosedFraction": ClosedFraction,
     "Share": Share,
     "Seed": Seed,
-    "Any": Any,
+    "Any": ANYTHING,
     "Annotated": Annotated,
     "Literal": Literal,
     **{kind.__name__: kind for kind in (Ge, Gt, Le, Lt)},
@@ -57,7 +59,7 @@ WORDS: dict[Kind, str] = {
     bool: "true or false",
     str: "text",
     types.NoneType: "null",
-    Any: "anything",
+    ANYTHING: "anything",
 }
 SIGNS = {Ge: ">=", Gt: ">", Le: "<=", Lt: "<"}
 OUT_OF_RANGE = {"greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number", "literal_error"}
@@ -69,14 +71,14 @@ Init = TypeVar("Init", bound=Callable[..., None])
 def resolve(annotation: Kind, names: Node | None = None) -> Kind:
     """Returns the type of an annotation, or of its source text with the names that it may refer to.
 
-    Other types, such as tensors, become `Any`.
+    Other types, such as tensors, become `ANYTHING`.
     """
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     scope = dict(NAMES if names is None else names)
     try:
         return _plain(typing.get_type_hints(holder, globalns=scope, include_extras=True)["it"])
     except (NameError, AttributeError, TypeError, SyntaxError):  # a name that only type checkers import
-        return Any
+        return ANYTHING
 
 
 def _plain(kind: Kind) -> Kind:
@@ -88,10 +90,10 @@ def _plain(kind: Kind) -> Kind:
         return kind
     if origin in (Union, types.UnionType):
         members = tuple(map(_plain, arguments))
-        return Any if Any in members else Union[members]  # noqa: UP007
+        return ANYTHING if ANYTHING in members else Union[members]  # noqa: UP007
     if origin is tuple and ... not in arguments:
         return tuple[tuple(map(_plain, arguments))]  # type: ignore[misc]  # as many as there are
-    return list[_plain(arguments[0])] if origin in (list, Sequence) else Any  # type: ignore[misc]
+    return list[_plain(arguments[0])] if origin in (list, Sequence) else ANYTHING  # type: ignore[misc]
 
 
 def describe_type(kind: Kind) -> str:
@@ -123,7 +125,9 @@ def limit(constraint: object) -> int | float:
 def _validate(kind: Kind) -> Callable[[bytes], object]:
     from pydantic import ConfigDict, TypeAdapter  # not at the top: `--help` checks nothing
 
-    return TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False)).validate_json
+    return TypeAdapter(
+        typing.cast(type[object], kind), config=ConfigDict(strict=True, allow_inf_nan=False)
+    ).validate_json
 
 
 def mismatch(kind: Kind, value: object) -> str | None:
@@ -133,7 +137,7 @@ def mismatch(kind: Kind, value: object) -> str | None:
     kind = resolve(kind)
     if any(isinstance(item, int) and abs(item) > LARGEST for item in (value if isinstance(value, list) else [value])):
         return "range"
-    if kind is Any:
+    if kind is ANYTHING:
         return None
     try:
         # As JSON, a tuple is a list; in a path that is no UTF-8, any letter will do for the rest.
@@ -148,7 +152,7 @@ def mismatch(kind: Kind, value: object) -> str | None:
 def fault(key: str, kind: Kind, value: object) -> Fault | None:
     """Returns why a value is not legal for a setting, or None where it is."""
     wrong = mismatch(kind, value)
-    size = f" of at most {LARGEST.bit_length() + 1} bits" if wrong == "range" and mismatch(Any, value) else ""
+    size = f" of at most {LARGEST.bit_length() + 1} bits" if wrong == "range" and mismatch(ANYTHING, value) else ""
     return Fault(key, wrong, f"{key} must be {describe_type(kind)}{size}, got {as_typed(value)}.") if wrong else None
 
 
