@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.texts import evaluated_texts
 
 ENDS = (100, 200, 400)
 """Numbers of tokens at which the groups of lengths begin."""
@@ -56,7 +55,7 @@ def _print_together(first: Comparison, other: Comparison) -> None:
 
 def _print_texts(first: Comparison, wrong_N: np.ndarray, count: int) -> None:
     """Prints errors drawn at random, long ones by their start and end."""
-    _, texts = evaluated_texts(first)
+    _, texts = first.read_texts()
     errors = np.flatnonzero(wrong_N)
     probabilities_NC = first.settings[0].probabilities[0]
     for row in np.random.default_rng(0).choice(errors, min(count, len(errors)), replace=False):

@@ -148,7 +148,7 @@ def _report(runs: Sequence[Run]) -> None:
     from sentattn.distributed import ranks
 
     if ranks.is_rank_zero() and runs:
-        from sentattn.compare.summary import training_lines
+        from sentattn.compare.leaderboard import training_lines
 
         command = predict_command(runs[-1].path)
         print(*training_lines(runs), f"read a text with it:\n{command}", sep="\n")

@@ -201,7 +201,7 @@ def _insights(comparison: Comparison, rows: bool | int | str) -> list[Insight]:
     from sentattn.compare import insight
 
     size = insight.ROWS if rows is True else None if isinstance(rows, str) else rows
-    insights, faults = insight.insights(comparison, size)
+    insights, faults = insight.insights(comparison.settings, comparison.split, size)
     _warn(faults)
     return insights
 
@@ -209,7 +209,7 @@ def _insights(comparison: Comparison, rows: bool | int | str) -> list[Insight]:
 def _print(comparisons: Sequence[Comparison], options: dict[str, Any]) -> None:
     """Prints the comparisons, and writes the files that the options name."""
     from sentattn.compare.insight_table import lines
-    from sentattn.compare.summary import board_lines, message_lines, verdict_lines
+    from sentattn.compare.leaderboard import board_lines, message_lines, verdict_lines
 
     if len(comparisons) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")

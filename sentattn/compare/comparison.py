@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from sentattn.compare.pairs import (
     Pair,
@@ -19,9 +19,9 @@ from sentattn.compare.pairs import (
     declared_indices,
     evaluate_pairs,
     more_seeds,
-    trained_on,
 )
-from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs
+from sentattn.compare.runs import EvaluatedRun, Rows, read_runs
+from sentattn.compare.settings import Setting, group_by_setting
 from sentattn.config.schema import SEEDS
 from sentattn.console import plural
 from sentattn.errors import Fault
@@ -29,20 +29,15 @@ from sentattn.metrics import majority_share
 
 if TYPE_CHECKING:
     from sentattn.compare.insight import Insight
+    from sentattn.data.corpus import Split
+    from sentattn.data.datamodule import TextData
 
 MOST_EXPLORED = 6
 """Number of settings up to which the best is tested against each other one by default."""
 
 
-@dataclass(frozen=True)
-class PlannedPairs:
-    """The pairs of a plan, of settings of a comparison with the seeds of the plan.
-
-    Attributes:
-        title: The file of the plan and its hash.
-        lines: The plan, as YAML.
-        pairs: Its pairs.
-    """
+class PlannedPairs(NamedTuple):
+    """A plan: its file with its hash, its content as YAML, and its pairs of settings, with the seeds of the plan."""
 
     title: str
     lines: Sequence[str]
@@ -95,6 +90,10 @@ class Comparison:
         """Share of the rows of the largest class."""
         return majority_share(self.rows.labels_N)
 
+    def read_texts(self) -> tuple[TextData, Split]:
+        """Reads the data set again, as `EvaluatedRun.read_texts` does; returns it and the texts of the rows."""
+        return self.settings[0].runs[0].read_texts(self.split)
+
     @cached_property
     def settings(self) -> list[Setting]:
         """The settings, in the order in which they were first trained."""
@@ -120,9 +119,8 @@ class Comparison:
         if self.plan is not None:
             return list(self.plan.pairs), []
         pairs, notes = best_against_reference(self.settings, self.split)
-        numbers = declared_indices(
-            [setting.settings for setting in self.settings], list(map(trained_on, self.settings))
-        )
+        trained_on = [setting.fingerprints for setting in self.settings]
+        numbers = declared_indices([setting.settings for setting in self.settings], trained_on)
         return [*pairs, *((self.settings[first], self.settings[second]) for first, second in numbers)], notes
 
     @cached_property
@@ -151,17 +149,23 @@ class Comparison:
         family, others = ([pair for pair in self.tests if pair.declared is known] for known in (True, False))
         heading = f"{plural(len(family), 'declared pair')}, p-values and intervals adjusted after Holm:"
         heading = f"{self.plan.title}: {heading}" if self.plan else heading
-        blocks: list[tuple[str, list[str]]] = []
-        for title, tests in ((heading, family), ("Exploratory, chosen after looking, not adjusted:", others)):
-            if tests:
-                blocks.append((title, [pair.message(self.margin) for pair in tests]))
-        blocks += [(note, []) for note in self._notes(family, others)]
         pairs = [*self.declared, *self.exploratory]
-        if untested := [pair for pair in pairs if not (pair[0].has_seeds and pair[1].has_seeds)]:
-            blocks.append(("Differences without interval and verdict:", list(map(accuracies, untested))))
-        if few := [setting for setting in self.settings if not setting.has_seeds]:
-            title = f"Fewer than {SEEDS} seeds give no interval and no verdict. To train the others:"
-            blocks.append((title, [f"{setting.name}: {more_seeds(setting)}" for setting in few]))
+        untested = [pair for pair in pairs if not (pair[0].has_seeds and pair[1].has_seeds)]
+        few = [setting for setting in self.settings if not setting.has_seeds]
+        tested = [
+            (heading, [pair.message(self.margin) for pair in family]),
+            ("Exploratory, chosen after looking, not adjusted:", [pair.message(self.margin) for pair in others]),
+        ]
+        lacking = [
+            ("Differences without interval and verdict:", list(map(accuracies, untested))),
+            (
+                f"Fewer than {SEEDS} seeds give no interval and no verdict. To train the others:",
+                [f"{setting.name}: {more_seeds(setting)}" for setting in few],
+            ),
+        ]
+        blocks = [block for block in tested if block[1]]
+        blocks += [(note, []) for note in self._notes(family, others)]
+        blocks += [block for block in lacking if block[1]]
         if [len(setting.runs) for setting in self.settings] == [1, 1]:
             blocks.append((compare_models(self.settings, self.rows.group_N), []))
         paired = {setting.key for pair in self.declared for setting in pair}
@@ -203,7 +207,7 @@ def read_comparisons(
         The comparisons, and an error for each run that is left out.
     """
     runs, faults = read_runs(paths, split=split, where=where)
-    by_rows: dict[Any, list[EvaluatedRun]] = defaultdict(list)
+    by_rows: dict[tuple[object, object], list[EvaluatedRun]] = defaultdict(list)
     for run in runs:
         by_rows[run.result["data"], run.rows.key].append(run)
     comparisons = [Comparison(of_rows, split) for of_rows in by_rows.values()]

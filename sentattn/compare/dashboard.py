@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.leaderboard import leaderboard_lines, notes
+from sentattn.compare.leaderboard import board_lines, notes
 from sentattn.errors import Fault, RunError
 from sentattn.loggers.wandb.panels import (
     Specification,
@@ -41,7 +41,7 @@ def specification(comparison: Comparison, ids: Mapping[Path, str], place: Mappin
     boards = leaderboard_panels(split)
     curves, errors = curve_panels(), [confusion_panel(split)]
     sections = {"Leaderboard": boards, "Learning curves": curves, "Errors": errors, "Attention": picture_panels(paths)}
-    table = leaderboard_lines(comparison.leaderboard, "markdown", majority=comparison.majority)
+    table = board_lines(comparison, "markdown")
     blocks: list[dict[str, Any]] = [
         {"kind": "MarkdownBlock", "text": "\n".join(table)},
         *({"kind": "P", "text": text} for text in (INTERVALS, *notes(comparison.leaderboard))),

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sentattn.compare.comparison import Comparison
-from sentattn.compare.metrics import blocks
-from sentattn.compare.runs import EvaluatedRun, Setting
-from sentattn.compare.statistics import UNKNOWN, Estimate, Floats, Term, jackknife, seed_term
-from sentattn.compare.texts import read_texts
+from sentattn.compare.runs import EvaluatedRun
+from sentattn.compare.settings import Setting
+from sentattn.compare.statistics import UNKNOWN, Estimate, Term, blocks, jackknife, seed_term
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
 from sentattn.insight.faithfulness import rank_correlation
 from sentattn.insight.metrics import is_ranking
 from sentattn.insight.weights import Over
-from sentattn.metrics import Ints
+from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import LoadedRun
 from sentattn.training.environment import keep_freed_memory
 
@@ -143,12 +141,13 @@ def _estimate(values_SK: Floats, seeds: Sequence[Term], *, is_known: bool) -> Es
     return Estimate.of(float(value), [rows, *seeds])
 
 
-def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insight], list[Fault]]:
-    """Diagnoses the attentions of a comparison, each on the same sample of its rows.
+def insights(settings: Sequence[Setting], split: str, size: int | None = ROWS) -> tuple[list[Insight], list[Fault]]:
+    """Diagnoses the attentions of settings, each on the same sample of their rows.
 
     Args:
-        comparison: Settings with the same rows; those without a model of this package are left out.
-        rows: Size of the sample; None for all rows.
+        settings: Settings with the same rows; those without a model of this package are left out.
+        split: The split of the rows.
+        size: Size of the sample; None for all rows.
 
     Returns:
         The diagnostics, and an error for each setting that is left out.
@@ -163,16 +162,16 @@ def insights(comparison: Comparison, rows: int | None = ROWS) -> tuple[list[Insi
     keep_freed_memory()
     result: list[Insight] = []
     faults: list[Fault] = []
-    indices = sample(len(comparison.rows.labels_N), rows)
-    group_N = comparison.rows.group_N
+    rows = settings[0].rows
+    indices, group_N = sample(len(rows.labels_N), size), rows.group_N
     block_N = blocks(len(indices), None if group_N is None else np.unique(group_N[indices], return_inverse=True)[1])
-    data = cache(lambda: read_texts(comparison))  # only if some diagnostics are not stored
+    data = cache(lambda: settings[0].runs[0].read_data(split))  # only if some diagnostics are not stored
     with Progress() as progress:
-        for setting in comparison.settings:
+        for setting in settings:
             if "attention" not in setting.settings["model"]:
                 continue
             try:
-                seeds = [_diagnose(run, data, indices, comparison.split, progress) for run in setting.runs]
+                seeds = [_diagnose(run, data, indices, split, progress) for run in setting.runs]
             except UserError as error:
                 faults += error.faults
                 continue

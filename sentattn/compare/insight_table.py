@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import sub
@@ -12,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sentattn.compare.insight import FILES, Insight
-from sentattn.compare.leaderboard import Format, csv_lines, table_in_format
+from sentattn.compare.leaderboard import Format, csv_lines, table_in_format, wrap
 from sentattn.compare.statistics import Estimate
-from sentattn.console import WIDTH, table_lines
+from sentattn.console import table_lines
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.insight.faithfulness import KINDS, SHARES, percent
 from sentattn.run import SPLITS
@@ -328,7 +327,7 @@ def _texts(texts: Sequence[str], style: Format) -> list[str]:
     if style == "markdown":
         return [line for text in texts for line in ("", text)]
     mark = "% " if style == "latex" else ""
-    return [line for text in texts for line in textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=mark)]
+    return [line for text in texts for line in wrap(text, mark, mark)]
 
 
 def rounded(estimate: Estimate, digits: int, *, sign: str = "") -> str:

@@ -1,17 +1,30 @@
-"""The leaderboard of a comparison: a row for each setting, as a table for the terminal, Markdown, CSV or LaTeX."""
+"""The leaderboard of a comparison and the results of its tests as lines of text; the summary after a training."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import math
+import os
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sentattn.compare.runs import Setting
-from sentattn.console import format_count, table_lines
+from sentattn.compare.comparison import Comparison, read_comparisons
+from sentattn.compare.runs import EvaluatedRun, Rows
+from sentattn.compare.settings import Setting, names
+from sentattn.compare.statistics import UNKNOWN, Estimate
+from sentattn.config.schema import BETTER
+from sentattn.console import WIDTH, format_count, table_lines
+from sentattn.errors import UserError
 from sentattn.metrics import MAJORITY
+from sentattn.run import SPLITS, Run
 
 Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
@@ -26,105 +39,64 @@ UNEVEN = 10
 LATEX_SPECIAL = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$", "~": r"$\sim$", "|": "$|$"}
 )
+NEWEST = 20
+"""Runs that the leaderboard after a training is about."""
+NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empty((0, 0))
+"""Rows and probabilities of a run whose predictions are not read."""
 
 
-def leaderboard_lines(settings: Sequence[Setting], style: Format, *, majority: float) -> list[str]:
-    """Returns a leaderboard as lines of text, with a last row for the share of the largest class."""
-    match style:
-        case "table":
-            return terminal_lines(settings, majority=majority)
-        case "csv":
-            return csv_lines(_values(settings, majority))
-        case "markdown" | "latex":
-            return table_in_format(cells(settings, majority=majority), style)
+def wrap(text: str, first: str = "", others: str = "") -> list[str]:
+    """Returns indented lines of `WIDTH` columns, broken at spaces only, so that paths in commands stay whole."""
+    wrapper = textwrap.TextWrapper(WIDTH, first, others, break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text)
 
 
-def notes(settings: Sequence[Setting]) -> list[str]:
-    """Returns remarks about the runs behind a leaderboard, each with the name of its setting."""
-    return [f"{setting.name}: {note}." for setting in settings for note in (*setting.notes, *_one_class(setting))]
+def board_lines(comparison: Comparison, style: Format = "table") -> list[str]:
+    """Returns the leaderboard as lines; in the terminal, with a heading and remarks about the runs."""
+    if style == "csv":
+        return csv_lines(_values(comparison))
+    if style != "table":
+        return table_in_format(cells(comparison), style)
+    title = f"{comparison.data}, split {comparison.split}: {comparison.counts}. Means over seeds with 95% intervals."
+    fingerprints = {run.fingerprint for setting in comparison.settings for run in setting.runs}
+    if len(fingerprints - {None}) > 1:
+        title += " Not all settings were trained on the same rows."
+    remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
+    return [*wrap(title), "", *_terminal_lines(comparison.leaderboard, majority=comparison.majority), *remarks]
 
 
-def _one_class(setting: Setting) -> list[str]:
-    """Returns that a setting predicts one class only, with the seeds."""
-    predicted_SN = setting.probabilities.argmax(axis=-1)
-    constant_S = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
-    seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant_S, strict=True) if is_constant]
-    return [f"predicts one class for all rows (seed {', '.join(seeds)})"] if seeds else []
+def message_lines(comparison: Comparison) -> list[str]:
+    """Returns the results of the tests in words, as lines of at most 80 columns."""
+    lines = []
+    for title, items in comparison.messages:
+        lines += wrap(title)
+        for item in items:
+            lines += wrap(item, "- ", "  ")
+    return lines
 
 
-def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
-    """Returns rows of cells as CSV."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue().splitlines()
-
-
-def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "latex"]) -> list[str]:
-    """Returns rows of cells, the first of them the header, as Markdown or LaTeX."""
-    if style == "markdown":
-        header, *rows = cells
-        rule = ["---", *["---:"] * (len(header) - 1)]
-        return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
-    top, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
-    start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
-    return [start, r"\toprule", top, r"\midrule", *body, r"\bottomrule", end]
-
-
-def terminal_lines(
-    settings: Sequence[Setting],
-    metric: str = "accuracy",
-    marked: Setting | None = None,
-    *,
-    majority: float | None = None,
-) -> list[str]:
-    """Returns a leaderboard for a terminal of 80 columns.
-
-    Args:
-        settings: The rows, the best first.
-        metric: The metric that ranks them.
-        marked: A setting to mark; rows that are neither at the top nor next to it are left out.
-        majority: The share of the largest class, where it is known.
-    """
-    metrics = list(dict.fromkeys([metric, *IN_TERMINAL]))[: len(IN_TERMINAL)]
-    place = next((i for i, setting in enumerate(settings) if setting is marked), None)
-    visible = [i for i in range(len(settings)) if place is None or i < TOP or abs(i - place) <= AROUND]
-    rows: list[tuple[str, ...]] = [("", "settings", "seeds", *metrics, "params", "train")]
-    for before, i in zip([-1, *visible], visible, strict=False):
-        if i > before + 1:
-            rows.append(("", "...", *[""] * (len(rows[0]) - 2)))
-        setting, mark = settings[i], "> " if i == place else ""
-        values = [format_metric(setting, name, with_interval=name == metric) for name in metrics]
-        costs = format_count(setting.parameters), f"{setting.cost('seconds.train'):.0f} s"
-        rows.append((f"{mark}{i + 1}", setting.name, str(len(setting.runs)), *values, *costs))
-    if majority is not None:
-        rows.append(("", MAJORITY, "", *(f"{majority:.4f}" if name == "accuracy" else "" for name in metrics), "", ""))
-    more = len(settings) - 1 - visible[-1]
-    return [*table_lines(rows, align="><>>>>>", wrap=1), *([f"{more} more"] if more else [])]
-
-
-def cells(settings: Sequence[Setting], *, majority: float) -> list[list[str]]:
+def cells(comparison: Comparison) -> list[list[str]]:
     """Returns the heading and a row for each setting, as text, and one for the share of the largest class."""
-    names = list(settings[0].metrics)
+    names = list(comparison.leaderboard[0].metrics)
     rows = [["settings", "seeds", *names, *COSTS]]
-    for setting in settings:
-        values = [format_metric(setting, name) for name in names]
+    for setting in comparison.leaderboard:
         costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in _costs(setting)]
-        rows.append([setting.name, str(len(setting.runs)), *values, *costs])
-    values = [f"{majority:.4f}" if name == "accuracy" else "-" for name in names]
+        rows.append([setting.name, str(len(setting.runs)), *(format_metric(setting, name) for name in names), *costs])
+    values = [f"{comparison.majority:.4f}" if name == "accuracy" else "-" for name in names]
     return [*rows, [MAJORITY, "-", *values, *["-"] * len(COSTS)]]
 
 
-def _values(settings: Sequence[Setting], majority: float) -> list[list[object]]:
+def _values(comparison: Comparison) -> list[list[object]]:
     """Returns unrounded values with the ends of 95% intervals, empty where there are none; the header first."""
-    names = [f"{name}{end}" for name in settings[0].metrics for end in ("", "_low", "_high")]
+    names = [f"{name}{end}" for name in comparison.leaderboard[0].metrics for end in ("", "_low", "_high")]
     rows: list[list[object]] = [["settings", "seeds", *names, *(name.replace(" ", "_") for name in COSTS)]]
-    for setting in settings:
+    for setting in comparison.leaderboard:
         rows.append([setting.name, len(setting.runs)])
         for name, estimate in setting.metrics.items():
             rows[-1] += [estimate.value, *(setting.interval(name) or ("", ""))]
         rows[-1] += ["" if np.isnan(cost) else cost for cost, _ in _costs(setting)]
-    of_majority = [majority if name == "accuracy" else "" for name in names]
-    return [*rows, [MAJORITY, "", *of_majority, *[""] * len(COSTS)]]
+    values = [comparison.majority if name == "accuracy" else "" for name in names]
+    return [*rows, [MAJORITY, "", *values, *[""] * len(COSTS)]]
 
 
 def _costs(setting: Setting) -> list[tuple[float, int]]:
@@ -147,3 +119,162 @@ def format_metric(setting: Setting, name: str, *, with_interval: bool = True) ->
     (low, high), half = interval, (interval[1] - interval[0]) / 2
     is_even = abs(value - low - half) < half / UNEVEN
     return f"{value:.4f} ±{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"
+
+
+def _terminal_lines(
+    settings: Sequence[Setting],
+    metric: str = "accuracy",
+    marked: Setting | None = None,
+    *,
+    majority: float | None = None,
+) -> list[str]:
+    """Returns a leaderboard for a terminal of 80 columns.
+
+    The settings, the best first, are ranked by a metric. Of a leaderboard with a marked setting, rows that are neither
+    at the top nor next to it are left out.
+    """
+    metrics = list(dict.fromkeys([metric, *IN_TERMINAL]))[: len(IN_TERMINAL)]
+    place = next((i for i, setting in enumerate(settings) if setting is marked), None)
+    visible = [i for i in range(len(settings)) if place is None or i < TOP or abs(i - place) <= AROUND]
+    rows: list[tuple[str, ...]] = [("", "settings", "seeds", *metrics, "params", "train")]
+    for before, i in zip([-1, *visible], visible, strict=False):
+        if i > before + 1:
+            rows.append(("", "...", *[""] * (len(rows[0]) - 2)))
+        setting, mark = settings[i], "> " if i == place else ""
+        values = [format_metric(setting, name, with_interval=name == metric) for name in metrics]
+        costs = format_count(setting.parameters), f"{setting.cost('seconds.train'):.0f} s"
+        rows.append((f"{mark}{i + 1}", setting.name, str(len(setting.runs)), *values, *costs))
+    if majority is not None:
+        rows.append(("", MAJORITY, "", *(f"{majority:.4f}" if name == "accuracy" else "" for name in metrics), "", ""))
+    more = len(settings) - 1 - visible[-1]
+    return [*table_lines(rows, align="><>>>>>", wrap=1), *([f"{more} more"] if more else [])]
+
+
+def notes(settings: Sequence[Setting]) -> list[str]:
+    """Returns remarks about the runs behind a leaderboard, each with the name of its setting."""
+    return [f"{setting.name}: {note}." for setting in settings for note in (*setting.notes, *_one_class(setting))]
+
+
+def _one_class(setting: Setting) -> list[str]:
+    """Returns that a setting predicts one class only, with the seeds."""
+    predicted_SN = setting.probabilities.argmax(axis=-1)
+    constant_S = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
+    seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant_S, strict=True) if is_constant]
+    return [f"predicts one class for all rows (seed {', '.join(seeds)})"] if seeds else []
+
+
+def verdict_lines(comparison: Comparison) -> list[str]:
+    """Returns the tests as CSV: unrounded differences and ends of intervals, and adjusted p-values."""
+    header = "first,second,family,first_seeds,second_seeds,difference,verdict,margin"
+    for test in ("difference", "equivalence"):
+        header += f",{test}_p,{test}_confidence,{test}_low,{test}_high"
+    rows: list[list[object]] = [[*header.split(",")]]
+    for pair in comparison.tests:
+        first, second = pair.first, pair.second
+        rows.append([first.name, second.name, "declared" if pair.declared else "exploratory"])
+        rows[-1] += [len(first.runs), len(second.runs), pair.estimate.value, pair.verdict, comparison.margin / 100]
+        of_difference, of_equivalence = pair.intervals
+        rows[-1] += [pair.p_difference, 1 - pair.levels[0], *of_difference]
+        rows[-1] += [pair.p_equivalence, 1 - 2 * pair.levels[1], *of_equivalence]
+    return csv_lines(rows)
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
+    """Returns rows of cells as CSV."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue().splitlines()
+
+
+def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "latex"]) -> list[str]:
+    """Returns rows of cells, the first of them the header, as Markdown or LaTeX."""
+    if style == "markdown":
+        header, *rows = cells
+        rule = ["---", *["---:"] * (len(header) - 1)]
+        return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
+    top, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
+    start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
+    return [start, r"\toprule", top, r"\midrule", *body, r"\bottomrule", end]
+
+
+class StoredSetting(Setting):
+    """A setting whose metrics are those of `result.json`, on validation rows and without errors."""
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Estimate]:
+        """Each metric that all runs have: mean over seeds."""
+        stored = {name.removeprefix("val/") for name in self.runs[0].result["metrics"] if name.startswith("val/")}
+        return {name: Estimate.of(self.stored(f"val/{name}"), [UNKNOWN]) for name in {*stored, *IN_TERMINAL}}
+
+
+def training_lines(runs: Sequence[Run]) -> list[str]:
+    """Returns the summary of a training: all metrics of several seeds, and the leaderboard they are on.
+
+    The leaderboard ranks the settings of the newest runs on the same data under the same `output_dir`, by the
+    objective. It reads the `result.json` of at most `NEWEST` runs and nothing else, so that it takes no longer the more
+    runs there are. It is left out where this setting is the only one, as are runs that cannot be read and trials of
+    sweeps.
+
+    Args:
+        runs: Finished runs of one setting, a seed each.
+    """
+    lines = _seed_lines(runs) if len(runs) > 1 else []
+    result = runs[-1].result
+    settings = result.get("settings") or runs[-1].settings
+    objective = settings["objective"]["metric"]
+    metric = objective.removeprefix("val/")
+    ranked = _newest(runs, Path(settings["output_dir"], result["data"]), metric)
+    trained = next((setting for setting in ranked if setting.key == result["setting"]), None)
+    if trained and len(ranked) > 1:
+        title = f"{len(ranked)} settings in the newest runs on {result['data']}, by {objective}, without intervals:"
+        majority = result.get("majority", {}).get("val")
+        lines += [title, *_terminal_lines(ranked, metric, trained, majority=majority)]
+    return lines
+
+
+def _seed_lines(runs: Sequence[Run]) -> list[str]:
+    """Returns all metrics of a setting on the splits whose predictions can be read."""
+    by_split: dict[str, Setting] = {}
+    for split in SPLITS:
+        with suppress(UserError):
+            by_split[split] = read_comparisons([run.path for run in runs], split=split)[0][0].leaderboard[0]
+    if not by_split:
+        return []
+    setting, *_ = by_split.values()
+    seeds = ", ".join(str(run.seed) for run in setting.runs)
+    rows = [["", *by_split]]
+    rows += [[name, *(format_metric(of_split, name) for of_split in by_split.values())] for name in setting.metrics]
+    title = f"{len(setting.runs)} seeds ({seeds}): means with 95% intervals."
+    return [title, *table_lines(rows, align="<" + ">" * len(by_split))]
+
+
+def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Setting]:
+    """Returns the settings of runs, and of the newest runs in a folder with the same rows, the best by a metric first.
+
+    Their metrics are means over seeds, without an error: no predictions are read.
+    """
+    paths = [path for model in _subfolders(folder) for path in _subfolders(model)]  # their names begin with the time
+    newest = sorted(paths, key=lambda path: path.name)[-NEWEST:]
+    by_setting: dict[str, dict[int, EvaluatedRun]] = defaultdict(dict)
+    for run in (*map(Run, newest), *runs):  # of a seed that was trained twice the later run counts
+        with suppress(UserError, KeyError, TypeError, ValueError):
+            result = run.result
+            status = result["status"], result["study"], result.get("data_fingerprint")
+            stored = result.get("settings") or {"model": {"name": result["model"]}}
+            evaluated = EvaluatedRun(run, stored, result, result["setting"], result["seed"], *NOT_READ)
+            if status == ("finished", None, runs[-1].result.get("data_fingerprint")):
+                by_setting[evaluated.setting][evaluated.seed] = evaluated
+    of_settings = [list(seeds.values()) for seeds in by_setting.values()]
+    labels = names([seeds[0].settings for seeds in of_settings])
+    settings = [
+        StoredSetting(name, seeds, deterministic=False) for name, seeds in zip(labels, of_settings, strict=True)
+    ]
+    known = [setting for setting in settings if math.isfinite(setting.stored(f"val/{metric}"))]
+    return sorted(known, key=lambda setting: setting.stored(f"val/{metric}"), reverse=BETTER[metric] == "max")
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
+    except OSError:
+        return []

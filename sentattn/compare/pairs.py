@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from sentattn.compare.names import rest
-from sentattn.compare.runs import Setting
+from sentattn.compare.settings import Setting, rest
 from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import slots
@@ -201,7 +200,7 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
             for setting in settings
             if "attention" in setting.settings["model"]
             and setting.has_seeds
-            and trained_on(setting) == trained_on(reference)
+            and setting.fingerprints == reference.fingerprints
             and math.isfinite(setting.stored("val/accuracy"))
         ]
         if candidates:
@@ -209,11 +208,6 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
         else:
             notes.append(f"No setting has {SEEDS} seeds and the training rows of {reference.name}: nothing to test.")
     return pairs, notes
-
-
-def trained_on(setting: Setting) -> frozenset[str]:
-    """Returns the fingerprints of the rows that a setting's runs were trained on."""
-    return frozenset(str(run.result.get("data_fingerprint")) for run in setting.runs)
 
 
 def evaluate_pairs(

@@ -15,10 +15,9 @@ from typing import Any
 import yaml
 
 from sentattn.compare.comparison import Comparison, PlannedPairs
-from sentattn.compare.folders import run_folders
-from sentattn.compare.names import VECTORS, rest
 from sentattn.compare.pairs import declared_indices
-from sentattn.compare.runs import Setting
+from sentattn.compare.runs import run_folders
+from sentattn.compare.settings import VECTORS, Setting, rest
 from sentattn.config import types
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
@@ -173,7 +172,7 @@ def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, 
     """Returns the arguments of a side of a pair, and the flat settings that count."""
     arguments = plan.arguments(plan.content["pairs"][number][side])
     try:
-        return arguments, rest(compose(arguments), ())
+        return arguments, rest(compose(arguments))
     except UserError as error:
         place = f"plan={plan.path}, pairs[{number}].{side}"
         raise SettingError(*(Fault(fault.key, fault.kind, f"{place}: {fault}") for fault in error.faults)) from error
@@ -182,7 +181,7 @@ def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, 
 def _match(wanted: Mapping[str, Any], comparison: Comparison) -> Setting | None:
     """Returns the setting of a comparison that has the wanted values; of several the one with the preset's name."""
     ignored = {LABEL, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
-    flat = {setting.key: rest(setting.settings, ()) for setting in comparison.settings}
+    flat = {setting.key: rest(setting.settings) for setting in comparison.settings}
     alike = [
         setting for setting in comparison.settings if _without(flat[setting.key], ignored) == _without(wanted, ignored)
     ]
@@ -265,7 +264,7 @@ def _finished(folders: Sequence[Path]) -> tuple[list[list[list[Run]]], list[Faul
     """Returns the finished runs, by data and rows, then by setting; and errors of those that cannot be read."""
     faults: list[Fault] = []
     by_rows: dict[Any, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for path in dict.fromkeys(path for folder in folders for path in run_folders(folder, faults, {})):
+    for path in run_folders(folders, faults):
         try:
             run = Run(path)
             result = run.result
@@ -294,11 +293,11 @@ def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     standard = choices.chosen(composed())
     overrides |= {key: name for key, name in chosen.items() if standard.get(key) != name}
-    flat, now = rest(settings, ()), rest(composed(), ())
+    flat, now = rest(settings), rest(composed())
     overrides |= {key: value for key, value in flat.items() if key not in now or now[key] != value}
     if overrides.get(VECTORS):
         overrides[VECTORS] = settings["data"]["vectors"]
-    now = rest(composed(), ())
+    now = rest(composed())
     ignored = {key for key, value in now.items() if value == RESOLVED_LATER}
     if _without(now, ignored) != _without(flat, ignored):
         message = "has settings that the command line of a training does not reach; it is in no pair of the plan."

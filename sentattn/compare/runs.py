@@ -1,32 +1,31 @@
-"""Finished runs with their predictions, and settings: the runs that differ in their seed only."""
+"""Finished runs with their predictions and texts, and settings: the runs that differ in their seed only."""
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
-from sentattn.compare.folders import run_folders
-from sentattn.compare.metrics import correct_of, estimates
-from sentattn.compare.names import names
-from sentattn.compare.statistics import Estimate
-from sentattn.config.groups import get_path
-from sentattn.config.schema import SEEDS
-from sentattn.config.targets import current
+from sentattn.config.groups import Choices, get_path
+from sentattn.config.targets import check_targets, current
 from sentattn.config.types import parse
+from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics
-from sentattn.run import CONFIG, MODEL, RESULT, SPLITS, Run
+from sentattn.run import CONFIG, CONFIRMED, METRICS, MODEL, RESULT, SPLITS, TRIALS, Run
 
-REVISION = 7
-"""Digits of a revision that are shown."""
+if TYPE_CHECKING:
+    from sentattn.data.corpus import Split
+    from sentattn.data.datamodule import TextData
+
 ROUNDING = 1e-5
 """Tolerance of sums of probabilities in single precision, and of stored metrics against recomputed ones."""
 
@@ -84,107 +83,94 @@ class EvaluatedRun:
         """The run directory."""
         return self.run.path
 
+    @property
+    def fingerprint(self) -> str | None:
+        """Hash of the training, validation and test rows."""
+        return self.result.get("data_fingerprint")
 
-@dataclass(frozen=True)
-class Setting:
-    """Runs that differ in their seed only.
+    def read_data(self, split: str) -> TextData:
+        """Reads the texts again, which have to be equal to those that the run was trained on.
 
-    Attributes:
-        name: The variant, and the values that distinguish it from the other settings.
-        runs: A run for each seed.
-        deterministic: Whether all trainings of this setting are equal, so that another seed would change nothing.
-        ordered: Whether classes are steps of a scale.
-        notes: Remarks about its runs, such as that they are of several revisions of the code.
+        Raises:
+            RunError: If they have changed, or the split is an evaluation on other data.
+            UserError: If they cannot be read.
+        """
+        from sentattn import build
+
+        if split not in SPLITS:
+            message = f"The texts of split={split} are not those of the runs, and cannot be read again."
+            raise RunError(Fault("split", "unsupported", message))
+        if not self.fingerprint:
+            message = f"{self.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
+            raise RunError(Fault("runs", "damaged", message))
+        texts_alone = {**self.settings["data"], "vectors": None}  # vectors may take minutes to train
+        settings = {"data": texts_alone, "seed": self.seed}
+        data = build.build_data(check_targets(settings, Choices.of(), trust=self.run.trust))
+        with Progress() as progress:
+            data.prepare(progress)
+        if data.fingerprint != self.fingerprint:
+            message = f"data={self.result['data']} has other texts now than when {self.path} was trained."
+            raise RunError(Fault("data.path", "conflict", message))
+        return data
+
+    def read_texts(self, split: str) -> tuple[TextData, Split]:
+        """Reads the data set again; returns it and the texts of the rows.
+
+        Raises:
+            UserError: If they cannot be read, or are others than those of the run.
+        """
+        data = self.read_data(split)
+        texts = data.split(split)
+        if tuple(texts.row_id) != self.rows.row_ids:
+            message = f"data={self.result['data']} has other rows in split {split} than the runs."
+            raise RunError(Fault("data.path", "conflict", message))
+        return data, texts
+
+
+def run_folders(paths: Iterable[Path], faults: list[Fault]) -> dict[Path, int | None]:
+    """Returns the run directories below some folders, without descending into runs, and those that confirm studies.
+
+    Args:
+        paths: The folders.
+        faults: Errors are added here.
+
+    Returns:
+        Each directory once, with the number of trials of the study whose best setting it confirms, if any.
     """
-
-    name: str
-    runs: Sequence[EvaluatedRun]
-    deterministic: bool
-    ordered: bool = False
-    notes: Sequence[str] = ()
-
-    @property
-    def key(self) -> str:
-        """Hash of the settings without the seed."""
-        return self.runs[0].setting
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The resolved settings of its first run."""
-        return self.runs[0].settings
-
-    @property
-    def rows(self) -> Rows:
-        """The rows that its runs were evaluated on."""
-        return self.runs[0].rows
-
-    @property
-    def has_seeds(self) -> bool:
-        """Whether there are enough seeds to know how much another one would change."""
-        return self.deterministic or len(self.runs) >= SEEDS
-
-    @property
-    def parameters(self) -> int:
-        """Number of parameters."""
-        return int(self.runs[0].result["parameters"]["total"])
-
-    @cached_property
-    def probabilities(self) -> Floats:
-        """Probability of each class, for each seed and row, (S, N, C)."""
-        return np.stack([run.probabilities_NC for run in self.runs])
-
-    @cached_property
-    def correct(self) -> Floats:
-        """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
-        return correct_of(self.probabilities, self.rows.labels_N)
-
-    @cached_property
-    def metrics(self) -> Mapping[str, Estimate]:
-        """Each metric of the predictions: mean over seeds, with its standard error."""
-        return estimates(
-            self.probabilities,
-            self.rows.labels_N,
-            self.rows.group_N,
-            ordered=self.ordered,
-            deterministic=self.deterministic,
-        )
-
-    def interval(self, metric: str = "accuracy") -> tuple[float, float] | None:
-        """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
-        estimate = self.metrics[metric]
-        return estimate.interval() if self.has_seeds and estimate.error > 0 else None
-
-    def stored(self, metric: str) -> float:
-        """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
-        return float(np.mean([run.result["metrics"].get(metric, np.nan) for run in self.runs]))
-
-    def cost(self, key: str) -> float:
-        """Returns the mean over seeds of a cost in `result.json`, such as `seconds.train`; NaN where a run lacks it."""
-        return float(np.mean([get_path(run.result, key) or np.nan for run in self.runs]))
+    runs: dict[Path, Path] = {}
+    trials: dict[Path, int] = {}
+    for path in paths:
+        is_empty = True
+        for folder, subfolders, files in os.walk(path):
+            subfolders.sort()
+            if CONFIG in files:
+                runs[Path(folder).resolve()] = Path(folder)
+            elif RESULT in files or METRICS in files:  # the folder of its model may have a config.yaml of its own
+                faults.append(Fault("runs", "missing", f"{folder} has no {CONFIG}; it is left out."))
+            else:
+                if CONFIRMED in files:
+                    trials |= (confirming := _confirming_runs(Path(folder)))
+                    runs |= {run: run for run in confirming}
+                    is_empty = is_empty and not confirming
+                continue
+            subfolders.clear()
+            is_empty = False
+        if is_empty:
+            faults.append(Fault("runs", "not_found", f"{path} is no folder that holds a run; it is left out."))
+    return {path: trials.get(resolved) for resolved, path in runs.items()}
 
 
-def group_by_setting(runs: Iterable[EvaluatedRun], *, ordered: bool) -> list[Setting]:
-    """Returns the settings of runs on the same rows; of several runs with a seed the latest counts."""
-    trained: dict[str, dict[int, list[EvaluatedRun]]] = defaultdict(lambda: defaultdict(list))
-    for run in sorted(runs, key=lambda run: run.path.name):  # the names of directories begin with the time
-        trained[run.setting][run.seed].append(run)
-    latest = [[seeds[seed][-1] for seed in sorted(seeds)] for seeds in trained.values()]
-    return [
-        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)), ordered, _notes(seeds, again))
-        for name, seeds, again in zip(
-            names([seeds[0].settings for seeds in latest]), latest, trained.values(), strict=True
-        )
-    ]
+def _confirming_runs(study: Path) -> dict[Path, int]:
+    """Returns the runs that confirm the best setting of a study, with its number of trials; none if it is damaged."""
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
 
-
-def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[EvaluatedRun]]) -> list[str]:
-    """Returns remarks about the runs that count, from all runs of each seed."""
-    again = [str(seed) for seed, of_seed in sorted(trained.items()) if len(of_seed) > 1]
-    notes = [f"the latest run counts of seeds that were trained again ({', '.join(again)})"] if again else []
-    revisions = {str(run.result.get("git"))[:REVISION] for run in runs}
-    if len(revisions) > 1:
-        notes.append(f"runs of several revisions of the code ({', '.join(sorted(revisions))})")
-    return notes
+    try:
+        paths = [Path(path) for path in json.loads((study / CONFIRMED).read_bytes())["runs"]]
+        trials = int(pq.read_metadata(study / TRIALS).num_rows)
+    except (OSError, ValueError, KeyError, TypeError, ArrowException):
+        return {}
+    return {path.resolve(): trials for path in paths if path.is_dir()}
 
 
 def read_runs(
@@ -206,14 +192,13 @@ def read_runs(
     """
     evaluated: list[EvaluatedRun] = []
     faults: list[Fault] = []
-    trials: dict[Path, int] = {}
-    folders = [run for path in paths for run in run_folders(path, faults, trials)]
-    for resolved, path in {path.resolve(): path for path in folders}.items():
+    folders = run_folders(paths, faults)
+    for path, trials in folders.items():
         try:
             run = Run(path)
             is_wanted = run.result.get("study") is None or path in paths
             if is_wanted and all(_fits(run.settings, *text.split("=", 1)) for text in where):
-                evaluated.append(_read(run, split, trials.get(resolved)))
+                evaluated.append(_read(run, split, trials))
         except UserError as error:
             faults += error.faults
     if not evaluated:

@@ -16,7 +16,18 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from sentattn.config.schema import BOUNDS
+from sentattn.metrics import (
+    CONFUSION_METRICS,
+    ORDERED_ONLY,
+    ROW_METRICS,
+    Floats,
+    Ints,
+    calibrated_error,
+    calibration_error,
+    correct,
+)
+
 Verdict: TypeAlias = Literal[
     "better", "worse", "equivalent", "better within margin", "worse within margin", "undecided"
 ]
@@ -29,6 +40,10 @@ AGREEMENT = (1.0, 0.0, 0.0, -1.0)
 TWO_EACH = (1.0,) * 4 + (0.0,) * 4
 """Two correct and two wrong rows as half rows."""
 SMALLEST_P = 1e-12
+BLOCKS = 200
+"""Blocks of rows that the jackknife leaves out, one at a time."""
+CALIBRATED = "calibration_error_calibrated"
+"""The mean calibration error of a perfectly calibrated model with the same confidences."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +169,7 @@ def welch(first: Term, second: Term) -> Term:
     return Term(variance, 1 + (f - 1) * np.clip(np.square(variance) / squares, 1, 2))
 
 
-def row_term(values_N: Floats, group_N: NDArray[np.int64] | None = None, half_rows: Sequence[float] = ()) -> Term:
+def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[float] = ()) -> Term:
     """Returns the error of a mean that comes from its rows.
 
     Args:
@@ -191,7 +206,7 @@ def seed_term(means_S: Floats) -> Term:
     return Term(float(means_S.var(ddof=1)) / seeds, seeds - 1)
 
 
-def accuracy(correct_SN: Floats, group_N: NDArray[np.int64] | None = None, *, deterministic: bool = False) -> Estimate:
+def accuracy(correct_SN: Floats, group_N: Ints | None = None, *, deterministic: bool = False) -> Estimate:
     """Returns the accuracy of a setting, over new seeds and new rows.
 
     Two correct and two wrong rows are added for the interval (Agresti and Coull 1998).
@@ -211,7 +226,7 @@ def accuracy(correct_SN: Floats, group_N: NDArray[np.int64] | None = None, *, de
 def difference(
     first_SN: Floats,
     second_SN: Floats,
-    group_N: NDArray[np.int64] | None = None,
+    group_N: Ints | None = None,
     *,
     deterministic: Sequence[bool] = (False, False),
 ) -> Estimate:
@@ -244,14 +259,14 @@ def difference(
     return Estimate.of(float(differences_N.mean()), terms, centre=_mean(differences_N, AGREEMENT), bounds=(-1.0, 1.0))
 
 
-def _row_and_seed(values_SN: Floats, group_N: NDArray[np.int64] | None) -> float:
+def _row_and_seed(values_SN: Floats, group_N: Ints | None) -> float:
     """Returns the variance of the mean over rows and seeds that comes from what is particular to a row and a seed."""
     seeds = len(values_SN)
     residuals_SN = values_SN - values_SN.mean(axis=0)
     return sum(row_term(residuals_N, group_N).variance for residuals_N in residuals_SN) / (seeds * (seeds - 1))
 
 
-def mcnemar(first_N: NDArray[np.bool_], second_N: NDArray[np.bool_], group_N: NDArray[np.int64] | None = None) -> float:
+def mcnemar(first_N: NDArray[np.bool_], second_N: NDArray[np.bool_], group_N: Ints | None = None) -> float:
     """Returns the p-value that two trained models are correct equally often (McNemar 1947).
 
     It is about these two models and says nothing about other seeds. Exact where rows are independent; with groups it is
@@ -309,3 +324,69 @@ def verdict(value: float, p_difference: float, p_equivalence: float) -> Verdict:
     if differs:
         return "better" if value > 0 else "worse"
     return "equivalent" if equivalent else "undecided"
+
+
+def estimates(
+    probabilities_SNC: Floats, labels_N: Ints, group_N: Ints | None, *, ordered: bool, deterministic: bool = False
+) -> dict[str, Estimate]:
+    """Returns each metric of a setting as the mean over its seeds, with its standard error.
+
+    The error has a term from the rows and one from the seeds; with one seed of a setting that is not deterministic
+    it has the first alone. The calibration error has none (NaN): its bias is of the size of its error. `CALIBRATED` is
+    its mean value for a perfectly calibrated model with the same confidences.
+
+    Args:
+        probabilities_SNC: Probability of each class, for each seed and row.
+        labels_N: Numbers of the true classes.
+        group_N: Number of each row's group; None where rows are independent.
+        ordered: Whether classes are steps of a scale.
+        deterministic: Whether all trainings are equal.
+    """
+    correct_SN, confidence_SN = correct_of(probabilities_SNC, labels_N), probabilities_SNC.max(axis=2)
+    result = {"accuracy": accuracy(correct_SN, group_N, deterministic=deterministic)}
+    has_seed_term = len(probabilities_SNC) > 1 and not deterministic
+
+    def add(name: str, values_S: Floats, rows: Term) -> None:
+        terms = [rows, seed_term(values_S)] if has_seed_term else [rows]
+        result[name] = Estimate.of(float(values_S.mean()), terms, bounds=BOUNDS[name])
+
+    for name, metric in ROW_METRICS.items():
+        if name != "accuracy" and (ordered or name not in ORDERED_ONLY):
+            values_SN = np.stack([metric(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
+            add(name, values_SN.mean(axis=1), row_term(values_SN.mean(axis=0), group_N))
+
+    block_N = blocks(len(labels_N), group_N)
+    counts_SKCC = np.stack([_confusion(p_NC, labels_N, block_N) for p_NC in probabilities_SNC])
+    all_SCC = counts_SKCC.sum(axis=1)
+    for name, of_counts in CONFUSION_METRICS.items():
+        if ordered or name not in ORDERED_ONLY:
+            values_S = of_counts(all_SCC)
+            without_K = of_counts(all_SCC[:, None] - counts_SKCC).mean(axis=0)
+            add(name, values_S, jackknife(float(values_S.mean()), without_K))
+
+    errors, calibrated = map(calibration_error, confidence_SN, correct_SN), map(calibrated_error, confidence_SN)
+    for name, values in (("calibration_error", errors), (CALIBRATED, calibrated)):
+        result[name] = Estimate.of(float(np.mean(list(values))), [UNKNOWN])
+    return result
+
+
+def correct_of(probabilities_SNC: Floats, labels_N: Ints) -> Floats:
+    """Returns 1 for each seed and row that is predicted correctly, else 0, (S, N)."""
+    return np.stack([correct(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
+
+
+def blocks(rows: int, group_N: Ints | None) -> Ints:
+    """Returns the number of each row's block; the rows of a group are in one block, drawn with a fixed seed."""
+    units_N = np.arange(rows) if group_N is None else group_N
+    count = int(units_N.max()) + 1
+    block_of_unit = np.random.default_rng(0).permutation(np.arange(count) % min(BLOCKS, count))
+    block_N: Ints = block_of_unit[units_N]
+    return block_N
+
+
+def _confusion(probabilities_NC: Floats, labels_N: Ints, block_N: Ints) -> Floats:
+    """Counts of true and predicted classes in each block, (K, C, C)."""
+    classes, blocks = probabilities_NC.shape[1], int(block_N.max()) + 1
+    cell_N = (block_N * classes + labels_N) * classes + probabilities_NC.argmax(axis=1)
+    counts = np.bincount(cell_N, minlength=blocks * classes**2).astype(np.float64)
+    return counts.reshape(blocks, classes, classes)

@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.folders import run_folders
-from sentattn.compare.names import names
 from sentattn.compare.report.examples import surest
-from sentattn.compare.report.slices import NEGATION
-from sentattn.compare.statistics import Floats
-from sentattn.compare.texts import evaluated_texts
+from sentattn.compare.report.summaries import NEGATION
+from sentattn.compare.runs import run_folders
+from sentattn.compare.settings import names
 from sentattn.config.targets import current
 from sentattn.data.corpus import Split
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.metrics import Ints
+from sentattn.metrics import Floats, Ints
 from sentattn.models.attention.uniform import Uniform
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.prediction.prediction import Prediction, visible
@@ -88,8 +86,7 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
     faults: list[Fault] = []
     loaded: dict[str, tuple[LoadedRun, dict[str, Any], Classifier]] = {}
     left_out = 0
-    runs = {path.resolve(): path for folder in paths for path in run_folders(folder, faults, {})}
-    for path in runs.values():
+    for path in run_folders(paths, faults):
         run = LoadedRun(path, trust=trust)
         try:
             setting = str(run.result.get("setting", path))
@@ -212,7 +209,7 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
     try:
         comparisons, faults = read_comparisons(list(numbers), split=split)
         comparison = comparisons[0]
-        data, texts = evaluated_texts(comparison)
+        data, texts = comparison.read_texts()
     except UserError as error:
         return None, list(error.faults)
     runs = {numbers[setting.runs[0].path]: setting.runs[0] for setting in comparison.settings}

@@ -95,7 +95,7 @@ def _run(grid: Grid) -> None:
 def _compare(grid: Grid) -> None:
     """Prints the comparison of the finished runs."""
     from sentattn.compare.comparison import read_comparisons
-    from sentattn.compare.summary import board_lines, message_lines
+    from sentattn.compare.leaderboard import board_lines, message_lines
 
     split = "test" if grid.cells[0].settings["test"] else "val"
     found, faults = read_comparisons(list(grid.runs.values()), split=split)

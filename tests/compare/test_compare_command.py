@@ -28,7 +28,9 @@ def test_leaderboard_and_messages(folder: Path, capsys: pytest.CaptureFixture[st
     assert ranked == ["structured", "lstm_mean", "mean"]
     assert "1,000 rows in 50 groups" in out
     assert "structured beats lstm_mean" in out
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(len(line) for line in out.splitlines() if len(line.split()) > 1) <= 80
+    [path] = folder.glob("demo/mean/*")
+    assert f"from={path}" in out.split()  # a command can be copied
 
 
 def test_csv_has_ends_of_intervals_where_there_are_seeds(folder: Path, tmp_path: Path) -> None:

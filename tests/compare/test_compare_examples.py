@@ -8,7 +8,7 @@ import numpy as np
 from run_folders import make_setting
 
 from sentattn.compare.report.examples import disagreements, examples, worst_errors
-from sentattn.compare.runs import Setting
+from sentattn.compare.settings import Setting
 
 LABELS = np.array([0, 1, 0, 1])
 

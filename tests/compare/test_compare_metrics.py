@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from sentattn.compare.metrics import BLOCKS, CALIBRATED, blocks, estimates
+from sentattn.compare.statistics import BLOCKS, CALIBRATED, blocks, estimates
 from sentattn.metrics import Floats, calibrated_error, classifier_metrics
 
 RANDOM = np.random.default_rng(0)

@@ -14,9 +14,9 @@ from run_folders import make_run
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
+from sentattn.compare.report.charts import Chart, Table
 from sentattn.compare.report.examples import Example, Side
 from sentattn.compare.report.page import Part, Section, page, part
-from sentattn.compare.report.style import Chart, Table
 from sentattn.prediction.prediction import Piece
 from sentattn.rendering.html import empty_figure
 from sentattn.run import Run

@@ -11,7 +11,6 @@ import pytest
 from run_folders import make_run
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.folders import confirming_runs
 from sentattn.compare.leaderboard import cells
 from sentattn.errors import RunError
 
@@ -36,7 +35,7 @@ def test_the_folder_of_a_study_stands_for_the_runs_that_confirm_it(study: Path) 
 def test_each_run_counts_once_and_knows_its_trials(study: Path) -> None:
     make_run(study.parents[1], "model=mean")
     [found], _ = read_comparisons([study.parents[1], study], split="test")
-    header, *rows, _ = cells(found.leaderboard, majority=found.majority)
+    header, *rows, _ = cells(found)
     assert {row[0]: (row[1], row[header.index("trials")]) for row in rows} == {
         "structured": ("2", "26"),
         "mean": ("1", "-"),
@@ -46,7 +45,9 @@ def test_each_run_counts_once_and_knows_its_trials(study: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"runs": 3}', '{"runs": ["/nowhere"]}'])
 def test_a_damaged_study_has_no_runs(study: Path, text: str) -> None:
     (study / "confirm.json").write_text(text)
-    assert confirming_runs(study) == {}
+    with pytest.raises(RunError) as caught:
+        read_comparisons([study], split="test")
+    assert caught.value.faults[-1].kind == "not_found"
 
 
 def test_a_run_without_its_settings_is_named_and_not_the_folder_of_its_model(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from scipy.stats import kendalltau, t
 from sentattn.compare import insight_table
 from sentattn.compare.insight import Insight
 from sentattn.compare.insight_table import Block, Column, lines
-from sentattn.compare.metrics import blocks
+from sentattn.compare.statistics import blocks
 from sentattn.insight.diagnostics import Diagnostics
 
 TEXTS = 60

@@ -10,9 +10,8 @@ import pytest
 from run_folders import make_run, write_predictions
 
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.leaderboard import notes
+from sentattn.compare.leaderboard import board_lines, notes
 from sentattn.compare.report.page import part
-from sentattn.compare.summary import board_lines
 from sentattn.metrics import MAJORITY
 
 LABELS = np.array([1] * 149 + [0] * 51)

@@ -16,8 +16,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.reference_models import REFERENCES, log_count_ratio
-from sentattn.compare.references import add_references
+from sentattn.compare.references import REFERENCES, add_references, log_count_ratio
 from sentattn.errors import RunError
 from sentattn.run import Run
 
@@ -43,7 +42,7 @@ def test_probabilities_of_classes(name: str, classes: int) -> None:
     random = np.random.default_rng(0)
     labels = random.integers(classes, size=200)
     texts = texts_of(labels, random)
-    probabilities = REFERENCES[name].start(texts, labels, classes).fit(1.0, 0)(texts)
+    probabilities = REFERENCES[name].start(texts, labels, classes)[1](1.0, 0)(texts)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
     assert (probabilities.argmax(axis=1) == labels).mean() > 0.9
 
@@ -85,14 +84,14 @@ def fasttext(monkeypatch: pytest.MonkeyPatch) -> FastText:
 
 def test_probabilities_of_fasttext_are_in_the_order_of_the_classes(fasttext: FastText) -> None:
     texts, labels = ["good one", "good two", "bad three", "bad \ue000label1"], np.array([1, 1, 0, 0])
-    probabilities = REFERENCES["fasttext"].start(texts, labels, 2).fit(0.1, 0)(["bad film", "good film"])
+    probabilities = REFERENCES["fasttext"].start(texts, labels, 2)[1](0.1, 0)(["bad film", "good film"])
     np.testing.assert_allclose(probabilities, [[3 / 4, 1 / 4], [1 / 4, 3 / 4]], rtol=1e-12)
 
 
 def test_probabilities_that_do_not_add_up_are_refused(fasttext: FastText, monkeypatch: pytest.MonkeyPatch) -> None:
     repeated = SimpleNamespace(predict=lambda texts, k: ([["\ue000label1", "\ue000label0"]], [[0.9, 0.9]]))
     monkeypatch.setattr(sys.modules["fasttext"], "train_supervised", lambda **settings: repeated)
-    predict = REFERENCES["fasttext"].start(["a film", "a book"], np.array([0, 1]), 2).fit(0.1, 0)
+    predict = REFERENCES["fasttext"].start(["a film", "a book"], np.array([0, 1]), 2)[1](0.1, 0)
     with pytest.raises(RunError) as caught:
         predict(["a film"])
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
@@ -100,10 +99,10 @@ def test_probabilities_that_do_not_add_up_are_refused(fasttext: FastText, monkey
 
 def test_fasttext_reads_its_rows_in_random_order(fasttext: FastText) -> None:
     labels = np.repeat([0, 1], 50)
-    fitting = REFERENCES["fasttext"].start([f"w{label}" for label in labels], labels, 2)
+    _, fit = REFERENCES["fasttext"].start([f"w{label}" for label in labels], labels, 2)
     orders = []
     for seed in (0, 1, 1):
-        fitting.fit(0.1, seed)
+        fit(0.1, seed)
         orders.append(fasttext.labels)
         assert sorted(fasttext.labels) == [str(label) for label in labels]
     assert orders[0] != orders[1] == orders[2]

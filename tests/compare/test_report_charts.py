@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_folders import compare, make_run, make_setting
 
-from sentattn.compare.report.prediction_charts import confusion_charts
-from sentattn.compare.report.setting_charts import cost_charts, curve_charts, hop_chart
-from sentattn.compare.report.style import accuracy_range, apart
+from sentattn.compare.report.charts import (
+    accuracy_range,
+    apart,
+    confusion_charts,
+    cost_charts,
+    hop_chart,
+    learning_charts,
+)
 
 
 def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
@@ -80,7 +85,7 @@ def test_ends_of_curves_have_one_label_a_setting(tmp_path: Path) -> None:
             path = make_run(tmp_path, f"model={model}", seed=seed)
             rows = [{"epoch": n, "val/accuracy": 0.8 + n / 100, "val/log_loss": 1 / n} for n in (1, 2)]
             (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    accuracy, log_loss = curve_charts(compare(tmp_path).leaderboard)
+    accuracy, log_loss = learning_charts(compare(tmp_path).leaderboard)
     for chart, height in ((accuracy, 0.01), (log_loss, 0.5)):
         labels = {label.text: label.y for label in chart.figure.layout.annotations}
         assert set(labels) == {"1", "2"}

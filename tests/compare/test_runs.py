@@ -13,8 +13,8 @@ import yaml
 from run_folders import make_run, write_predictions
 
 from sentattn.compare.comparison import read_comparisons
+from sentattn.compare.leaderboard import board_lines
 from sentattn.compare.report.page import page, part
-from sentattn.compare.summary import board_lines
 from sentattn.errors import RunError
 
 

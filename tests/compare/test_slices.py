@@ -7,7 +7,7 @@ import pytest
 from run_folders import make_setting
 from scipy import stats
 
-from sentattn.compare.report.slices import (
+from sentattn.compare.report.summaries import (
     CONTRAST,
     MIN_ROWS,
     NEGATION,
@@ -18,7 +18,7 @@ from sentattn.compare.report.slices import (
     by_stars,
     by_words,
 )
-from sentattn.compare.runs import Setting
+from sentattn.compare.settings import Setting
 
 
 def found(slices: list[Slice]) -> dict[str, list[int]]:

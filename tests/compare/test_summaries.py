@@ -18,7 +18,7 @@ from sentattn.compare.report.summaries import (
     pareto,
     reliability,
 )
-from sentattn.compare.runs import Setting
+from sentattn.compare.settings import Setting
 from sentattn.config.compose import compose
 
 

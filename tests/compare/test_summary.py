@@ -13,7 +13,7 @@ import pytest
 from run_folders import make_run
 from scipy import stats
 
-from sentattn.compare.summary import training_lines
+from sentattn.compare.leaderboard import training_lines
 from sentattn.run import Run
 
 

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.texts import evaluated_texts
 from sentattn.data.vectors import word2vec
 from sentattn.run import Run
 
@@ -24,6 +23,6 @@ def test_word_vectors_are_not_trained_for_texts_alone(
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
     monkeypatch.setattr(word2vec, "train_vectors", None)  # a call would fail
     [comparison], _ = read_comparisons([run], split="val")
-    _, texts = evaluated_texts(comparison)
+    _, texts = comparison.read_texts()
     assert tuple(texts.row_id) == comparison.rows.row_ids
     assert texts.texts(0)

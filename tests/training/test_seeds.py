@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tiny import tiny
 
-from sentattn.compare import summary
+from sentattn.compare import leaderboard
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, Interruption, TrainingError
 from sentattn.run import Run
@@ -115,7 +115,7 @@ def test_the_command_reports_the_other_seeds(
 ) -> None:
     Trained(monkeypatch, tmp_path, failing=(1,))
     reported: list[Run] = []
-    monkeypatch.setattr(summary, "training_lines", lambda runs: reported.extend(runs) or [])
+    monkeypatch.setattr(leaderboard, "training_lines", lambda runs: reported.extend(runs) or [])
     assert main(["seeds=3", f"output_dir={tmp_path}"]) == 2
     assert [run.settings["seed"] for run in reported] == [0, 2]
 

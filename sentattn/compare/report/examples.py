@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sentattn.compare.runs import Setting
-from sentattn.compare.statistics import Floats
+from sentattn.compare.settings import Setting
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
-from sentattn.metrics import Ints
+from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import LoadedRun
 from sentattn.prediction.prediction import Piece, Prediction
 from sentattn.rendering.html import shaded_pieces

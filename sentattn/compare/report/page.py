@@ -10,14 +10,19 @@ import numpy as np
 
 from sentattn.compare import insight_table, leaderboard
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.report import prediction_charts, setting_charts
+from sentattn.compare.report import charts
+from sentattn.compare.report.charts import MAX_DRAWN, Chart, Table, key
 from sentattn.compare.report.examples import Example, disagreements, examples, worst_errors
-from sentattn.compare.report.insight_charts import curve_charts
-from sentattn.compare.report.slices import CONTRAST, NEGATION, by_class, by_length, by_stars, by_words
-from sentattn.compare.report.style import MAX_DRAWN, Chart, Table, key
-from sentattn.compare.report.summaries import class_names
-from sentattn.compare.runs import Setting
-from sentattn.compare.texts import evaluated_texts
+from sentattn.compare.report.summaries import (
+    CONTRAST,
+    NEGATION,
+    by_class,
+    by_length,
+    by_stars,
+    by_words,
+    class_names,
+)
+from sentattn.compare.settings import Setting
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.rendering.html import draw, plotly_script, render
 from sentattn.run import write_atomically
@@ -99,7 +104,7 @@ def part(comparison: Comparison) -> Part:
     slices = [("tokens", by_length(comparison.rows.lengths_N), True)]
     slices.append(("class", by_class(comparison.rows.labels_N, names), comparison.ordered))
     try:
-        data, texts = evaluated_texts(comparison)
+        data, texts = comparison.read_texts()
         stars_N = data.stars(comparison.split)
         all_texts = [texts.texts(row) for row in range(len(texts))]
         slices += [("stars", by_stars(stars_N), True)] if stars_N is not None else []
@@ -110,20 +115,20 @@ def part(comparison: Comparison) -> Part:
     slice_charts = [
         chart
         for title, of_title, is_ordered in slices
-        for chart in prediction_charts.slice_chart(title, of_title, ranked, is_ordered=is_ordered)
+        for chart in charts.slice_chart(title, of_title, ranked, is_ordered=is_ordered)
     ]
     sections = [
         _metrics(first) if is_run else _leaderboard(comparison),
-        Section("Accuracy against cost", setting_charts.cost_charts(ranked), note=COST_NOTE),
+        Section("Accuracy against cost", charts.cost_charts(ranked), note=COST_NOTE),
         *_insight(comparison),
         Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
-        Section("Reliability", prediction_charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
-        Section("Hops", setting_charts.hop_chart(ranked), has_key=False),
-        Section("Learning curves", setting_charts.curve_charts(ranked)),
+        Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
+        Section("Hops", charts.hop_chart(ranked), has_key=False),
+        Section("Learning curves", charts.learning_charts(ranked)),
         Section(
             "Confusion matrix" if is_single else "Confusion matrices",
-            prediction_charts.confusion_charts(ranked, names),
-            [prediction_charts.class_table(first, names)] if is_single else [],
+            charts.confusion_charts(ranked, names),
+            [charts.class_table(first, names)] if is_single else [],
             note="Shares of the rows of each true class.",
             has_key=False,
         ),
@@ -135,7 +140,7 @@ def part(comparison: Comparison) -> Part:
 
 
 def _leaderboard(comparison: Comparison) -> Section:
-    heading, *rows, largest = leaderboard.cells(comparison.leaderboard, majority=comparison.majority)
+    heading, *rows, largest = leaderboard.cells(comparison)
     table = Table(
         ["rank", *(name.replace("_", " ") for name in heading)],
         [*([str(rank), *row] for rank, row in enumerate(rows, start=1)), ["", *largest]],
@@ -144,7 +149,7 @@ def _leaderboard(comparison: Comparison) -> Section:
     if len(rows) > MAX_DRAWN:
         text = f"The charts below draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables all."
         remarks.append(text)
-    chart = setting_charts.leaderboard_chart(comparison.leaderboard)
+    chart = charts.leaderboard_chart(comparison.leaderboard)
     return Section("Leaderboard", chart, [table], " ".join(remarks), has_key=False)
 
 
@@ -167,7 +172,7 @@ def _insight(comparison: Comparison) -> list[Section]:
     if not tables:
         return []
     conclusion = insight_table.conclusion(comparison.insights)
-    curves = curve_charts(comparison.insights, comparison.leaderboard)
+    curves = charts.faithfulness_charts(comparison.insights, comparison.leaderboard)
     sections = [Section("Does the attention mean anything?", note=conclusion, is_text=True)]
     for (title, *names), rows, note in tables:
         table = Table(["settings", *names], rows, note)
