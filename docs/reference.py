@@ -401,7 +401,7 @@ def _entry(target: str) -> dict[str, Any]:
 
 def spell(kind: Any) -> str:
     """Returns a type's source text, which `types.resolve` reads."""
-    name = next((name for name, alias in types.NAMES.items() if alias == kind and name[0].isupper()), None)
+    name = next((name for name, alias in vars(types).items() if alias == kind and name[0].isupper()), None)
     if name is not None or kind in types.WORDS:
         return name or ("None" if kind is NoneType else str(kind.__name__))
     origin, arguments = get_origin(kind), get_args(kind)

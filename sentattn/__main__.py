@@ -47,16 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
-    return "\n".join(
-        [
-            "sentattn: train and compare attention mechanisms for text classification.",
-            "",
-            *lines,
-            "",
-            "sentattn COMMAND --help says more. `python -m sentattn.train` is the same as `sentattn train`.",
-        ]
+    commands = "\n".join(f"  {name:<8}  {what}" for name, what in COMMANDS.items())
+    return (
+        f"sentattn: train and compare attention mechanisms for text classification.\n\n{commands}\n\n"
+        "sentattn COMMAND --help says more. `python -m sentattn.train` is the same as `sentattn train`."
     )
 
 

@@ -90,9 +90,7 @@ class Composition:
     def position(self, *keys: str) -> int:
         """Returns the place of the first argument that sets one of these settings, or a setting inside them."""
         inside = tuple(f"{key}." for key in keys)
-        return min(
-            (argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), default=LAST
-        )
+        return next((argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), LAST)
 
     def _origin(self, key: str) -> str:
         """Returns the experiment or the choice that sets a setting, or an empty string."""

@@ -169,12 +169,11 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     """Returns the typed values and, before them, the size of the embedding if it starts from vectors."""
     typed = {argument.key: argument for argument in values}
     vectors = typed[VECTORS].text if VECTORS in typed else _literal(get_path(c.written, VECTORS), NOT_A_REFERENCE, "${")
-    position = typed[VECTORS].position if VECTORS in typed else LAST
     if vectors in (None, "", "null"):
         return values
     if type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
-        c.faults.append((position, Fault(VECTORS, "no_effect", message)))
+        c.fault(VECTORS, "no_effect", message)
         return values
     if vectors == TRAIN:
         return values
@@ -183,7 +182,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     try:
         size = width(vectors)
     except DataError as error:
-        c.faults.append((position, error.faults[0]))
+        c.faults.append((c.position(VECTORS), error.faults[0]))
         return values
     if SIZE in typed and typed[SIZE].value != size:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."

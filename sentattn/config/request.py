@@ -108,11 +108,10 @@ def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
 
 
 def read_saved(path: str, folders: Sequence[str] = ()) -> Tree:
-    """Returns the settings at a path. Classes in them are not checked yet; see `override`.
+    """Returns the settings of a run directory or a YAML file. Classes in them are not checked yet; see `override`.
 
     Args:
-        path: A run directory, `latest` for the newest finished run, or a YAML file: with all settings as in a run's
-            `config.yaml`, or with a list of training arguments under `overrides`; what is next to it is not read.
+        path: A run directory, `latest`, or a file with all settings or a list of training arguments under `overrides`.
         folders: `--config-dir FOLDER` as it was typed: where else the arguments of such a list find choices.
 
     Raises:

@@ -38,21 +38,6 @@ ClosedFraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
 Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
 Seed: TypeAlias = Annotated[int, Ge(0), Le(LARGEST_SEED)]
 
-NAMES: dict[str, Kind] = {
-    "Count": Count,
-    "Whole": Whole,
-    "Positive": Positive,
-    "NonNegative": NonNegative,
-    "Fraction": Fraction,
-    "ClosedFraction": ClosedFraction,
-    "Share": Share,
-    "Seed": Seed,
-    "Any": ANYTHING,
-    "Annotated": Annotated,
-    "Literal": Literal,
-    **{kind.__name__: kind for kind in (Ge, Gt, Le, Lt)},
-}
-"""What a type that is written as text may consist of."""
 WORDS: dict[Kind, str] = {
     int: "an integer",
     float: "a number",
@@ -69,12 +54,12 @@ Init = TypeVar("Init", bound=Callable[..., None])
 
 
 def resolve(annotation: Kind, names: Node | None = None) -> Kind:
-    """Returns the type of an annotation, or of its source text with the names that it may refer to.
+    """Returns the type of an annotation, or of its source text with names that it refers to, by default those above.
 
     Other types, such as tensors, become `ANYTHING`.
     """
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
-    scope = dict(NAMES if names is None else names)
+    scope = dict(globals() if names is None else names)
     try:
         return _plain(typing.get_type_hints(holder, globalns=scope, include_extras=True)["it"])
     except (NameError, AttributeError, TypeError, SyntaxError):  # a name that only type checkers import
