@@ -97,7 +97,7 @@ def sweep(arguments: Sequence[str]) -> None:
     """
     from sentattn.sweep.execution.progress import SweepProgress
     from sentattn.sweep.execution.scheduler import Scheduler
-    from sentattn.sweep.report import report_callbacks
+    from sentattn.sweep.report.wandb import report_callbacks
     from sentattn.sweep.spec.components import drawn_at_random
     from sentattn.sweep.spec.config import read_plan
     from sentattn.sweep.study.study import open_sweep

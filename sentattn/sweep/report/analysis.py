@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -19,15 +18,17 @@ from optuna.trial import TrialState, create_trial
 from sentattn.config.request import read_request
 from sentattn.config.schema import SEEDS
 from sentattn.config.types import as_typed
+from sentattn.console import plural
 from sentattn.errors import SettingError, UserError
 from sentattn.sweep.report import artifacts
+from sentattn.sweep.spec.components import quiet
 from sentattn.sweep.spec.plan import Objective, metric_of
 from sentattn.sweep.spec.search_space import Dimension, Value, is_one_of
 from sentattn.sweep.study import records as trials
 from sentattn.sweep.study.records import Record
 
 if TYPE_CHECKING:
-    from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
+    from optuna.importance import BaseImportanceEvaluator
 
     from sentattn.sweep.spec.plan import Plan
 
@@ -67,6 +68,7 @@ class Findings:
     """The analysis of a study.
 
     Attributes:
+        complete: The complete trials.
         front: The best trial; with several objectives the Pareto front, most balanced first.
         importances: For each objective, None where there are too few trials.
         confirmed: The content of `confirm.json`; None where the best setting is not confirmed.
@@ -76,12 +78,11 @@ class Findings:
 
     def __init__(self, plan: Plan, folder: Path, records: Sequence[Record], reader: artifacts.CostReader) -> None:
         self.plan, self.folder, self.records, self.reader = plan, folder, records, reader
+        self.complete = [record for record in records if record.state == "complete"]
         self.front = front(records, plan.objectives)
-        numbers, sampler = range(len(plan.objectives)), plan.sampler["name"]
         self.failures: dict[str, str] = {}
         self.importances = [
-            self.attempt("Importance", None, importances, records, plan.space, plan.objectives, index, sampler)
-            for index in numbers
+            self.attempt("Importance", None, importances, records, plan, index) for index in range(len(plan.objectives))
         ]
         confirmed = artifacts.read_confirmed(folder)
         is_best = confirmed and self.front and confirmed["trial"] == self.front[0].number
@@ -98,11 +99,6 @@ class Findings:
             self.failures[name] = " ".join(str(error).split()) or type(error).__name__
             return default
 
-    @property
-    def complete(self) -> list[Record]:
-        """The complete trials."""
-        return [record for record in self.records if record.state == "complete"]
-
 
 def as_study(
     records: Sequence[Record], space: Mapping[str, Dimension], objectives: Sequence[Objective], index: int | None = None
@@ -113,9 +109,7 @@ def as_study(
     Parameters outside of `space` are left out; they have the values that the sampler drew: the point 0 of a log range
     is a small number.
     """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    # Optuna warns of few trials, which the cautions report. Blamed on the caller's module from Python 3.12 on.
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"optuna\.|sentattn\.sweep\.report\.")
+    quiet()
     taken = slice(None) if index is None else slice(index, index + 1)
     directions = [DIRECTIONS[objective.mode] for objective in objectives[taken]]
     study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions)
@@ -143,33 +137,19 @@ def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Re
     The most balanced trial is the nearest to the best of each objective at once: each is scaled to 0 for the best and
     1 for the worst on the front, and the distance is Euclid's.
     """
-    return _balanced(trials.best(records, [objective.mode for objective in objectives]), objectives)
-
-
-def front_with(best: Sequence[Record], new: Record, objectives: Sequence[Objective]) -> list[Record]:
-    """Returns the front after another trial is complete, without comparing the other trials with one another."""
-    by_number = {record.number: record for record in [*best, new]}
-    return front([by_number[number] for number in sorted(by_number)], objectives)
-
-
-def _balanced(best: list[Record], objectives: Sequence[Objective]) -> list[Record]:
-    """Returns a Pareto front, most balanced first."""
-    if len(best) < 2:
-        return best
-    columns = zip(zip(*(record.objectives or () for record in best), strict=True), objectives, strict=True)
+    best = trials.best(records, [objective.mode for objective in objectives])
+    columns = zip(zip(*(record.objectives or () for record in best), strict=True), objectives, strict=False)
     ends = [(max(c), min(c)) if objective.mode == "max" else (min(c), max(c)) for c, objective in columns]
 
     def distance(record: Record) -> float:
         pairs = zip(record.objectives or (), ends, strict=True)
         return math.hypot(*((value - good) / (bad - good) for value, (good, bad) in pairs if bad != good))
 
-    chosen = min(best, key=distance)
-    return [chosen, *(record for record in best if record is not chosen)]
+    chosen = min(best, key=distance, default=None)
+    return sorted(best, key=lambda record: record is not chosen)
 
 
-def importances(
-    records: Sequence[Record], space: Mapping[str, Dimension], objectives: Sequence[Objective], index: int, sampler: str
-) -> Importances | None:
+def importances(records: Sequence[Record], plan: Plan, index: int) -> Importances | None:
     """Measures how much each setting matters for the objective with this index; None with too few or equal trials."""
     from optuna import importance
 
@@ -177,12 +157,9 @@ def importances(
     if len(complete) < MIN_TRIALS or len({record.objectives[index] for record in complete if record.objectives}) == 1:
         return None
 
-    def shares(
-        evaluator: PedAnovaImportanceEvaluator | FanovaImportanceEvaluator, most: int = len(complete)
-    ) -> dict[str, float]:
-        study = as_study(complete[:: -(-len(complete) // most)], space, objectives, index)
-        measured = importance.get_param_importances(study, evaluator=evaluator)
-        return {key: float(share) for key, share in measured.items()}
+    def shares(evaluator: BaseImportanceEvaluator, most: int = len(complete)) -> dict[str, float]:
+        study = as_study(complete[:: -(-len(complete) // most)], plan.space, plan.objectives, index)
+        return dict(importance.get_param_importances(study, evaluator=evaluator))
 
     ped_anova = shares(importance.PedAnovaImportanceEvaluator())
     try:
@@ -191,7 +168,8 @@ def importances(
         fanova = None
     except RuntimeError:  # the settings that all trials have do not vary
         fanova = {}
-    return Importances(objectives[index].metric, ped_anova, fanova, disagreement(ped_anova, fanova or {}, sampler))
+    caution = disagreement(ped_anova, fanova or {}, plan.sampler["name"])
+    return Importances(plan.objectives[index].metric, ped_anova, fanova, caution)
 
 
 def disagreement(ped_anova: Mapping[str, float], fanova: Mapping[str, float], sampler: str) -> str:
@@ -200,11 +178,9 @@ def disagreement(ped_anova: Mapping[str, float], fanova: Mapping[str, float], sa
     totals = [sum(measure[key] for key in both) for measure in (ped_anova, fanova)]
     if len(both) < 2 or not all(totals):
         return ""
-    ped, forest = (
-        {key: measure[key] / total for key in both} for measure, total in zip((ped_anova, fanova), totals, strict=True)
-    )
+    ped, forest = ({key: m[key] / total for key in both} for m, total in zip((ped_anova, fanova), totals, strict=True))
     widest = max(both, key=lambda key: abs(ped[key] - forest[key]))
-    is_same_first = max(both, key=ped.__getitem__) == max(both, key=forest.__getitem__)
+    is_same_first = max(ped, key=ped.__getitem__) == max(forest, key=forest.__getitem__)
     if is_same_first and abs(ped[widest] - forest[widest]) <= DISAGREEMENT:
         return ""
     concentrated = f" sampler={sampler} concentrates its trials, which PED-ANOVA can take for importance;"
@@ -218,15 +194,11 @@ def _few_trials(findings: Findings) -> Iterator[str]:
     complete, settings = len(findings.complete), len(findings.plan.space)
     enough = max(MIN_COMPLETE, MIN_COMPLETE_PER_SETTING * settings)
     if complete < enough:
-        are, s = "trial is" if complete == 1 else "trials are", "s" * (settings != 1)
-        yield (
-            f"Only {complete} {are} complete, for {settings} setting{s}: importances may be due to chance. "
-            f"Run at least {enough}."
-        )
+        counts = f"{plural(complete, 'complete trial')} for {plural(settings, 'setting')}"
+        yield f"Only {counts}: importances may be due to chance. Run at least {enough}."
 
 
 def _untried_choices(findings: Findings) -> Iterator[str]:
-    """The choices that no complete trial has, of settings that complete trials have."""
     for key, dimension in findings.plan.space.items():
         tried = [record.values[key] for record in findings.complete if key in record.values]
         untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
@@ -264,7 +236,7 @@ def _edges(findings: Findings) -> Iterator[str]:
                 pass  # of something else
             yield (
                 f"{key}={as_typed(value)} lies at the {end[0]} end of {plan.space[key].written}: the best may lie "
-                "beyond it. Widen the range and type the same command again; finished trials are kept."
+                f"beyond it. Search a wider range with study=NEW warm_start={plan.study}, which adds these trials."
             )
 
 
@@ -287,11 +259,7 @@ def edge(dimension: Dimension, value: Value) -> tuple[str, float | int] | None:
 
 
 def _noise(findings: Findings) -> Iterator[str]:
-    """Whether the best trial is within the noise of others, as far as seeds show it.
-
-    With `repeats` the best and the second are compared over their seeds; with `confirm` the spread of the confirmed
-    seeds is what two single runs may differ by.
-    """
+    """With `repeats` the best and the second are compared over their seeds; else trials by the spread of `confirm`."""
     plan = findings.plan
     if len(plan.objectives) > 1 or len(findings.complete) < 2:
         return
@@ -301,8 +269,10 @@ def _noise(findings: Findings) -> Iterator[str]:
     best = scores.pop(winner)
     if plan.repeats > 1:
         second = max(scores, key=scores.__getitem__)
-        first, other = (_by_seed(findings.reader.directory(number), objective) for number in (winner, second))
-        leads = [sign * (first[seed] - other[seed]) for seed in first.keys() & other.keys()]
+        runs = [artifacts.results(findings.reader.directory(number)) for number in (winner, second)]
+        first, other = ({result["seed"]: metric_of(result, objective.metric) for result in results} for results in runs)
+        pairs = [(first[seed], other[seed]) for seed in first.keys() & other.keys()]
+        leads = [sign * (mine - its) for mine, its in pairs if mine is not None and its is not None]
         if len(leads) >= SEEDS and (interval := artifacts.mean_interval(leads))[0] <= 0:
             yield (
                 f"Trial {winner} is not significantly better than trial {second}: over {len(leads)} seeds it leads by "
@@ -314,16 +284,10 @@ def _noise(findings: Findings) -> Iterator[str]:
         # The interval is that of a mean of so many runs; two single runs differ by the root of 2 times a run's spread.
         spread = (high - low) / 2 * math.sqrt(2 * len(values))
         if close := sum(best - score <= spread for score in scores.values()):
-            others = "1 other trial" if close == 1 else f"{close} other trials"
             yield (
-                f"Trial {winner} is not significantly better than {others}: by {len(values)} seeds of its setting, two "
-                f"runs may differ by {spread:.4f} in {objective.metric} through their seeds alone."
+                f"Trial {winner} is not significantly better than {plural(close, 'other trial')}: by {len(values)} "
+                f"seeds of its setting, two runs may differ by {spread:.4f} in {objective.metric} through seeds alone."
             )
-
-
-def _by_seed(directory: Path, objective: Objective) -> dict[int, float]:
-    values = {result["seed"]: metric_of(result, objective.metric) for result in artifacts.results(directory)}
-    return {seed: value for seed, value in values.items() if value is not None}
 
 
 CHECKS = (_few_trials, _untried_choices, _pruned_and_failed, _edges, _noise)

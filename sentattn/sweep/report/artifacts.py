@@ -6,15 +6,16 @@ import json
 import math
 import shlex
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from sentattn import run as runs
 from sentattn.config.request import OVERRIDES, read_request
 from sentattn.config.schema import BOUNDS, SEEDS
+from sentattn.console import plural
 from sentattn.errors import RunError
 from sentattn.run import CONFIRMED, Run, replacing, write_atomically
 from sentattn.sweep.study.records import TRIALS, Record
@@ -22,10 +23,8 @@ from sentattn.sweep.study.records import TRIALS, Record
 if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
 
-BEST, PARETO, TABLE = "best.yaml", "pareto", runs.TRIALS
-BASE = "from="
+BEST, PARETO = "best.yaml", "pareto"
 CONFIDENCE = 0.95
-Train = Callable[[Sequence[str]], Sequence[Run]]
 
 
 class Costs(NamedTuple):
@@ -45,16 +44,15 @@ class CostReader:
 
     def costs(self, record: Record) -> Costs:
         """Returns the costs of a trial, as far as they are known."""
-        seconds = (record.ended - record.started).total_seconds() if record.started and record.ended else None
-        if record.state not in ("complete", "pruned"):
-            return Costs(seconds=seconds)
-        if record.number not in self._known:
-            costs = Costs(seconds=seconds)
-            if runs := results(self.directory(record.number)):
-                best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
-                costs = Costs(best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"])
-            self._known[record.number] = costs
-        return self._known[record.number]
+        number, seconds = record.number, None
+        if record.started and record.ended:
+            seconds = (record.ended - record.started).total_seconds()
+        if record.state in ("complete", "pruned") and number not in self._known:
+            runs = results(self.directory(number))
+            best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
+            total = sum(run["seconds"]["total"] for run in runs) if runs else seconds
+            self._known[number] = Costs(best_epoch, total, runs[0]["parameters"]["total"] if runs else None)
+        return self._known.get(number, Costs(seconds=seconds))
 
     def directory(self, number: int) -> Path:
         """Returns the directory of a trial."""
@@ -66,10 +64,8 @@ def results(directory: Path) -> list[dict[str, Any]]:
     seeds = sorted(directory.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-")))
     readable = []
     for path in seeds or [directory]:
-        try:
+        with suppress(RunError):
             readable.append(Run(path).result)
-        except RunError:
-            continue
     return readable
 
 
@@ -83,35 +79,36 @@ def write_table(file: Path, records: Sequence[Record], plan: Plan, reader: CostR
     import pyarrow.parquet as pq
 
     costs = [reader.costs(record) for record in records]
-    columns: dict[str, Any] = {
-        "number": pa.array([record.number for record in records], pa.int64()),
-        "state": pa.array([record.state for record in records], pa.string()),
+    columns: dict[str, tuple[str, Sequence[object]]] = {
+        "number": ("int64", [record.number for record in records]),
+        "state": ("string", [record.state for record in records]),
     }
     for key in dict.fromkeys([*plan.space, *(key for record in records for key in record.values)]):
         columns[key] = _column([record.values.get(key) for record in records])
     for index, objective in enumerate(plan.objectives):
-        values = [record.objectives[index] if record.objectives else None for record in records]
-        columns[objective.metric] = pa.array(values, pa.float64())
+        reached = [record.objectives[index] if record.objectives else None for record in records]
+        columns[objective.metric] = ("float64", reached)
     columns |= {
-        "best_epoch": pa.array([cost.best_epoch for cost in costs], pa.int64()),
-        "seconds": pa.array([cost.seconds for cost in costs], pa.float64()),
-        "parameters": pa.array([cost.parameters for cost in costs], pa.int64()),
-        "directory": pa.array([str(reader.directory(record.number)) for record in records], pa.string()),
-        "retried_from": pa.array([record.retry_of for record in records], pa.int64()),
-        "note": pa.array([record.error for record in records], pa.string()),
+        "best_epoch": ("int64", [cost.best_epoch for cost in costs]),
+        "seconds": ("float64", [cost.seconds for cost in costs]),
+        "parameters": ("int64", [cost.parameters for cost in costs]),
+        "directory": ("string", [str(reader.directory(record.number)) for record in records]),
+        "retried_from": ("int64", [record.retry_of for record in records]),
+        "note": ("string", [record.error for record in records]),
     }
+    table = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
     with replacing(file) as temporary:
-        pq.write_table(pa.table(columns), temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd")
 
 
-def _column(values: Sequence[Any]) -> Any:
-    """A column of booleans or numbers; choices of several types are strings."""
-    import pyarrow as pa
-
+def _column(values: Sequence[object]) -> tuple[str, Sequence[object]]:
+    """Returns type and values of a column of booleans or numbers; choices of several types are strings."""
     types = {type(value) for value in values if value is not None}
-    if types and (types == {bool} or types <= {int, float}):
-        return pa.array(values, pa.bool_() if bool in types else pa.float64() if float in types else pa.int64())
-    return pa.array([None if value is None else str(value) for value in values], pa.string())
+    if types == {bool}:
+        return "bool", values
+    if types and types <= {int, float}:
+        return "float64" if float in types else "int64", values
+    return "string", [None if value is None else str(value) for value in values]
 
 
 def write_best(plan: Plan, folder: Path, front: Sequence[Record], new: Record | None = None) -> None:
@@ -133,7 +130,7 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record], new: Record | 
         files |= {file: record for file, record in pareto.items() if new is None or record is new}
     for file, record in files.items():
         arguments = train_arguments(plan, record.values)
-        origin: dict[str, Any] = {
+        origin: dict[str, object] = {
             "study": plan.study,
             "trial": record.number,
             "reached": {o.metric: value for o, value in zip(plan.objectives, record.objectives or (), strict=True)},
@@ -141,7 +138,7 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record], new: Record | 
             "found": dict(record.values),
         }
         text = f"# Trial {record.number} of the study {plan.study}. Train and test it again: {train_command(file)}\n"
-        if any(argument.startswith(BASE) for argument in arguments):
+        if any(argument.startswith("from=") for argument in arguments):
             # A list of arguments cannot name another base, so the settings are written in full.
             text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
             text += _yaml(read_request(arguments).settings)
@@ -150,9 +147,8 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record], new: Record | 
         write_atomically(file, text)
 
 
-def _yaml(value: Mapping[str, Any]) -> str:
-    text: str = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=1000)
-    return text
+def _yaml(value: Mapping[str, object]) -> str:
+    return str(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=1000))
 
 
 def train_command(file: Path) -> str:
@@ -165,36 +161,30 @@ def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
     return [*plan.arguments(values), f"seed={plan.seed}"]
 
 
-def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None) -> dict[str, Any]:
+def confirm(plan: Plan, folder: Path, winner: Record) -> dict[str, Any]:
     """Trains the setting of `best.yaml` with `confirm` seeds; writes and returns means and intervals of its metrics.
-
-    Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
 
     The runs are ordinary ones under `outputs/`, each tested once. Finished runs of the same setting and seeds are kept;
     an interrupted run is resumed. The seeds differ from those of the trials: the best of many trials is partly the best
-    by chance in its seed.
-
-    Args:
-        plan: The sweep.
-        folder: The study's folder.
-        winner: The best trial.
-        train: Trains with the arguments of a training command; None for the training command.
+    by chance in its seed. Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
 
     Raises:
         UserError: If a training fails.
     """
     if known := find_confirmed(plan, folder, winner):
         return known
+    from sentattn.training.seeds import fit_seeds  # imports torch
+
     print(f"{plan.study}: training trial {winner.number} with {plan.confirm} seeds, and testing it.", flush=True)
-    runs = (train or _train)(confirm_arguments(plan, folder, winner))
-    measured, metrics = [run.metrics for run in runs], {}
-    for name in measured[0]:
-        if name.startswith(("val/", "test/")) and all(name in run_metrics for run_metrics in measured):
-            values = [run_metrics[name] for run_metrics in measured]
-            bounds = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
-            # Equal values of all seeds have no spread to estimate an interval from.
-            has_interval = len(values) >= SEEDS and len(set(values)) > 1
-            interval = [min(max(end, bounds[0]), bounds[1]) for end in mean_interval(values)] if has_interval else None
+    runs = list(fit_seeds(read_request(confirm_arguments(plan, folder))))
+    metrics = {}
+    for name in runs[0].metrics:
+        if name.startswith(("val/", "test/")) and all(name in run.metrics for run in runs):
+            values = [run.metrics[name] for run in runs]
+            least, largest = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
+            interval = None
+            if len(values) >= SEEDS and len(set(values)) > 1:  # equal values have no spread
+                interval = [min(max(end, least), largest) for end in mean_interval(values)]
             metrics[name] = {"mean": statistics.fmean(values), "interval": interval, "values": values}
     confirmed = {
         "study": plan.study,
@@ -211,21 +201,14 @@ def confirm(plan: Plan, folder: Path, winner: Record, train: Train | None = None
 def find_confirmed(plan: Plan, folder: Path, winner: Record) -> dict[str, Any] | None:
     """Returns the content of `confirm.json` if it is about this trial and number of seeds."""
     known = read_confirmed(folder)
-    is_same = known and known["trial"] == winner.number and len(known["seeds"]) == plan.confirm
-    return known if is_same else None
+    return known if known and (known["trial"], len(known["seeds"])) == (winner.number, plan.confirm) else None
 
 
-def confirm_arguments(plan: Plan, folder: Path, winner: Record) -> list[str]:
-    """Returns the arguments of the training command that confirms a trial."""
+def confirm_arguments(plan: Plan, folder: Path) -> list[str]:
+    """Returns the arguments of the training command that confirms the best trial."""
     seeds = [f"seed={plan.seed + plan.repeats}", f"seeds={plan.confirm}"]
     devices = [f"trainer.devices={plan.gpus_per_trial}", "trainer.strategy=ddp"] if plan.gpus_per_trial > 1 else []
     return [f"from={folder / BEST}", "test=true", "resume=auto", f"output_dir={plan.output_dir}", *seeds, *devices]
-
-
-def _train(arguments: Sequence[str]) -> Sequence[Run]:
-    from sentattn.training.seeds import fit_seeds
-
-    return list(fit_seeds(read_request(arguments)))
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -240,10 +223,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 def read_confirmed(folder: Path) -> dict[str, Any] | None:
     """Returns the content of a study's `confirm.json`; None where there is none, or it cannot be read."""
     try:
-        confirmed: dict[str, Any] = json.loads((folder / CONFIRMED).read_text(encoding="utf-8"))
+        return dict(json.loads((folder / CONFIRMED).read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return None
-    return confirmed
 
 
 def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
@@ -254,5 +236,5 @@ def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
     for name in names or list(metrics)[:1]:
         interval = " ({:.4f} to {:.4f})".format(*metrics[name]["interval"]) if metrics[name]["interval"] else ""
         means.append(f"{name} {metrics[name]['mean']:.4f}{interval}")
-    seeds = f"{len(confirmed['seeds'])} seed{'s' * (len(confirmed['seeds']) != 1)}"
+    seeds = plural(len(confirmed["seeds"]), "seed")
     return f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}: {', '.join(means)}"

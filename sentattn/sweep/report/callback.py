@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sentattn.errors import Fault, RunError
-from sentattn.run import REPORT, write_atomically
+from sentattn.run import REPORT, TRIALS, write_atomically
 from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
-from sentattn.sweep.report.analysis import Findings, front, front_with
+from sentattn.sweep.report.analysis import Findings, front
 from sentattn.sweep.report.artifacts import (
     BEST,
-    TABLE,
     CostReader,
     confirm,
     describe_confirmed,
@@ -23,7 +22,6 @@ from sentattn.sweep.report.artifacts import (
     write_best,
     write_table,
 )
-from sentattn.sweep.report.page import page
 from sentattn.sweep.study.records import Record
 
 if TYPE_CHECKING:
@@ -77,9 +75,10 @@ class ReportCallback(SweepCallback):
             return
         self._changed = True
         if outcome.state == "complete":
-            # Trials end in any order, and of equal trials the first to start is the best.
             new = record_of(trial, outcome)
-            best = front_with(self._front, new, self._plan.objectives)
+            # Trials end in any order, and of equal trials the first to start is the best.
+            candidates = sorted([*self._front, new], key=lambda record: record.number)
+            best = front(candidates, self._plan.objectives)
             if any(record is new for record in best):
                 self._front = best
                 self._attempt(write_best, self._plan, self._study.folder, best, new)
@@ -96,7 +95,6 @@ class ReportCallback(SweepCallback):
         return None
 
     def _start(self) -> None:
-        """Starts to write in the thread, without waiting for a database that does not answer."""
         records = self._study.records(wait=False)
         self._changed = False
         self._writing = self._executor.submit(self._attempt, self._write_all, records)
@@ -138,15 +136,17 @@ class ReportCallback(SweepCallback):
             write_best(self._plan, folder, self._front)
             self._executor.submit(self._write_all, records).result()
         except OSError as error:
-            reason = f"{BEST}, {TABLE} and {REPORT} cannot be written ({error.strerror or error})"
+            reason = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
             message = f"{folder}: {reason}. Free some space, and the same command writes them."
             raise RunError(Fault(str(folder), "unwritable", message)) from error
         except Exception as error:  # no report may keep a sweep from its best setting and from `confirm`
             print(f"{folder}: {REPORT} is not up to date ({_reason(error)}).")
 
     def _write_all(self, records: Sequence[Record]) -> None:
+        from sentattn.sweep.report.page import page  # imports plotly
+
         began, folder = time.monotonic(), self._study.folder
-        write_table(folder / TABLE, records, self._plan, self._reader)
+        write_table(folder / TRIALS, records, self._plan, self._reader)
         self.findings = Findings(self._plan, folder, records, self._reader)
         write_atomically(folder / REPORT, page(self.findings))
         for name, reason in self.findings.failures.items():

@@ -6,17 +6,17 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from sentattn.config.request import read_request
 from sentattn.errors import RunError, UserError
 from sentattn.loggers.wandb.panels import WANDB, place_of, study_specification
 from sentattn.loggers.wandb.upload import find_runs, offline_reason
 from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.callback import ReportCallback, record_of
-from sentattn.sweep.report.figures import Charts
-from sentattn.sweep.report.page import page
 from sentattn.sweep.study.records import Record
 from sentattn.sweep.study.records import best as best_records
 
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 TRIALS, BEST, REACHED = "trials", "best", "reached"
 """The x-axis, which is the number of trials that have ended, and the groups of metrics over it."""
 MAX_ROWS = 10_000
+
+
+def report_callbacks(study: SweepStudy, stack: ExitStack) -> tuple[ReportCallback, StudyLogger]:
+    """Returns the callbacks that write and log the results of a study; the stack closes both, the report first."""
+    report = ReportCallback(study)
+    logger = stack.enter_context(StudyLogger(study, report))
+    return stack.enter_context(report), logger
 
 
 class StudyLogger(SweepCallback):
@@ -53,14 +60,14 @@ class StudyLogger(SweepCallback):
     def __enter__(self) -> StudyLogger:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._guard is not None:
             try:
                 records = self._study.records(wait=kind is None)
             except RunError as error:
                 print(f"W&B: the last trials are not logged: {error}")
                 records = []
-            self._submit(lambda run: self._rows.log_others(run, records))
+            self._submit(lambda run: self._rows.log(run, records))
             self.tick()
             if findings := self._report.findings:
                 self._submit(lambda run: _log_page(run, self._rows.count, findings))
@@ -76,8 +83,6 @@ class StudyLogger(SweepCallback):
         """Opens the run with the first trial, whose settings say where."""
         if self._opened or trial.source is not self._study:
             return
-        from sentattn.config.request import read_request
-
         settings = read_request(list(trial.task.arguments)).settings
         is_logged = settings["logger"]["_target_"] == WANDB
         try:
@@ -92,7 +97,7 @@ class StudyLogger(SweepCallback):
             self._place = place_of([settings])
             self._guard = study_guard(self._study, settings, records, resumed=bool(past))
             self._thread.submit(self._guard.start)
-            self._submit(lambda run: self._rows.log_past(run, past))
+            self._submit(lambda run: self._rows.log(run, past))
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Logs a trial of this study that has ended."""
@@ -144,17 +149,13 @@ class Rows:
         self._numbers: set[int] = set()
         self.count = 0
 
-    def log_past(self, run: wandb.Run, records: Sequence[Record]) -> None:
-        """Logs the trials that ended before the run was opened, as far as W&B's server does not have them."""
+    def log(self, run: wandb.Run, records: Sequence[Record]) -> None:
+        """Logs trials that have ended and are not logged yet, as far as W&B's server does not have them."""
         logged = int(dict(run.summary).get(TRIALS, 0))
-        for row in [self.next(record) for record in records][logged:]:
-            run.log(row)
-
-    def log_others(self, run: wandb.Run, records: Sequence[Record]) -> None:
-        """Logs the trials that have ended at other schedulers."""
-        for record in records:
-            if record.number not in self._numbers and record.state != "running":
-                run.log(self.next(record))
+        ended = (record for record in records if record.number not in self._numbers and record.state != "running")
+        for row in map(self.next, ended):
+            if row[TRIALS] > logged:
+                run.log(row)
 
     def next(self, record: Record) -> dict[str, Any]:
         """Returns the row of the next trial."""
@@ -167,9 +168,7 @@ class Rows:
             if len(names) == 1:
                 better, value = max if self._objectives[0].mode == "max" else min, record.objectives[0]
                 self._best = value if self._best is None else better(self._best, value)
-        if self._best is not None:
-            row[f"{BEST}/{self._objectives[0].metric}"] = self._best
-        return row
+        return row if self._best is None else row | {f"{BEST}/{self._objectives[0].metric}": self._best}
 
 
 def study_guard(
@@ -210,6 +209,8 @@ def media(findings: Findings) -> dict[str, Any]:
     """Returns W&B's objects by name: the table of trials, importances and contours."""
     import wandb
 
+    from sentattn.sweep.report.page import Charts
+
     plan = findings.plan
     keys, metrics = list(plan.space), [objective.metric for objective in plan.objectives]
     table = wandb.Table(columns=["trial", "state", *keys, *metrics, "seconds", "note"], allow_mixed_types=True)
@@ -224,8 +225,7 @@ def media(findings: Findings) -> dict[str, Any]:
         for name, shares in (("ped_anova", measure.ped_anova), ("fanova", measure.fanova)):
             if shares is not None:
                 bars = wandb.Table(columns=["setting", "importance"], data=[list(row) for row in shares.items()])
-                title = f"{measure.metric}: {name}"
-                chart = wandb.plot.bar(bars, "setting", "importance", title=title)
+                chart = wandb.plot.bar(bars, "setting", "importance", title=f"{measure.metric}: {name}")
                 objects[f"importance/{name}/{measure.metric}"] = chart
         if figure := findings.attempt("Contour", None, charts.contour, index, measure.ranking):
             objects[f"contour/{measure.metric}"] = wandb.Plotly(figure)
@@ -234,5 +234,7 @@ def media(findings: Findings) -> dict[str, Any]:
 
 def _log_page(run: wandb.Run, count: int, findings: Findings) -> None:
     import wandb
+
+    from sentattn.sweep.report.page import page
 
     run.log({TRIALS: count, "report": wandb.Html(page(findings), inject=False)})

@@ -46,7 +46,7 @@ def random_trials(count: int, sign: float = 1.0) -> list[Record]:
 @pytest.mark.parametrize("mode", ["max", "min"])
 def test_the_only_setting_that_matters_comes_first_by_both(mode: Literal["max", "min"]) -> None:
     trials = random_trials(60, 1.0 if mode == "max" else -1.0)
-    found = importances(trials, plan(SPACE).space, [Objective("val/accuracy", mode)], 0, "random")
+    found = importances(trials, plan(SPACE, objectives=(Objective("val/accuracy", mode),)), 0)
     assert found is not None
     assert found.fanova is not None
     assert next(iter(found.ped_anova)) == next(iter(found.fanova)) == "optimizer.lr"
@@ -60,17 +60,17 @@ def test_the_only_setting_that_matters_comes_first_by_both(mode: Literal["max", 
 
 
 def test_few_or_equal_trials_have_none() -> None:
-    space = plan(SPACE).space
-    assert importances(random_trials(3), space, [ACCURACY], 0, "tpe") is None
-    same = [record(one.number, 0.5, values=one.values) for one in random_trials(20)]
-    assert importances(same, space, [ACCURACY], 0, "tpe") is None
-    failed = [record(one.number, None, values=one.values) for one in random_trials(20)]
-    assert importances(failed, space, [ACCURACY], 0, "tpe") is None
+    one = plan(SPACE)
+    assert importances(random_trials(3), one, 0) is None
+    same = [record(trial.number, 0.5, values=trial.values) for trial in random_trials(20)]
+    assert importances(same, one, 0) is None
+    failed = [record(trial.number, None, values=trial.values) for trial in random_trials(20)]
+    assert importances(failed, one, 0) is None
 
 
 def test_settings_that_do_not_vary_have_no_shares_of_a_forest() -> None:
     trials = [record(one.number, one.number / 20, values={"model/pooling": "flatten"}) for one in random_trials(20)]
-    found = importances(trials, plan(SPACE).space, [ACCURACY], 0, "tpe")
+    found = importances(trials, plan(SPACE), 0)
     assert found is not None
     assert found.fanova == {}
 
@@ -82,7 +82,7 @@ def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPat
         raise ImportError("scikit-learn")
 
     monkeypatch.setattr(optuna.importance, "FanovaImportanceEvaluator", missing)
-    found = importances(random_trials(20), plan(SPACE).space, [ACCURACY], 0, "tpe")
+    found = importances(random_trials(20), plan(SPACE), 0)
     assert found is not None
     assert found.fanova is None
     assert found.ranking == list(found.ped_anova)
@@ -92,7 +92,7 @@ def test_of_many_trials_a_forest_looks_at_an_even_sample(monkeypatch: pytest.Mon
     seen = []
     monkeypatch.setattr(analysis, "MAX_FANOVA_TRIALS", 10)
     monkeypatch.setattr(analysis, "as_study", lambda *args: seen.append(len(args[0])) or as_study(*args))
-    importances(random_trials(35), plan(SPACE).space, [ACCURACY], 0, "tpe")
+    importances(random_trials(35), plan(SPACE), 0)
     assert seen == [35, 9]
 
 
@@ -206,7 +206,7 @@ def test_cautions_about_few_trials_pruned_ones_and_failures(tmp_path: Path) -> N
     assert cautions(one, tmp_path, ENOUGH) == []
     few = ENOUGH[:3]
     [text] = cautions(one, tmp_path, few)
-    assert text.startswith("Only 3 trials")
+    assert text.startswith("Only 3 ")
     pruned = [record(20 + number, None, state="pruned") for number in range(13)]
     [text] = cautions(one, tmp_path, [*ENOUGH, *pruned])
     assert text.startswith("13 of 25 ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from sentattn.config.compose import compose
 from sentattn.config.groups import get_path
 from sentattn.config.request import read_request, read_saved
 from sentattn.run import Run
+from sentattn.sweep.report import artifacts
 from sentattn.sweep.report.analysis import front
 from sentattn.sweep.report.artifacts import (
     CostReader,
@@ -28,10 +29,10 @@ from sentattn.sweep.report.artifacts import (
     write_table,
 )
 from sentattn.sweep.spec.plan import Objective
+from sentattn.training import seeds
 
 HOPS = {"model.attention.hops": "range(1,31)"}
 WINNER = record(4, 0.9, values={"model.attention.hops": 8})
-VALUES = [0.80, 0.84, 0.82]
 TWO = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
 TABLE_SPACE = {
     "model.attention.hops": "range(1,31)",
@@ -160,25 +161,32 @@ class Trained:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.asked: list[list[str]] = []
+        self.values = [0.80, 0.84, 0.82]
+        self.asked: list[Sequence[str]] = []
 
-    def __call__(self, words: Sequence[str]) -> list[Run]:
-        self.asked.append(list(words))
-        runs = []
-        for seed, value in enumerate(VALUES, start=1):
+    def __call__(self, words: Sequence[str]) -> Iterator[Run]:
+        self.asked.append(words)
+        for seed, value in enumerate(self.values, start=1):
             path = self.folder / f"run-{seed}"
             path.mkdir(exist_ok=True)
             (path / "config.yaml").write_text(yaml.safe_dump({"seed": seed}))
             metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
             (path / "result.json").write_text(json.dumps({"format": 1, "metrics": metrics}))
-            runs.append(Run(path))
-        return runs
+            yield Run(path)
 
 
-def test_mean_and_interval_by_student(tmp_path: Path) -> None:
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
+    runs = Trained(tmp_path)
+    monkeypatch.setattr(artifacts, "read_request", lambda words: words)
+    monkeypatch.setattr(seeds, "fit_seeds", runs)
+    return runs
+
+
+def test_mean_and_interval_by_student(tmp_path: Path, trained: Trained) -> None:
     """Mean 0.82, standard deviation 0.02, t(0.975, 2) = 4.302653: the half width is 4.302653 * 0.02 / sqrt(3)."""
-    one, trained = plan(HOPS, confirm=3), Trained(tmp_path)
-    found = confirm(one, tmp_path, WINNER, trained)
+    one = plan(HOPS, confirm=3)
+    found = confirm(one, tmp_path, WINNER)
     assert found == json.loads((tmp_path / "confirm.json").read_text()) == read_confirmed(tmp_path)
     assert (found["trial"], found["seeds"]) == (4, [1, 2, 3])
     assert set(found["metrics"]) == {"val/accuracy", "test/accuracy"}
@@ -193,19 +201,19 @@ def test_mean_and_interval_by_student(tmp_path: Path) -> None:
     ]
 
 
-def test_a_confirmed_trial_is_not_trained_again_but_another_best_one_is(tmp_path: Path) -> None:
-    one, trained = plan(HOPS, confirm=3), Trained(tmp_path)
+def test_a_confirmed_trial_is_not_trained_again_but_another_best_one_is(tmp_path: Path, trained: Trained) -> None:
+    one = plan(HOPS, confirm=3)
     for winner in (WINNER, WINNER, record(5, 0.95, values={"model.attention.hops": 9})):
-        confirm(one, tmp_path, winner, trained)
+        confirm(one, tmp_path, winner)
     assert len(trained.asked) == 2
-    assert confirm(plan(HOPS, confirm=2), tmp_path, WINNER, trained)["trial"] == 4
+    assert confirm(plan(HOPS, confirm=2), tmp_path, WINNER)["trial"] == 4
     assert len(trained.asked) == 3
 
 
 def test_the_runs_have_the_found_settings_new_seeds_and_the_test_set(tmp_path: Path) -> None:
     one = plan(HOPS, confirm=5, seed=7, repeats=2, output_dir=str(tmp_path / "out"))
     write_best(one, tmp_path, [WINNER])
-    request = read_request(confirm_arguments(one, tmp_path, WINNER))
+    request = read_request(confirm_arguments(one, tmp_path))
     assert [settings["seed"] for settings in request.runs()] == [9, 10, 11, 12, 13]  # 7 and 8 were the trials' own
     settings = request.settings
     assert (settings["model"]["attention"]["hops"], settings["test"]) == (8, True)
@@ -213,32 +221,25 @@ def test_the_runs_have_the_found_settings_new_seeds_and_the_test_set(tmp_path: P
 
 
 def test_several_gpus_are_used(tmp_path: Path) -> None:
-    words = confirm_arguments(plan(HOPS, confirm=2, gpus_per_trial=2, seed=41), tmp_path, WINNER)
+    words = confirm_arguments(plan(HOPS, confirm=2, gpus_per_trial=2, seed=41), tmp_path)
     assert {"seed=42", "seeds=2", "trainer.devices=2", "trainer.strategy=ddp"} <= set(words)
 
 
-def test_two_seeds_have_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("test_artifacts.VALUES", [0.98, 0.99])
-    one = plan(HOPS, confirm=2)
-    found = confirm(one, tmp_path, WINNER, Trained(tmp_path))
-    assert found["metrics"]["val/accuracy"] == {"mean": pytest.approx(0.985), "interval": None, "values": [0.98, 0.99]}
+@pytest.mark.parametrize("values", [[0.5], [0.98, 0.99], [0.9, 0.9, 0.9]])
+def test_few_or_equal_seeds_have_no_interval(tmp_path: Path, trained: Trained, values: list[float]) -> None:
+    trained.values = values
+    one = plan(HOPS, confirm=len(values))
+    found = confirm(one, tmp_path, WINNER)
+    mean = pytest.approx(sum(values) / len(values))
+    assert found["metrics"]["val/accuracy"] == {"mean": mean, "interval": None, "values": values}
+    assert "(" not in describe_confirmed(one, found)
 
 
-def test_an_interval_lies_within_the_bounds_of_its_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("test_artifacts.VALUES", [0.9, 1.0, 1.0])
-    low, high = confirm(plan(HOPS, confirm=3), tmp_path, WINNER, Trained(tmp_path))["metrics"]["val/accuracy"][
-        "interval"
-    ]
+def test_an_interval_lies_within_the_bounds_of_its_metric(tmp_path: Path, trained: Trained) -> None:
+    trained.values = [0.9, 1.0, 1.0]
+    low, high = confirm(plan(HOPS, confirm=3), tmp_path, WINNER)["metrics"]["val/accuracy"]["interval"]
     assert 0 < low < 0.9667
     assert high == 1
-
-
-def test_one_seed_has_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("test_artifacts.VALUES", [0.5])
-    one = plan(HOPS, confirm=1)
-    found = confirm(one, tmp_path, WINNER, Trained(tmp_path))
-    assert found["metrics"]["val/accuracy"]["interval"] is None
-    assert describe_confirmed(one, found).endswith("val/accuracy 0.5000, test/accuracy 0.4900")
 
 
 def test_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:

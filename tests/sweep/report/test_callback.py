@@ -20,7 +20,7 @@ from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.report import artifacts, callback
 from sentattn.sweep.report.callback import ReportCallback
-from sentattn.sweep.report.figures import Charts
+from sentattn.sweep.report.page import Charts
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.study import SweepStudy
 
@@ -127,7 +127,7 @@ def test_the_end_waits_for_the_thread_and_writes_after_it(tmp_path: Path, monkey
         active.pop()
         return "page"
 
-    monkeypatch.setattr(callback, "page", page)
+    monkeypatch.setattr("sentattn.sweep.report.page.page", page)
     with SweepStudy.open(plan(5), tmp_path) as study, ReportCallback(study) as report:
         report.ended(*ended(study, 0.5))
         report.tick()
@@ -140,7 +140,7 @@ def test_an_error_in_the_thread_is_printed_once(
 ) -> None:
     monkeypatch.setattr(callback, "PAUSE", 0.0)
     monkeypatch.setattr(callback, "LOAD", 0.0)
-    monkeypatch.setattr(callback, "page", lambda findings: 1 / 0)
+    monkeypatch.setattr("sentattn.sweep.report.page.page", lambda findings: 1 / 0)
     with SweepStudy.open(plan(5), tmp_path) as study:
         report = ReportCallback(study)
         for value in (0.5, 0.6):
@@ -213,7 +213,7 @@ def test_whatever_fails_in_a_report_the_sweep_goes_on(
 def test_a_report_that_cannot_be_drawn_at_all_costs_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(callback, "page", lambda findings: 1 / 0)
+    monkeypatch.setattr("sentattn.sweep.report.page.page", lambda findings: 1 / 0)
     with SweepStudy.open(plan(5), tmp_path) as study, ReportCallback(study) as report:
         report.ended(*ended(study, 0.5))
     assert best_trial(tmp_path) == 0

@@ -14,10 +14,9 @@ from fake_records import record
 from plans import SPACE, plan
 
 from sentattn.rendering.html import log_ticks
-from sentattn.sweep.report import figures
+from sentattn.sweep.report import page
 from sentattn.sweep.report.analysis import Importances, front
-from sentattn.sweep.report.figures import Charts
-from sentattn.sweep.report.page import short_names
+from sentattn.sweep.report.page import Charts, short_names
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.records import Record
 
@@ -179,7 +178,7 @@ def test_a_study_without_trials_or_values_has_no_figures() -> None:
 
 
 def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "MAX_TRIALS", 6)
+    monkeypatch.setattr(page, "MAX_TRIALS", 6)
     [(_, history)] = charts(trials(24)).history()
     assert list(history.data[0].x) == [0, 4, 8, 12, 16, 20, 23]
 

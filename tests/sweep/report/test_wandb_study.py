@@ -18,10 +18,9 @@ from tiny import tiny
 from wandb_server import serving
 
 from sentattn.config.compose import compose
-from sentattn.sweep.report import report_callbacks
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import CostReader
-from sentattn.sweep.report.wandb import Rows, media, study_guard
+from sentattn.sweep.report.wandb import Rows, media, report_callbacks, study_guard
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.records import Record
 from sentattn.sweep.study.study import SweepStudy
@@ -48,7 +47,7 @@ def run_of(folder: Path, plan: Any, records: Sequence[Record], *, settings: Any 
     guard = study_guard(study, settings or compose(OFFLINE), [record(0)], resumed=False)
     guard.start()
     rows = Rows(plan)
-    guard.attempt(lambda logger: rows.log_past(logger.experiment, records), None)
+    guard.attempt(lambda logger: rows.log(logger.experiment, records), None)
     if media:
         guard.attempt(lambda logger: logger.experiment.log({"trials": rows.count, **media}), None)
     guard.finish({"best_trial": 2})
@@ -77,7 +76,7 @@ def test_a_row_a_trial_with_the_best_so_far(tmp_path: Path) -> None:
 def test_trials_that_the_server_has_are_not_logged_again() -> None:
     logged: list[dict[str, Any]] = []
     run: Any = SimpleNamespace(summary={"trials": 2}, log=logged.append)
-    Rows(plan_of()).log_past(run, trials(3))
+    Rows(plan_of()).log(run, trials(3))
     [row] = logged
     assert (row["trials"], row["best/val/accuracy"]) == (3, pytest.approx(0.7))
 
@@ -87,7 +86,7 @@ def test_trials_of_other_schedulers_are_logged_once() -> None:
     run: Any = SimpleNamespace(summary={}, log=logged.append)
     rows = Rows(plan_of())
     rows.next(trials(3)[1])
-    rows.log_others(run, trials(3))
+    rows.log(run, trials(3))
     assert [row["trial"] for row in logged] == [0, 2]
     assert [row["trials"] for row in logged] == [2, 3]
 
