@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sentattn.config.targets import label
 from sentattn.loggers.guard import summarize
-from sentattn.loggers.wandb.panels import tried_values
+from sentattn.loggers.wandb.dashboard import tried_values
 from sentattn.run import METRICS, Run
 
 COLUMNS = 2

@@ -18,7 +18,7 @@ from sentattn import sync
 from sentattn.compare import insight_table
 from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
-from sentattn.loggers import wandb_logger
+from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
 from sentattn.loggers.wandb import upload
 
@@ -36,15 +36,19 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def log_a_run(
-    directory: Path, *, host: str | None = None, epochs: tuple[int, ...] = (1,), mode: Any = "offline", **extra: Any
+    directory: Path,
+    *,
+    host: str | None = None,
+    epochs: tuple[int, ...] = (1,),
+    mode: Any = "offline",
+    resumed: bool = False,
 ) -> Path:
     """Leaves behind what a training does."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.yaml").write_text(
         yaml.safe_dump({**SETTINGS, "logger": {"host": host, "project": "sentattn"}})
     )
-    filled: dict[str, Any] = {"settings": SETTINGS, "setting": "x", "resumed": False, "study": None}
-    logger = wandb_logger(directory=directory, host=host, mode=mode, **{**filled, **extra})
+    logger = wandb_logger(host=host, mode=mode, run=LoggedRun(directory, SETTINGS, "x", resumed=resumed))
     logger.start()
     for epoch in epochs:
         with (directory / "metrics.jsonl").open("a") as file:

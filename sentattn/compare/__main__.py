@@ -97,7 +97,7 @@ def _command(arguments: list[str]) -> None:
         _print(comparisons, options)
     if options["to"]:
         from sentattn.compare.dashboard import publish
-        from sentattn.loggers.wandb.workspace import FILE
+        from sentattn.loggers.wandb.dashboard import FILE
 
         for line in publish(paths[0] / FILE, comparisons, studies):
             print(line, flush=True)
@@ -147,7 +147,7 @@ def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
         if options["split"] not in (None, *SPLITS):
             message = f"to={options['to']} shows split=test or split=val, which W&B has, not {options['split']}."
             raise SettingError(Fault("to", "conflict", message))
-        from sentattn.loggers.wandb.workspace import require_package
+        from sentattn.loggers.wandb.dashboard import require_package
 
         require_package()
     return options

@@ -9,7 +9,7 @@ from typing import Any
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import board_lines, notes
 from sentattn.errors import Fault, RunError
-from sentattn.loggers.wandb.panels import (
+from sentattn.loggers.wandb.dashboard import (
     Specification,
     confusion_panel,
     curve_panels,
@@ -79,9 +79,9 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     Raises:
         RunError: With everything that failed, after the rest was done.
     """
-    from sentattn.loggers.wandb import workspace
+    from sentattn.loggers.wandb import dashboard as wandb_dashboard
 
-    former = workspace.published(path)
+    former = wandb_dashboard.published(path)
     faults: list[Fault] = []
     specifications: list[Specification] = []
 
@@ -91,11 +91,11 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
         specifications.append(specification)
         try:
             if not reason:
-                workspace.publish(specification, former)
+                wandb_dashboard.publish(specification, former)
         except RunError as error:
             faults.extend(error.faults)
         finally:  # the next call replaces what was published
-            workspace.write(path, specifications)
+            wandb_dashboard.write(path, specifications)
         if reason:
             yield f"{about}: in {path}, not published: {reason}. The same command publishes it later."
         else:
@@ -129,7 +129,7 @@ def _upload(
         The name of each run on W&B by its directory, why nothing can be uploaded or an empty string, and a line for
         each upload.
     """
-    from sentattn.loggers.wandb.replay import log_run
+    from sentattn.loggers.wandb.media import log_run
     from sentattn.loggers.wandb.upload import offline_reason, upload
 
     if reason := offline_reason(place["host"]):

@@ -1,8 +1,6 @@
 """The loggers of `logger=`, which copy metrics and settings; the record of a run in its directory needs none.
 
-Each constructor returns a guarded logger that is not open yet. `build_logger` adds the arguments without a default: the
-run directory, the resolved settings, the hash of the settings without the seed, whether the run is resumed, and the
-study of a trial.
+Each constructor returns a guarded logger that is not open yet; `build_logger` adds the argument `run`.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
@@ -34,6 +32,24 @@ AXES = {"train": "epoch", "val": "epoch", "attention": "epoch", "step": "step"}
 """The x-axis of each group of metrics."""
 
 
+class LoggedRun(NamedTuple):
+    """A run as its logger needs it.
+
+    Attributes:
+        directory: The run directory.
+        settings: The resolved settings.
+        setting: Hash of the settings without the seed.
+        resumed: Whether the run continues after an interruption.
+        study: The study that the run is a trial of.
+    """
+
+    directory: Path
+    settings: Mapping[str, Any]
+    setting: str
+    resumed: bool = False
+    study: str | None = None
+
+
 def build_logger(
     settings: Mapping[str, Any], directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
 ) -> Guard | None:
@@ -43,8 +59,7 @@ def build_logger(
     """
     from sentattn.build import instantiate
 
-    filled = {"directory": directory, "settings": settings, "setting": setting, "resumed": resumed, "study": study}
-    logger: Guard | None = instantiate(settings["logger"], **filled)
+    logger: Guard | None = instantiate(settings["logger"], run=LoggedRun(directory, settings, setting, resumed, study))
     if logger is not None:
         logger.start()
     return logger
@@ -60,11 +75,7 @@ def wandb_logger(
     examples: Whole = 4,
     texts: list[str] | None = None,
     table: Whole = 100,
-    directory: Path,
-    settings: Mapping[str, Any],
-    setting: str,
-    resumed: bool,
-    study: str | None,
+    run: LoggedRun,
 ) -> WandbGuard:
     """Returns a logger to Weights & Biases; its files are in `wandb/` of the run directory.
 
@@ -79,11 +90,7 @@ def wandb_logger(
         examples: Validation rows on which the attention of the best epoch is drawn.
         texts: Texts on which the attention of the best epoch is drawn.
         table: Validation rows in the table of predictions.
-        directory: The run directory.
-        settings: The resolved settings.
-        setting: Hash of the settings without the seed.
-        resumed: Whether the run continues after an interruption.
-        study: The study that the run is a trial of.
+        run: The run.
 
     Raises:
         SettingError: If the host is not an address.
@@ -93,6 +100,7 @@ def wandb_logger(
     if host is not None and urlsplit(host).scheme not in ("http", "https"):
         message = f"logger.host must be an address such as https://HOST, got {host}."
         raise SettingError(Fault("logger.host", "type", message))
+    directory, settings, setting, resumed, study = run
     data, parts = settings["data"]["name"], label(settings)
     name, run_id = f"{parts}-{data}-{directory.name}", directory.name
     if study is not None:  # the directory's name is the trial's number, which is not unique in a project
@@ -119,48 +127,42 @@ def wandb_logger(
     )
 
 
-def csv_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guard:
+def csv_logger(*, run: LoggedRun) -> Guard:
     """Returns a logger to a table: `csv/metrics.csv` in the run directory, a line for each epoch."""
 
     def make() -> Logger:
         from pytorch_lightning.loggers import CSVLogger
 
-        if resumed:  # Lightning starts a new file, and warns of an old one
-            shutil.rmtree(directory / "csv", ignore_errors=True)
-        return CSVLogger(directory, name="csv", version="", flush_logs_every_n_steps=1)
+        if run.resumed:  # Lightning starts a new file, and warns of an old one
+            shutil.rmtree(run.directory / "csv", ignore_errors=True)
+        return CSVLogger(run.directory, name="csv", version="", flush_logs_every_n_steps=1)
 
-    location = str(directory / "csv" / "metrics.csv")
-    return _guard("CSV", make, location, directory=directory, resumed=resumed, replays=True, **filled)
+    return _guard("CSV", make, str(run.directory / "csv" / "metrics.csv"), run, replays=True)
 
 
-def tensorboard_logger(*, directory: Path, resumed: bool, **filled: Any) -> Guard:
+def tensorboard_logger(*, run: LoggedRun) -> Guard:
     """Returns a logger to TensorBoard: event files in `tensorboard/` of the run directory."""
 
     def make() -> Logger:
         from pytorch_lightning.loggers import TensorBoardLogger
 
-        logger = TensorBoardLogger(directory, name="tensorboard", version="", default_hp_metric=False)
-        config = yaml.safe_dump(dict(filled["settings"]), sort_keys=False, allow_unicode=True)
+        logger = TensorBoardLogger(run.directory, name="tensorboard", version="", default_hp_metric=False)
+        config = yaml.safe_dump(dict(run.settings), sort_keys=False, allow_unicode=True)
         logger.experiment.add_text("config", f"```yaml\n{config}```")
         return logger
 
-    location = f"tensorboard --logdir {directory.parent} shows it next to other runs"
-    return _guard("TensorBoard", make, location, directory=directory, resumed=resumed, **filled)
+    return _guard("TensorBoard", make, f"tensorboard --logdir {run.directory.parent} shows it next to other runs", run)
 
 
-def mlflow_logger(
-    *, experiment: str = "sentattn", tracking_uri: str | None = None, directory: Path, resumed: bool, **filled: Any
-) -> Guard:
+def mlflow_logger(*, experiment: str = "sentattn", tracking_uri: str | None = None, run: LoggedRun) -> Guard:
     """Returns a logger to MLflow, in which the run has the name of its directory.
 
     Args:
         experiment: MLflow's experiment.
         tracking_uri: Address of the tracking server or of a database; null keeps `mlflow.db` in the run directory.
-        directory: The run directory.
-        resumed: Whether the run continues after an interruption.
-        filled: The settings and what else is logged at the start.
+        run: The run.
     """
-    address = tracking_uri or f"sqlite:///{(directory / 'mlflow.db').resolve()}"
+    address = tracking_uri or f"sqlite:///{(run.directory / 'mlflow.db').resolve()}"
 
     def make() -> Logger:
         from mlflow.tracking import MlflowClient  # it sets the levels of its loggers when it is imported
@@ -169,49 +171,35 @@ def mlflow_logger(
         for name in ("mlflow", "alembic"):  # they report each step of a new database's set-up
             logging.getLogger(name).setLevel(logging.WARNING)
         client, run_id = MlflowClient(address), None
-        if resumed and (known := client.get_experiment_by_name(experiment)):
-            runs = client.search_runs([known.experiment_id], f"attributes.run_name = '{directory.name}'")
+        if run.resumed and (known := client.get_experiment_by_name(experiment)):
+            runs = client.search_runs([known.experiment_id], f"attributes.run_name = '{run.directory.name}'")
             run_id = str(runs[0].info.run_id) if runs else None
-        return MLFlowLogger(experiment, run_name=directory.name, tracking_uri=address, run_id=run_id)
+        return MLFlowLogger(experiment, run_name=run.directory.name, tracking_uri=address, run_id=run_id)
 
-    return _guard("MLflow", make, address, directory=directory, resumed=resumed, **filled)
+    return _guard("MLflow", make, address, run)
 
 
-def no_logger(**filled: Any) -> None:
+def no_logger(*, run: LoggedRun) -> None:
     """Returns no logger."""
 
 
 def require_package(node: Mapping[str, Any]) -> None:
-    """Refuses `logger` settings whose package is not installed, before anything is read or trained.
-
-    Raises:
-        SettingError: With the command that installs it.
-    """
+    """Refuses `logger` settings whose package is not installed with a `SettingError`, before anything is read."""
     package = EXTRAS.get(str(node["_target_"]).rpartition(".")[2])
     if package is not None and find_spec(package) is None:
-        message = (
-            f"logger={package} needs a package that is not installed: type pip install 'sentattn[{package}]', "
-            "or choose logger=csv."
-        )
+        message = f"logger={package} needs a package that is not installed: type pip install 'sentattn[{package}]'."
         raise SettingError(Fault("logger", "package", message))
 
 
-def _guard(
-    title: str,
-    make: Callable[[], Logger],
-    location: str,
-    *,
-    settings: Mapping[str, Any],
-    setting: str,
-    study: str | None,
-    **arguments: Any,
-) -> Guard:
+def _guard(title: str, make: Callable[[], Logger], location: str, run: LoggedRun, *, replays: bool = False) -> Guard:
     from sentattn.loggers.guard import Guard  # imports Lightning
 
     def make_with_settings() -> Logger:
         logger = make()
-        logger.log_hyperparams({**settings, "setting": setting} | ({"study": study} if study else {}))
+        logger.log_hyperparams({**run.settings, "setting": run.setting} | ({"study": run.study} if run.study else {}))
         logger.save()
         return logger
 
-    return Guard(title, make_with_settings, location=location, **arguments)
+    return Guard(
+        title, make_with_settings, location=location, directory=run.directory, resumed=run.resumed, replays=replays
+    )

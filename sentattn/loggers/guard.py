@@ -19,12 +19,9 @@ T = TypeVar("T")
 class Guard(Logger):
     """Wraps a logger of Lightning's, so that nothing that goes wrong in it reaches the training.
 
-    A row is an epoch: Lightning hands over the metrics of validation and of training separately, and both are logged
+    A row is an epoch: Lightning passes the metrics of validation and of training separately, and both are logged
     together, with the epoch, counted from 1, as the step. Points inside an epoch (`step/...`) have the optimizer's.
-    Calls have no effect once the logger is off.
-
-    A resumed training repeats the epochs after its last checkpoint exactly; those that the run directory has already
-    are not logged again.
+    Of a resumed training, epochs that the run directory has already are not logged again.
 
     Args:
         title: Its name in messages.
@@ -98,7 +95,7 @@ class Guard(Logger):
     def save_dir(self) -> str | None:
         return str(self.directory)
 
-    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+    def log_hyperparams(self, params: object, *args: object, **kwargs: object) -> None:
         """Does nothing: the resolved settings are logged when the logger is opened."""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -122,17 +119,17 @@ class Guard(Logger):
         self.attempt(lambda logger: self._finish(logger, summary, failed), None)
         self._logger = None
 
-    def _describe_location(self, logger: Any) -> str:
+    def _describe_location(self, logger: Logger) -> str:
         return self._location
 
-    def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
-        logger.log_metrics(row, step=epoch)
+    def _log(self, logger: Logger, row: Mapping[str, float], epoch: int) -> None:
+        logger.log_metrics(dict(row), step=epoch)
         logger.save()
 
-    def _log_step(self, logger: Any, values: Mapping[str, float], step: int, epochs: float) -> None:
+    def _log_step(self, logger: Logger, values: Mapping[str, float], step: int, epochs: float) -> None:
         logger.log_metrics(dict(values), step=step)
 
-    def _finish(self, logger: Any, summary: Mapping[str, Any], failed: bool) -> None:
+    def _finish(self, logger: Logger, summary: Mapping[str, Any], failed: bool) -> None:
         # The rows have the metrics of training and validation already.
         values = {name: value for name, value in summary.items() if not name.startswith(("train/", "val/"))}
         if (best := summary.get("best_epoch")) is not None:
@@ -143,7 +140,7 @@ class Guard(Logger):
         """Returns advice after an error, or an empty string."""
         return ""
 
-    def _close(self, logger: Any) -> None:
+    def _close(self, logger: Logger) -> None:
         """Releases the logger's resources after an error."""
 
     def _switch_off(self, error: Exception) -> None:

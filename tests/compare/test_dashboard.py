@@ -16,8 +16,7 @@ from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.dashboard import specification
 from sentattn.loggers.wandb import upload
-from sentattn.loggers.wandb.panels import picture_panels, place_of, study_specification
-from sentattn.loggers.wandb.workspace import FILE
+from sentattn.loggers.wandb.dashboard import FILE, picture_panels, place_of, study_specification
 
 STORED = Path(__file__).parent.parent / "fixtures" / "dashboard.json"
 PLACE = {"project": "sentattn", "entity": None, "host": None}
@@ -220,6 +219,6 @@ def test_runs_go_where_the_first_of_them_was_logged() -> None:
 def test_without_the_package_it_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sentattn.loggers.wandb.workspace.find_spec", lambda name: None)
+    monkeypatch.setattr("sentattn.loggers.wandb.dashboard.find_spec", lambda name: None)
     assert main(["none", "to=wandb"]) == 2
     assert 'pip install "sentattn[dashboard]"' in capsys.readouterr().err

@@ -17,13 +17,12 @@ from wandb_reader import read
 from wandb_server import Mood, serving
 
 from sentattn import fit
-from sentattn.loggers import wandb_logger
+from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
 from sentattn.loggers.wandb.run import WandbGuard
 
 KEY = "a" * 40
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
-FILLED: dict[str, Any] = {"settings": SETTINGS, "setting": "5e77", "resumed": False, "study": None}
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +38,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def log_a_run(directory: Path, host: str | None = None, mode: Any = "online") -> WandbGuard:
     """Opens a run, logs an epoch and closes it."""
-    logger = wandb_logger(directory=directory, mode=mode, host=host, **FILLED)
+    logger = wandb_logger(mode=mode, host=host, run=LoggedRun(directory, SETTINGS, "5e77"))
     logger.start()
     logger.log_metrics({"train/loss": 0.5, "epoch": 0})
     logger.finish({"best_epoch": 1})
@@ -105,12 +104,11 @@ def test_a_program_ends_though_the_server_went_silent(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from sentattn.loggers import wandb_logger
+from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb
 wandb.INIT_SECONDS, wandb.FINISH_SECONDS = 60.0, 1.0
 settings = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
-filled = {"settings": settings, "setting": "5e77", "resumed": False, "study": None}
-logger = wandb_logger(directory=Path(sys.argv[1]), host=sys.argv[2], mode="online", **filled)
+logger = wandb_logger(host=sys.argv[2], mode="online", run=LoggedRun(Path(sys.argv[1]), settings, "5e77"))
 logger.start()
 logger.log_metrics({"train/loss": 0.5, "epoch": 0})
 logger.finish({"best_epoch": 1})
@@ -123,7 +121,7 @@ logger.finish({"best_epoch": 1})
 
 
 def test_a_process_of_wandb_that_is_killed_costs_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    logger = wandb_logger(directory=tmp_path, mode="offline", **FILLED)
+    logger = wandb_logger(mode="offline", run=LoggedRun(tmp_path, SETTINGS, "5e77"))
     logger.start()
     for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
         for pid in child.read_text().split():

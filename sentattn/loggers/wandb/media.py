@@ -1,19 +1,25 @@
-"""Pictures and tables on W&B: heat maps of the attention of the best epoch's model, and its predictions."""
+"""Pictures and tables on W&B: heat maps of the best epoch's model, and its predictions; runs from their directories."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from sentattn.loggers.guard import Guard
+from sentattn.errors import Fault, RunError
+from sentattn.loggers import LoggedRun, wandb_logger
+from sentattn.loggers.guard import Guard, summarize
 from sentattn.loggers.wandb.run import WandbGuard
-from sentattn.prediction.model import Classifier
+from sentattn.loggers.wandb.upload import LocalRun, find_runs
+from sentattn.prediction.model import LABELS, Classifier
 from sentattn.rendering.png import picture
+from sentattn.run import MODEL, PREDICTIONS, Run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,17 +27,12 @@ if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
     from sentattn.models.classifier import TextClassifier
 
-LONGEST = 2000
-"""Characters of a text in a table."""
-LEGIBLE = 30
-"""Tokens of a text whose heat map is easy to read."""
+LONGEST, LEGIBLE = 2000, 30
+"""Characters of a text in a table, and tokens of a text whose heat map is easy to read."""
 
 
 def log_attention(logger: Guard | None, data: TextData, model: TextClassifier, *, epoch: int) -> None:
-    """Draws the attention to some validation rows and to texts of the user, if the logger is W&B's.
-
-    A picture takes a quarter of a second, so it is drawn of the best epoch's model alone.
-    """
+    """Draws the attention to some validation rows and to texts of the user, if the logger is W&B's."""
     if isinstance(logger, WandbGuard) and (texts := texts_to_draw(logger, data)):
         logger.log_media(lambda: _pictures(texts, data, model), epoch=epoch)
 
@@ -52,7 +53,7 @@ def texts_to_draw(logger: WandbGuard, data: TextData) -> dict[str, tuple[str, st
     return texts | {f"text_{n}": (text, f"text {n}") for n, text in enumerate(readable, start=1)}
 
 
-def _pictures(texts: Mapping[str, tuple[str, str]], data: TextData, model: TextClassifier) -> dict[str, Any]:
+def _pictures(texts: Mapping[str, tuple[str, str]], data: TextData, model: TextClassifier) -> dict[str, object]:
     import wandb
     from PIL import Image
 
@@ -74,30 +75,30 @@ def log_evaluation(
     """
     if not isinstance(logger, WandbGuard):
         return
-    rows, names = logger.table, list(data.labels)
+    names = list(data.labels)
 
-    def make() -> dict[str, Any]:
+    def make() -> dict[str, object]:
         import wandb
 
-        media: dict[str, Any] = {}
-        for name, values in probabilities.items():
-            media[f"{name}/confusion_matrix"] = confusion_matrix(data.split(name).labels, values.argmax(axis=1), names)
-        if rows:
-            split = data.split("val")
-            media["val/predictions"] = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
-            for row in spread_rows(len(split), rows):
-                text, values = split.texts(row), probabilities["val"][row]
+        media: dict[str, object] = {
+            f"{name}/confusion_matrix": confusion_matrix(data.split(name).labels, values.argmax(axis=1), names)
+            for name, values in probabilities.items()
+        }
+        if logger.table:
+            split, values = data.split("val"), probabilities["val"]
+            table = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
+            for row in spread_rows(len(split), logger.table):
+                text, best = split.texts(row), int(values[row].argmax())
                 shortened = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
-                predicted, probability = names[int(values.argmax())], float(values.max())
-                media["val/predictions"].add_data(
-                    int(split.row[row]), shortened, names[split.labels[row]], predicted, probability
-                )
+                label, probability = names[split.labels[row]], float(values[row, best])
+                table.add_data(int(split.row[row]), shortened, label, names[best], probability)
+            media["val/predictions"] = table
         return media
 
     logger.log_media(make, epoch=epoch)
 
 
-def confusion_matrix(labels_N: NDArray[Any], predicted_N: NDArray[Any], names: Sequence[str]) -> Any:
+def confusion_matrix(labels_N: NDArray[np.integer], predicted_N: NDArray[np.integer], names: Sequence[str]) -> object:
     """Returns W&B's chart of the numbers of true and predicted classes, (N,) each."""
     import wandb
 
@@ -116,3 +117,53 @@ def spread_rows(rows: int, count: int) -> list[int]:
     """Returns the indices of `count` rows, or of all if there are fewer, spread evenly over a split."""
     count = min(rows, count)
     return [rows * i // count for i in range(count)]
+
+
+def log_run(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None = None) -> LocalRun:
+    """Returns W&B's folder of a run, and writes it if it is missing: metrics, summary and confusion matrices.
+
+    Args:
+        run: A finished run.
+        place: Where it is to be uploaded if it was trained without W&B: `project`, `entity`, `host`.
+        values: Of a trial of a sweep, the values that it tried, by their keys.
+
+    Raises:
+        RunError: If the run is damaged or W&B's files cannot be written.
+    """
+    if logged := find_runs([run.path]):
+        return logged[0]._replace(host=logged[0].host or place["host"])
+    result, matrices = run.result, _confusions(run)
+    settings = {"group": None, "tags": [], **run.settings}
+    # Resumed, so that the guard logs the epochs of the run directory.
+    logged_run = LoggedRun(run.path, settings, str(result["setting"]), resumed=True, study=result.get("study"))
+    guard = wandb_logger(**place, mode="offline", run=logged_run)
+    output = io.StringIO()
+    with redirect_stdout(output), redirect_stderr(io.StringIO()):
+        guard.start()
+        guard.attempt(lambda logger: logger.experiment.config.update(dict(values or {}), allow_val_change=True), None)
+        guard.log_media(lambda: matrices, epoch=int(result.get("best_epoch") or 1))
+        guard.finish(summarize(result))
+    if not (logged := find_runs([run.path])):
+        reason = output.getvalue().strip() or "W&B wrote no file"
+        raise RunError(Fault(str(run.path), "failed", f"{run.path} cannot be logged for W&B: {reason}"))
+    return logged[0]._replace(host=place["host"])
+
+
+def _confusions(run: Run) -> dict[str, object]:
+    """Returns the confusion matrix of each split of which the run has predictions; a `RunError` without predictions."""
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(run.path / PREDICTIONS, columns=["split", "label", "predicted"])
+    except (OSError, ValueError, KeyError) as error:
+        message = f"{run.path / PREDICTIONS} cannot be read: {error}."
+        raise RunError(Fault(str(run.path), "damaged", message)) from error
+    split_N = np.array(table["split"].to_pylist())
+    labels_N, predicted_N = table["label"].to_numpy(), table["predicted"].to_numpy()
+    file = run.path / MODEL / LABELS  # a reference has no model
+    numbers = range(int(max(labels_N.max(), predicted_N.max())) + 1)
+    names = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else [*map(str, numbers)]
+    return {
+        f"{split}/confusion_matrix": confusion_matrix(labels_N[split_N == split], predicted_N[split_N == split], names)
+        for split in np.unique(split_N).tolist()
+    }

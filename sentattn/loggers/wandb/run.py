@@ -13,8 +13,8 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.errors import Pruned
-from sentattn.loggers.wandb import upload
 from sentattn.loggers.guard import Guard, first_line
+from sentattn.loggers.wandb import upload
 
 if TYPE_CHECKING:
     import wandb
@@ -26,14 +26,11 @@ ROWS_AN_EPOCH = 1000
 
 
 class WandbGuard(Guard):
-    """Logs to Weights & Biases.
+    """Logs to Weights & Biases: online if a key is configured, else offline at once, without a prompt.
 
-    Online if a key is configured, else offline at once, without a prompt. A row is an epoch, or a point inside it with
-    the axis `step`; the summary has the values of the best epoch. A resumed run continues under its id. Offline it
-    writes another file with that id and repeats the earlier epochs, because a killed process leaves an unreadable file;
-    the last file is uploaded.
-
-    The arguments are those of `wandb_logger`, and the following.
+    A row is an epoch, or a point inside it with the axis `step`; the summary has the values of the best epoch. A
+    resumed run continues under its id. Offline it writes another file with that id and repeats the earlier epochs,
+    because a killed process leaves an unreadable file; the last file is uploaded.
 
     Args:
         axes: The metric that is the x-axis of each group of metrics, by the group's name.
@@ -62,7 +59,7 @@ class WandbGuard(Guard):
         self._axes = axes
         self._init = {"dir": str(directory), "reinit": "create_new", "resume": "allow" if resumed else None, **run}
 
-    def log_media(self, make: Callable[[], Mapping[str, Any]], *, epoch: int) -> None:
+    def log_media(self, make: Callable[[], Mapping[str, object]], *, epoch: int) -> None:
         """Logs pictures or tables of an epoch, counted from 1; an error in `make` switches off the logger alone."""
         self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}), None)
 
@@ -100,11 +97,11 @@ class WandbGuard(Guard):
         import wandb
 
         settings = wandb.Settings(
-            silent=True,
-            console="off",
             init_timeout=INIT_SECONDS,
             finish_timeout=FINISH_SECONDS,
             finish_timeout_raises=True,
+            silent=True,
+            console="off",
         )
         if self._host:
             settings.base_url = self._host
@@ -117,9 +114,8 @@ class WandbGuard(Guard):
         if _is_online(logger):
             return str(logger.experiment.url)
         folder = Path(os.path.relpath(self.directory)) if self.directory.is_relative_to(Path.cwd()) else self.directory
-        return (
-            f"offline, in {folder / 'wandb'}; upload it later with: python -m sentattn.sync {shlex.quote(str(folder))}"
-        )
+        command = f"python -m sentattn.sync {shlex.quote(str(folder))}"
+        return f"offline, in {folder / 'wandb'}; upload it later with: {command}"
 
     def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
         logger.experiment.log({**row, "epoch": epoch}, step=ROWS_AN_EPOCH * epoch)
@@ -127,7 +123,7 @@ class WandbGuard(Guard):
     def _log_step(self, logger: Any, values: Mapping[str, float], step: int, epochs: float) -> None:
         logger.experiment.log({**values, "step": step}, step=int(ROWS_AN_EPOCH * epochs))
 
-    def _finish(self, logger: Any, summary: Mapping[str, Any], failed: bool) -> None:
+    def _finish(self, logger: Any, summary: Mapping[str, object], failed: bool) -> None:
         run = logger.experiment
         run.summary.update(dict(summary))
         try:

@@ -25,26 +25,17 @@ from sentattn.errors import Fault, RunError
 from sentattn.run import CONFIG, Run, write_atomically
 
 ANSWER_SECONDS = 10.0
-MINUTES = 10.0
-"""Longest time for one run."""
-STUDY = "study.db"
-"""The folder of a study has this file instead of a run's settings."""
-SENT = "sent.json"
-"""The file next to W&B's folders with the values that `add_to_summary` has uploaded."""
+MINUTES = 10.0  # for one run
+STUDY = "study.db"  # instead of a run's settings in the folder of a study
+SENT = "sent.json"  # the values that `add_to_summary` has uploaded, next to W&B's folders
+# With these variables an upload would use this program's W&B process, and print nothing.
 JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
-"""Variables with which an upload would use this program's W&B process, and print nothing."""
 _ADDRESS = re.compile(r"https?://\S+/runs/\S+")
 _PREFIX = re.compile(r"^(?:wandb:\s*)?(?:ERROR\s*)?(?:\[[^\]]*\]\s*)?")
 
 
 class LocalRun(NamedTuple):
-    """A run directory with files of W&B.
-
-    Attributes:
-        directory: The run directory.
-        folder: W&B's newest folder in it, which has the whole run.
-        host: The server; None for the default.
-    """
+    """A run directory, W&B's newest folder in it, which has the whole run, and its server; None for the default."""
 
     directory: Path
     folder: Path
@@ -62,7 +53,7 @@ def marker(folder: Path) -> Path:
 
 
 def api_key(host: str | None) -> str | None:
-    """Returns the API key configured for a server, by default that of `WANDB_BASE_URL` or W&B's own; None without a key.
+    """Returns the API key configured for a server, by default that of `WANDB_BASE_URL` or W&B's own; None without one.
 
     `WANDB_API_KEY` is for the default server alone, as a run of another person may name another server.
     """
@@ -138,11 +129,7 @@ def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
 
 
 def add_to_summary(run: LocalRun, values: Mapping[str, float]) -> bool:
-    """Adds values to the summary of an uploaded run; returns False where its server has them.
-
-    Raises:
-        RunError: With the reason as the message of a fault.
-    """
+    """Adds values to the summary of an uploaded run, or raises a `RunError`; False where its server has them."""
     import wandb
 
     from sentattn.loggers.guard import first_line  # imports Lightning
@@ -164,17 +151,12 @@ def add_to_summary(run: LocalRun, values: Mapping[str, float]) -> bool:
 
 
 def reachable(host: str | None) -> str:
-    """Returns the address of a server that answers and for which a key is configured.
-
-    Raises:
-        RunError: If there is none.
-    """
+    """Returns the address of a server that answers and for which a key is configured; a `RunError` if it does not."""
     if api_key(host) is None:
-        option = f" --host={host}" if host else ""
-        reason = f"no key is configured for its server; `wandb login{option}` asks for one and stores it"
-        raise _error("missing", reason)
+        login = f"wandb login --host={host}" if host else "wandb login"
+        raise _error("missing", f"no key is configured for its server; `{login}` asks for one and stores it")
     address = _address(host)
-    if error := find_connection_error(address):  # W&B would try again for days
+    if error := find_connection_error(address):  # W&B would retry for days
         raise _error("network", f"the server {address} does not answer ({error})")
     return address
 
@@ -188,11 +170,7 @@ def api_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def server(host: str | None) -> Iterator[None]:
-    """Sets the server of W&B's packages by variables, since not all take an address and a key, and silences them.
-
-    Raises:
-        RunError: If it does not answer, or no key is configured for it.
-    """
+    """Sets the server of W&B's packages by variables, since not all take an address and a key, and silences them."""
     wanted = {"WANDB_BASE_URL": reachable(host), "WANDB_API_KEY": str(api_key(host)), "WANDB_ERROR_REPORTING": "false"}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.config.request import read_request
 from sentattn.errors import RunError, UserError
-from sentattn.loggers.wandb.panels import WANDB, place_of, study_specification
+from sentattn.loggers.wandb.dashboard import WANDB, place_of, study_specification
 from sentattn.loggers.wandb.upload import find_runs, offline_reason
 from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
 from sentattn.sweep.report.analysis import Findings
@@ -117,22 +117,22 @@ class StudyLogger(SweepCallback):
         """Publishes the study's workspace and report if its trials are online; prints the address, or why not."""
         if find_spec("wandb_workspaces") is None:
             return
-        from sentattn.loggers.wandb import workspace
+        from sentattn.loggers.wandb import dashboard
 
         folder = self._study.folder
         local = [run for run in find_runs([folder]) if run.directory.resolve() != folder.resolve()]
         if any(run.folder.name.startswith("offline-") for run in local) or offline_reason(self._place["host"]):
             return  # compare ... to=wandb does it later
-        path = folder / workspace.FILE
+        path = folder / dashboard.FILE
         try:
             ids = {run.directory: run.run_id for run in local}
             specification = study_specification(folder, ids, self._place)
-            addresses = workspace.publish(specification, workspace.published(path))
-            workspace.write(path, [specification])
+            addresses = dashboard.publish(specification, dashboard.published(path))
+            dashboard.write(path, [specification])
         except (UserError, OSError) as error:
             print(f"W&B: {error} Later: python -m sentattn.compare {shlex.quote(str(folder))} to=wandb")
         else:
-            print(f"W&B: workspace {addresses[workspace.WORKSPACE]}")
+            print(f"W&B: workspace {addresses[dashboard.WORKSPACE]}")
 
     def _submit(self, action: Callable[[wandb.Run], None]) -> None:
         """Calls W&B in the thread; an error there switches the logger off and costs one line."""
