@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sentattn.prediction.model import load
@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "fit", "load"]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """Imports `fit` and `load` at their first use: torch takes seconds, and few commands need it."""
     if name in ("fit", "load"):
         return getattr(import_module("sentattn.train" if name == "fit" else "sentattn.prediction.model"), name)

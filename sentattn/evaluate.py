@@ -27,11 +27,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sentattn.config import command_line
-from sentattn.config.types import Node
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.run import SPLITS
 
@@ -84,7 +84,7 @@ def _command(arguments: list[str]) -> None:
             raise RunError(Fault("output", "unwritable", message)) from error
 
 
-def _name(typed: str | None, data: Node, split: str) -> str:
+def _name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
     """Returns the name of an evaluation, which is a part of a file's name.
 
     Raises:

@@ -21,13 +21,13 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from sentattn.config import command_line
 from sentattn.config.groups import comment, conf_dir
 from sentattn.config.targets import label
-from sentattn.config.types import Json, Node
 from sentattn.console import WIDTH, table_lines
 from sentattn.errors import Fault, SettingError, suggestion
 
@@ -103,7 +103,7 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
 
 
-def _read(path: Path, parse: Callable[[str], object]) -> Json:
+def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     """Returns the content of a file, an empty one where it cannot be read."""
     try:
         content = parse(path.read_text(encoding="utf-8"))
@@ -112,7 +112,7 @@ def _read(path: Path, parse: Callable[[str], object]) -> Json:
     return content if isinstance(content, dict) else {}
 
 
-def _cells(result: Node) -> tuple[str, ...]:
+def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
     metrics = result.get("metrics")
     values = [metrics.get(name) if isinstance(metrics, dict) else None for name in METRICS]
     numbers = (f"{value:.4f}" if isinstance(value, int | float) else "-" for value in values)

@@ -35,13 +35,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line, types
-from sentattn.config.types import Node
 from sentattn.errors import DataError, Fault, RunError, SettingError
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def _command(arguments: list[str]) -> None:
         print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
-def _check(settings: Node) -> None:
+def _check(settings: Mapping[str, Any]) -> None:
     """Checks which settings go together, before anything is loaded; raises a `SettingError` with all faults."""
     typed = {key: f"{key}={types.as_typed(value)}" for key, value in settings.items()}
     is_input, is_text = "input" in settings, bool(settings.get("text", "").strip())
@@ -176,7 +175,7 @@ def _check(settings: Node) -> None:
         require_format(Path(settings["plot"]))
 
 
-def _shows_pairs(settings: Node) -> bool:
+def _shows_pairs(settings: Mapping[str, Any]) -> bool:
     """Whether the output has a place for token-to-token weights."""
     if "plot" in settings:
         return True
@@ -196,7 +195,7 @@ def _rows(source: str, column: str) -> Iterator[Row]:
             progress("reading", number, None)
 
 
-def _print(rows: Iterable[Row], columns: Sequence[str], settings: Node) -> None:
+def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Prints a text with its attention, rows of a file in one line each, or JSON."""
     from sentattn.prediction.files import json_line
     from sentattn.prediction.prediction import NO_TEXT

@@ -181,7 +181,7 @@ class Rows:
         order_N = np.argsort(-score_N, kind="stable")
         return order_N[keep_N[order_N]]
 
-    def summary(self, row: int) -> dict[str, Any]:
+    def summary(self, row: int) -> dict[str, object]:
         """Returns the entry of a row in a list."""
         text, best_A = self.texts.texts(row), self.probabilities_ANC[:, row].argmax(axis=1)
         return {

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence, Sized
 from contextlib import suppress
 from importlib.resources import files
 from ipaddress import ip_address
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -64,7 +64,7 @@ class Explorer:
         """Returns the page."""
         return render("sentattn.explore", "page.html", models=self.models, rows=self.rows, page=PAGE)
 
-    def predict(self, wanted: PredictionRequest) -> dict[str, Any]:
+    def predict(self, wanted: PredictionRequest) -> dict[str, object]:
         """Returns the predicted text, the word removed from it, and an article for each model."""
         with self._one_at_a_time:
             started = time.perf_counter()
@@ -77,7 +77,7 @@ class Explorer:
             milliseconds = 1000 * (time.perf_counter() - started)
         return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
 
-    def listed(self, wanted: Annotated[Filter, Query()]) -> dict[str, Any]:
+    def listed(self, wanted: Annotated[Filter, Query()]) -> dict[str, object]:
         """Returns a page of the rows of a filter, how many there are, and the numbers of stars to choose from."""
         if self.rows is None:
             return {"total": 0, "rows": [], "stars": []}
@@ -87,7 +87,7 @@ class Explorer:
         stars = [] if self.rows.stars_N is None else np.unique(self.rows.stars_N).tolist()
         return {"total": len(chosen_K), "rows": shown, "stars": stars}
 
-    def text(self, row: int) -> dict[str, Any]:
+    def text(self, row: int) -> dict[str, object]:
         """Returns a row with its whole text."""
         _require("row", row, () if self.rows is None else self.rows.labels_N)
         assert self.rows is not None

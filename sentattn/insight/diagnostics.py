@@ -26,13 +26,7 @@ WEIGHTS = "weights"
 
 @dataclass(frozen=True)
 class Texts:
-    """Labelled texts as a model reads them.
-
-    Attributes:
-        encoded: The texts' tokens, at least one each.
-        labels_N: The true classes.
-        rationales: For each text the character spans that decide its label; empty where they are unknown.
-    """
+    """Texts of at least one token, their classes, and the character spans that decide these, where they are known."""
 
     encoded: Sequence[Encoded]
     labels_N: Ints
@@ -41,12 +35,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Metrics of the attention of a model, text by text.
-
-    Attributes:
-        values: A value for each text, (N,), by name of the metric; NaN where it does not apply.
-        weights: The attention to each text's tokens, mean over the hops.
-    """
+    """Metrics of an attention by name, (N texts,), NaN where they do not apply, and its weights, mean over the hops."""
 
     values: Mapping[str, Floats]
     weights: Sequence[Floats]
@@ -58,12 +47,7 @@ class Diagnostics:
         return all_apply
 
     def means(self, names: Sequence[str], among: Iterable[str] = ()) -> list[float]:
-        """Returns means over the texts to which all of these metrics, and those of `among`, apply; NaN over no text.
-
-        Args:
-            names: The metrics.
-            among: Metrics that must apply too.
-        """
+        """Returns means over the texts to which all of these metrics, and those of `among`, apply; NaN over no text."""
         counts_N = self.applicable([*names, *among])
         return [float(self.values[name][counts_N].mean()) if counts_N.any() else np.nan for name in names]
 
@@ -121,7 +105,7 @@ def diagnose(
         model: The model, in evaluation mode.
         texts: The texts.
         attentions: Which attentions; `ngrams` for one that weighs the n-grams of a wide part, as `weights.token_rows`.
-        progress: Called with the progress of the work.
+        progress: Called with a stage, and the numbers of finished and of all texts.
     """
     ids = [encoded.ids for encoded in texts.encoded]
 

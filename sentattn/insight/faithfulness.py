@@ -19,8 +19,7 @@ SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 """Of the tokens that count as first, at least one token."""
 DRAWS = 10
 """Random rankings of a text."""
-REMOVALS = ("deleted", "replaced")
-KINDS = ("comprehensiveness", "sufficiency")
+REMOVALS, KINDS = ("deleted", "replaced"), ("comprehensiveness", "sufficiency")
 CHUNK = 64
 """Texts whose variants are held in memory together."""
 
@@ -85,7 +84,7 @@ def unknown_probability(model: TextClassifier, texts: Sequence[Ids], classes_N: 
 
 
 def summary(drops_NQRKS: Floats, rankings: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
-    """Returns figures of each text, (N,), by name: at each share, and their mean, which is called as they are.
+    """Returns metrics of each text, (N,), by name: at each share, and their mean, which is called as they are.
 
     The name is `kind_removal_ranking`, and that of a share ends in its percent, as `sufficiency_deleted_random_20`. The
     mean is over the five shares; DeYoung et al. (2020, equation 3) divide the same sum by one more than their number.
@@ -94,15 +93,15 @@ def summary(drops_NQRKS: Floats, rankings: Mapping[str, Sequence[int]]) -> dict[
         drops_NQRKS: The result of `drops`.
         rankings: For each name the rankings whose mean is taken.
     """
-    figures: dict[str, Floats] = {}
+    metrics: dict[str, Floats] = {}
     for ranking, numbers in rankings.items():
         for r, removal in enumerate(REMOVALS):
             for k, kind in enumerate(KINDS):
                 values_NS = drops_NQRKS[:, list(numbers), r, k].mean(axis=1)
                 name = f"{kind}_{removal}_{ranking}"
-                figures[name] = values_NS.mean(axis=1)
-                figures |= {f"{name}_{percent(share)}": values_NS[:, s] for s, share in enumerate(SHARES)}
-    return figures
+                metrics[name] = values_NS.mean(axis=1)
+                metrics |= {f"{name}_{percent(share)}": values_NS[:, s] for s, share in enumerate(SHARES)}
+    return metrics
 
 
 def percent(share: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ def attributions(
         advance: Called after each batch with the number of its texts.
     """
     lengths_N = np.array([len(ids) for ids in texts], dtype=np.int64)
-    result: dict[Any, Attribution] = {}
+    result: dict[int, Attribution] = {}
     steps = STEPS
     left = np.arange(len(texts))
     while len(left) and steps <= most_steps:
@@ -71,7 +71,9 @@ def attributions(
             result |= dict(zip(indices.tolist(), of_batch, strict=True))
             if steps == STEPS:
                 advance(len(indices))
-        left = np.array([i for i in left if abs(result[i].error) > TOLERANCE * abs(result[i].change)], dtype=np.int64)
+        left = np.array(
+            [i for i in left.tolist() if abs(result[i].error) > TOLERANCE * abs(result[i].change)], dtype=np.int64
+        )
         steps *= 2
     return [result[i] for i in range(len(texts))]
 

@@ -34,10 +34,7 @@ PERMUTATIONS = 10
 TOLERANCE = 1e-4
 """Relative to the largest value: how far `weights @ states` may be from the values that an attention returns."""
 CHANGE = 0.01
-"""Largest total variation distance from the model's own probabilities at which other weights give the same prediction.
-
-As in Jain and Wallace (2019, section 4.2.2).
-"""
+"""Largest total variation distance from the model's own probabilities of weights with the same prediction (4.2.2)."""
 STEPS, RATE, PENALTY = 60, 0.3, 500.0
 """Of the search for such weights: Adam's steps and learning rate, and the penalty of a distance above `CHANGE`."""
 
@@ -88,8 +85,7 @@ class Reading(NamedTuple):
             follows, where the values of an attention are not weights @ states.
         uniform_C: Probabilities with even weights in place of the attention's.
         permuted_PC: Probabilities with permuted weights, for each of `PERMUTATIONS`.
-        divergence: Largest Jensen-Shannon divergence, in nats, of weights with the same prediction (`adversary`); NaN
-            too where the weights tie.
+        divergence: The result of `adversary`; NaN too where the weights tie.
     """
 
     probabilities_C: Floats
@@ -150,18 +146,13 @@ def read(
         lengths = mask_BL.sum(dim=1).tolist()
         generators = [np.random.default_rng([SEED, int(i)]) for i in indices]
         draws = [generator.random((PERMUTATIONS + 1, n)) for generator, n in zip(generators, lengths, strict=True)]
-        others = _with_others(weights, own_BC, draws) if weights.logits is not None else None
+        product_BL, uniform_BC, permuted_PBC, divergence_B = _with_others(weights, own_BC, draws)
         weights_BRL = rows_BRL.double().cpu().numpy()
         for row, (i, n, own_C) in enumerate(zip(indices, lengths, softmax(own_BC), strict=True)):
-            if others is None:
-                nan_C = np.full_like(own_C, np.nan)
-                other = (np.full(n, np.nan), nan_C, np.tile(nan_C, (PERMUTATIONS, 1)), np.nan)
-            else:
-                product_BL, uniform_BC, permuted_PBC, divergence_B = others
-                ranks = is_ranking(weights_BRL[row, :, :n].ravel())
-                divergence = float(divergence_B[row]) if ranks else np.nan
-                other = (product_BL[row, :n], uniform_BC[row], permuted_PBC[:, row], divergence)
-            readings[int(i)] = Reading(own_C, weights_BRL[row, :, :n], *other)
+            weights_RL = weights_BRL[row, :, :n]
+            divergence = float(divergence_B[row]) if is_ranking(weights_RL.ravel()) else np.nan
+            others = (product_BL[row, :n], uniform_BC[row], permuted_PBC[:, row], divergence)
+            readings[int(i)] = Reading(own_C, weights_RL, *others)
         advance(len(indices))
     return [readings[i] for i in range(len(texts))]
 
@@ -175,13 +166,8 @@ def distance(first_C: Floats, second_C: Floats) -> Floats:
 def ngram_parts(model: WideAndDeep, terms: WideTerms, attention_BOL: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns the terms of n-grams in the logits of the whole model, by the order and the token at which they end.
 
-    Args:
-        model: The model.
-        terms: The result of its wide part.
-        attention_BOL: How much each n-gram counts; None where all count 1.
-
-    Returns:
-        counts_BOL, how much an n-gram counts, 0 where there is none; and effects_BOLC, what it adds where it counts 1.
+    These are counts_BOL, how much an n-gram counts, 0 where there is none; and effects_BOLC, what it adds where it
+    counts 1. By `attention_BOL` n-grams count; without it all count 1.
     """
     terms_BGC = model.deep_share * terms.attended_BGC + model.wide_share * terms.terms_BGC
     size, orders, classes = len(terms_BGC), len(model.wide.orders), terms_BGC.shape[-1]
@@ -195,12 +181,7 @@ def ngram_parts(model: WideAndDeep, terms: WideTerms, attention_BOL: Tensor | No
 
 
 def spread(scores_BOL: Tensor, orders: Sequence[int]) -> Tensor:
-    """Spreads the score of each n-gram evenly over its tokens, (B, orders, L).
-
-    Args:
-        scores_BOL: The score of the n-gram of each order that ends at each token; 0 where there is none.
-        orders: Lengths of the n-grams.
-    """
+    """Spreads the scores of n-grams of these lengths, which are at their last tokens, evenly over their tokens."""
     rows = [
         functional.pad(scores_BOL[:, row], (0, order - 1)).unfold(-1, order, 1).sum(dim=-1) / order
         for row, order in enumerate(orders)
@@ -258,7 +239,11 @@ def _of_ngrams(model: WideAndDeep, mask_BL: Tensor, classified: Classified) -> W
 
 def _with_others(weights: Weights, own_BC: Tensor, draws: Sequence[Floats]) -> tuple[Floats, Floats, Floats, Floats]:
     """Attention times gradient, probabilities with even and permuted weights, and the divergence of an adversary."""
-    assert weights.logits is not None, "the attention can be replaced"
+    if weights.logits is None:
+        size, length, classes = len(own_BC), weights.weights_BRL.shape[2], own_BC.shape[1]
+        shapes = ((size, length), (size, classes), (PERMUTATIONS, size, classes), (size,))
+        missing = [np.full(shape, np.nan) for shape in shapes]
+        return missing[0], missing[1], missing[2], missing[3]
     keys = torch.full((PERMUTATIONS + 1, *weights.is_place_BRL[:, 0].shape), 2.0, dtype=torch.float64)
     for row, drawn in enumerate(draws):
         keys[:, row, : drawn.shape[1]] = torch.from_numpy(drawn)
@@ -296,10 +281,7 @@ def adversary(weights: Weights, own_BC: Tensor, keys_BL: Tensor) -> Tensor:
     each of three starts: the attention's own weights, moved a little in two opposite directions, and the same weights
     in reverse order of their size. So the true maximum may be larger.
 
-    Args:
-        weights: The attention.
-        own_BC: The model's logits.
-        keys_BL: Random numbers between 0 and 1 at real tokens, the first of these directions.
+    `own_BC` are the model's logits, and `keys_BL` random numbers between 0 and 1, the first of these directions.
     """
     assert weights.logits is not None, "the attention can be replaced"
     own_probabilities_BC, farthest_B = own_BC.softmax(dim=-1), torch.zeros_like(own_BC[:, 0])

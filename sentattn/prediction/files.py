@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sentattn.data.readers.tables import records, require_table, text_lines, text_of
 from sentattn.errors import DataError, Fault, RunError
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     """
 
     where: str
-    values: dict[str, Any]
+    values: dict[str, object]
     text: str
     prediction: Prediction | None = None
 
@@ -67,7 +67,7 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
         require_table(path, "input", also=(TEXT,))
     if not is_lines(source):
         for record in records(path, [column], HINT, keep_others=True):
-            values = {_writable(name): _writable(value) for name, value in record.values.items()}
+            values = {str(_writable(name)): _writable(value) for name, value in record.values.items()}
             yield Row(record.where, values, text_of(record, column, path))
         return
     try:
@@ -80,7 +80,7 @@ def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
         raise DataError(Fault("input", "unreadable", f"input={source} cannot be read: {error.strerror}.")) from error
 
 
-def _writable(value: Any) -> Any:
+def _writable(value: object) -> object:
     """Returns a value that JSON and UTF-8 have."""
     if isinstance(value, str):
         return HALF_CHARACTER.sub("\ufffd", value)
@@ -114,7 +114,7 @@ def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterato
         yield waiting.popleft()._replace(prediction=prediction if prediction.tokens else None)
 
 
-def to_json(row: Row, columns: Sequence[str]) -> dict[str, Any]:
+def to_json(row: Row, columns: Sequence[str]) -> dict[str, object]:
     """Returns a row as an object: its columns, then the prediction as `Prediction.to_json` has it.
 
     A key of the prediction that is one of the input's columns begins with `predicted_`; a column `text` replaces the
@@ -175,7 +175,7 @@ def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -
             yield [*values, str(prediction.label), *shares, unknown, ""]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, str) or value is None:
         return value or ""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | int | float | list | dict) else str(value)

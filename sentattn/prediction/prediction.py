@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -125,7 +125,7 @@ class Prediction:
         """Returns the words of an n-gram of this text."""
         return " ".join(self.tokens[slice(*ngram.tokens)])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
         ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
         optional = {"parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}

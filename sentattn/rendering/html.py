@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 BLUE, ORANGE, GREY = "#2a6fb0", "#e67300", "#8a8d93"
-LAYOUT: dict[str, Any] = {
+LAYOUT: dict[str, object] = {
     "template": "plotly_white",
     "title": None,
     "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#1b1b1b"},
@@ -58,7 +58,7 @@ def page(predictions: Sequence[Prediction]) -> str:
     return render("sentattn.rendering", "page.html", title=title, articles=list(map(article, predictions)))
 
 
-def render(package: str, name: str, **values: Any) -> str:
+def render(package: str, name: str, **values: object) -> str:
     """Returns a template of a package with its values; texts are escaped, and control characters are visible signs.
 
     A template may extend or include the templates of this package.
@@ -71,7 +71,7 @@ def _environment(package: str) -> Environment:
     """Returns the templates of a package, which are compiled once."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-    def show(value: Any) -> Any:
+    def show(value: object) -> object:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     loader = ChoiceLoader([PackageLoader(name, "") for name in (package, "sentattn.rendering")])
@@ -80,7 +80,7 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, Any]:
+def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, object]:
     """Returns the variables of `article.html` for a prediction.
 
     Args:
@@ -133,7 +133,7 @@ def limit_label(limit: float, largest: float) -> str:
     return f"{limit:.3g} or more ({100 * QUANTILE:.0f} % quantile; largest {largest:.3g})"
 
 
-def packed(weights: Map) -> dict[str, Any]:
+def packed(weights: Map) -> dict[str, object]:
     """Returns a map small enough for a page: `limit`, the weight of the full color, and `weights`.
 
     The weights are steps of `limit / STEPS`, row by row, two bytes each (little-endian), in base64.
@@ -144,12 +144,12 @@ def packed(weights: Map) -> dict[str, Any]:
     return {"limit": limit, "weights": base64.b64encode(steps.tobytes()).decode()}
 
 
-def layout(height: int, top: int = 36) -> dict[str, Any]:
+def layout(height: int, top: int = 36) -> dict[str, object]:
     """The layout that all figures share, with room for a legend at the top."""
     return {**LAYOUT, "height": height, "margin": {"l": 70, "r": 20, "t": top, "b": 52}}
 
 
-def empty_figure(height: int, top: int = 36, **others: Any) -> go.Figure:
+def empty_figure(height: int, top: int = 36, **others: object) -> go.Figure:
     """Returns a figure without data in that layout."""
     import plotly.graph_objects as go
 

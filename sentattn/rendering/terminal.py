@@ -11,29 +11,15 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.prediction.prediction import (
-    UNREAD,
-    Prediction,
-    notes,
-    pair_summary,
-    pieces,
-    shades,
-    summary,
-    visible,
-)
+from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, pieces, shades, summary, visible
 
-NARROWEST, WIDEST = 20, 100
-BAR = 30
-BEGINNING = 60
-MAX_CLASSES = 10
-MAX_BLOCKS = 6
-MAX_LINES = 3
+NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
+MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 3
 # Grey to orange by saturation instead of lightness, so that their order is the same on dark and on light
 # backgrounds; black is legible on each (contrast of 7 or more); each is in the 256-color palette.
 # Weights below the first step keep the terminal's colors.
 RAMP = ("#a8a8a8", "#d7af87", "#ffaf5f", "#ff8700")
-FAINTEST = 0.15
-BRACKETED = 0.6
+FAINTEST, BRACKETED = 0.15, 0.6
 
 
 def render(prediction: Prediction, *, color: bool, width: int) -> str:
@@ -102,22 +88,21 @@ def bar_of(share: float, width: int, *, color: bool) -> str:
 
 
 def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool) -> Iterator[list[Text]]:
-    hops, words = len(prediction.attention), [visible(word) for word in prediction.tokens]
+    count, words = len(prediction.attention), [visible(word) for word in prediction.tokens]
 
     def title(name: str, top: str) -> list[Text]:
         return list(Text.assemble((name, "bold"), "  ", (top, "italic")).wrap(console, width))
 
-    for name, row in prediction.rows.items():
-        if name == "mean":
-            lines = _colored(prediction, row, console, width, color)
-            heading = "attention" if hops == 1 else f"mean of {hops} hops"
-            yield [*title(heading, summary(words, row)), *(text for text, _ in lines)]
-        elif hops <= MAX_BLOCKS:
+    (_, mean), *hops = prediction.rows.items()
+    lines = _colored(prediction, mean, console, width, color)
+    heading = "attention" if count == 1 else f"mean of {count} hops"
+    yield [*title(heading, summary(words, mean)), *(text for text, _ in lines)]
+    if count > MAX_BLOCKS:
+        yield [line for name, row in hops for line in title(f"{name:<6}", summary(words, row))]
+    else:
+        for name, row in hops:
             lines = _colored(prediction, row, console, width, color)
             yield [*title(name, summary(words, row)), *_strongest(lines)]
-    if hops > MAX_BLOCKS:
-        rows = list(prediction.rows.items())[1:]
-        yield [line for name, row in rows for line in title(f"{name:<6}", summary(words, row))]
     if prediction.pairs:
         yield title("pairs", pair_summary(words, prediction.pairs))
 
