@@ -187,6 +187,12 @@ class RunningTrial:
         """The file with its output."""
         return self.task.folder / LOG
 
+    @property
+    def deadline(self) -> float:
+        """When it is late, by `time.monotonic`; never once it is being killed."""
+        limit = self.source.plan.limit_minutes
+        return self.since + limit * 60 if limit and not self.killed else float("inf")
+
 
 class SweepCallback(Protocol):
     """Is called by the scheduler, in its only thread: what takes long belongs in a thread of the callback."""

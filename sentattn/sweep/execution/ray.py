@@ -133,13 +133,13 @@ def find_slots(request: SlotRequest, nodes: Sequence[Node]) -> list[RaySlot]:
         on_gpus = [node.gpus // group * shares if gpus else node.cores for node in nodes]
         return sum(min(count, node.cores // threads) for count, node in zip(on_gpus, nodes, strict=True))
 
-    needed = request.slots or 1
-    if places(request.threads or 1) < needed:
+    needed, least = request.slots or 1, request.threads or 1
+    if places(least) < needed:
         key = "slots" if request.slots else "gpus_per_trial" if group > 1 else "threads"
-        each = [f"{group} GPU{'s' if group > 1 else ''}"] * bool(gpus) + [f"{plural(request.threads or 1, 'CPU core')}"]
-        message = f"{key}: {plural(needed, 'trial')} with {' and '.join(each)} each do not fit; {_resources(nodes)}."
+        each = f"{plural(group if gpus else 0, 'GPU')} and {plural(least, 'CPU core')} each"
+        message = f"{key}: {plural(needed, 'trial')} with {each} do not fit; {_resources(nodes)}."
         raise SettingError(Fault(key, "resources", message))
-    count = request.slots or places(request.threads or 1)
+    count = request.slots or places(least)
     count = min(count, request.trials or count)
     threads = request.threads or max(t for t in range(1, max(node.cores for node in nodes) + 1) if places(t) >= count)
     devices, num_gpus = (tuple(map(str, range(group))), group / shares) if gpus else ((), 0)
@@ -148,16 +148,13 @@ def find_slots(request: SlotRequest, nodes: Sequence[Node]) -> list[RaySlot]:
 
 def description(slots: Sequence[RaySlot], nodes: Sequence[Node]) -> str:
     """Returns the line that describes the slots and the cluster."""
-    gpus = slots[0].num_gpus
-    each = f", {gpus:.3g} GPU{'s' if gpus > 1 else ''} each" if gpus else ""
-    return f"{slots_line(slots)}{each}; {_resources(nodes)}."
+    return f"{slots_line(slots)}, GPUs each: {slots[0].num_gpus:.3g}; {_resources(nodes)}."
 
 
 def _resources(nodes: Sequence[Node]) -> str:
     """Returns what the cluster has, in words; GPUs by node, since a trial cannot use those of two."""
-    cores, gpus = sum(node.cores for node in nodes), [str(node.gpus) for node in nodes if node.gpus]
-    has = f"{plural(cores, 'CPU core')} and {'+'.join(gpus)} GPUs" if gpus else f"{plural(cores, 'CPU core')}, no GPU"
-    return f"the Ray cluster has {has} on {plural(len(nodes), 'node')}"
+    cores, gpus = sum(node.cores for node in nodes), "+".join(str(node.gpus) for node in nodes if node.gpus) or "no"
+    return f"the Ray cluster has {plural(cores, 'CPU core')} and {gpus} GPUs on {plural(len(nodes), 'node')}"
 
 
 def _check_nodes(nodes: Sequence[Node], folder: Path) -> None:

@@ -64,20 +64,13 @@ class RayConnection(TrialConnection):
         self._trial = trial
         self.outcome: TrialOutcome | None = None
 
-    def begin(self) -> None:
-        """Reports to the scheduler that the trial has left Ray's queue."""
-        self._send(None)
+    def send(self, message: Message | None) -> bool:
+        """Sends a message, None once the trial has left Ray's queue; see `TrialConnection.send`."""
+        import ray
 
-    def send(self, message: Message) -> bool:
-        """Sends a message; see `TrialConnection.send`."""
         if isinstance(message, TrialOutcome):
             self.outcome = message
             return False
-        return self._send(message)
-
-    def _send(self, message: Message | None) -> bool:
-        import ray
-
         try:
             return bool(ray.get(self._mailbox.send.remote(self._trial, message)))
         except ray.exceptions.RayError as error:
@@ -115,7 +108,7 @@ def run_trial(
         The exit code that its process would have, and its outcome if it has sent one.
     """
     connection, code = RayConnection(mailbox, trial), 0
-    connection.begin()
+    connection.send(None)
     redirect_output(str(task.folder / LOG))
     try:
         context.enter(**variables).run(task, connection)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sentattn.console import plural
 from sentattn.distributed.devices import cores
 from sentattn.errors import Fault, SettingError
 
@@ -36,7 +37,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class SlotRequest:
-    """The settings of slots as in `Plan`, the trainer's accelerator, and the number of trials of all studies."""
+    """The settings of slots as in `Plan`, the trainer's accelerator, and how many trials all studies have."""
 
     accelerator: str = "auto"
     slots: int | None = None
@@ -47,22 +48,19 @@ class SlotRequest:
 
 
 def require_gpus(request: SlotRequest, gpus: int, *, is_needed: bool, place: str) -> None:
-    """Checks the settings of GPUs.
+    """Raises SettingError if settings of GPUs contradict each other, or need GPUs where there are none.
 
     Args:
         request: The settings.
         gpus: How many GPUs there are.
         is_needed: Whether the accelerator needs them.
-        place: What has them or not, for the message.
-
-    Raises:
-        SettingError: If the settings contradict each other, or need GPUs where there are none.
+        place: What has none, for the message.
     """
     shares, group = request.slots_per_gpu, request.gpus_per_trial
     if shares > 1 and group > 1:
         raise _error("slots_per_gpu", "conflict", f"{shares} has no effect with gpus_per_trial={group}.")
     needs = {"slots_per_gpu": shares > 1, "gpus_per_trial": group > 1, "trainer.accelerator": is_needed}
-    for key in (key for key, needs_gpus in needs.items() if needs_gpus and not gpus):
+    if not gpus and (key := next((key for key, needs_gpus in needs.items() if needs_gpus), None)):
         raise _error(key, "resources", f"{getattr(request, key.removeprefix('trainer.'))} needs GPUs; {place}.")
 
 
@@ -108,9 +106,8 @@ def _on_processor(request: SlotRequest) -> list[Slot]:
 
 def slots_line(slots: Sequence[Slot]) -> str:
     """Returns the line on how many slots there are, their names and threads."""
-    threads = f"{slots[0].threads} thread{'s' if slots[0].threads > 1 else ''} each"
     names = ", ".join(slot.name for slot in slots) if len(slots) <= 8 else f"{slots[0].name} to {slots[-1].name}"
-    return f"{len(slots)} slot{'s' if len(slots) > 1 else ''}: {names}; {threads}"
+    return f"{plural(len(slots), 'slot')}: {names}; {plural(slots[0].threads, 'thread')} each"
 
 
 def visible() -> list[str]:
@@ -123,9 +120,7 @@ def visible() -> list[str]:
     entries = [entry.strip() for entry in (named or "").split(",") if entry.strip()]
     if "-1" in entries:  # CUDA sees none of those that follow
         entries = entries[: entries.index("-1")]
-    if named is not None and not entries:
-        return []
-    gpus = _gpus()
+    gpus = _gpus() if entries or named is None else []
     if named is None:
         return [place for gpu in gpus for place in gpu.places]
     if not gpus:
@@ -157,27 +152,24 @@ class Gpu:
 
 
 def _gpus() -> list[Gpu]:
-    """Returns the GPUs that NVIDIA's driver knows, by its library NVML, which torch uses too; CUDA is not started.
-
-    Raises:
-        SettingError: If there are GPUs and it fails.
-    """
+    """Returns the GPUs that NVIDIA's driver knows, by its library NVML, which torch uses too; CUDA is not started."""
     import pynvml
 
+    has_started = False
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        if any(DEVICES.glob("nvidia[0-9]*")):
-            raise _unlisted(error) from error
-        return []
-    try:
+        has_started = True
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        uuids = map(pynvml.nvmlDeviceGetUUID, handles)
-        return [Gpu(str(n), uuid, _instances(handles[n])) for n, uuid in enumerate(uuids)]
+        return [Gpu(str(n), pynvml.nvmlDeviceGetUUID(each), _instances(each)) for n, each in enumerate(handles)]
     except pynvml.NVMLError as error:
-        raise _unlisted(error) from error
+        if not has_started and not any(DEVICES.glob("nvidia[0-9]*")):
+            return []
+        reason = f"its driver does not list them (NVML: {error}). Repair the driver, or type trainer.accelerator=cpu."
+        message = f"This machine has NVIDIA GPUs ({DEVICES}/nvidia*), but {reason}"
+        raise SettingError(Fault("trainer.accelerator", "resources", message)) from error
     finally:
-        pynvml.nvmlShutdown()
+        if has_started:
+            pynvml.nvmlShutdown()
 
 
 def _instances(handle: Any) -> tuple[str, ...] | None:
@@ -195,14 +187,6 @@ def _instances(handle: Any) -> tuple[str, ...] | None:
         with suppress(pynvml.NVMLError_NotFound):  # the places need not be taken
             uuids.append(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)))
     return tuple(uuids)
-
-
-def _unlisted(error: Exception) -> SettingError:
-    message = (
-        f"This machine has NVIDIA GPUs ({DEVICES}/nvidia*), but its driver does not list them (NVML: {error}). Repair "
-        "the driver, or type trainer.accelerator=cpu."
-    )
-    return SettingError(Fault("trainer.accelerator", "resources", message))
 
 
 def _error(key: str, kind: str, reason: str) -> SettingError:

@@ -25,7 +25,6 @@ from sentattn.sweep.execution.interfaces import (
 from sentattn.sweep.execution.resources import Slot
 from sentattn.training.signals import Signals
 
-MINUTE = 60.0
 END = 15.0
 """Seconds that the end of a sweep may take after a second signal, such as while its database does not answer."""
 
@@ -61,7 +60,11 @@ class Scheduler:
         with StopSignals(resumable=all(study.resumable for study in self.studies)) as stop:
             with self.engine:
                 self._assign(stop)
-                while (self._running or self._is_waiting(stop)) and not stop.at_once:
+                while not stop.at_once:
+                    # Trials that other schedulers run may be this one's to try again.
+                    is_waiting = stop.received is None and self._error is None
+                    if not self._running and not (is_waiting and any(study.elsewhere() for study in self.studies)):
+                        break
                     for trial, message in self.engine.messages(self._timeout(), stop.wakeup):
                         self._handle(trial, message)
                     if stop.is_new() and not stop.at_once:
@@ -75,10 +78,6 @@ class Scheduler:
             raise Interruption(stop.received, f"{again}the same command resumes.")
         if self._error is not None:
             raise self._error
-
-    def _is_waiting(self, stop: StopSignals) -> bool:
-        """Whether trials of other schedulers run, which may be this one's to try again."""
-        return stop.received is None and self._error is None and any(study.elsewhere() for study in self.studies)
 
     def _assign(self, stop: StopSignals) -> None:
         """Assigns trials to free slots, those of the studies with the fewest first; says which studies have ended."""
@@ -107,25 +106,22 @@ class Scheduler:
                 prune = value is not None and trial.source.report(trial.task.number, step, value)
                 self.engine.reply(trial, prune=prune)
                 self._notify("moved", trial, metrics)
-            case TrialOutcome(state="failed") if trial.stopped:
-                del self._running[trial.slot]
-                trial.source.interrupt(trial.task.number)
-            case TrialOutcome(lost=True):
-                del self._running[trial.slot]
-                trial.source.interrupt(trial.task.number)
-                self._notify("ended", trial, message)
             case TrialOutcome():
-                study = trial.source
+                source, is_stopped = trial.source, trial.stopped and message.state == "failed"
                 del self._running[trial.slot]
-                study.tell(trial.task.number, message)
-                self._notify("ended", trial, message)
-                if study.failures >= study.plan.failures and self._error is None:
-                    text = f"{study.failures} trials have failed in a row; the last one: {message.error}"
+                if is_stopped or message.lost:
+                    source.interrupt(trial.task.number)
+                else:
+                    source.tell(trial.task.number, message)
+                if not is_stopped:
+                    self._notify("ended", trial, message)
+                if source.failures >= source.plan.failures and self._error is None:
+                    text = f"{source.failures} trials have failed in a row; the last one: {message.error}"
                     self._error = RunError(Fault("failures", "failed", text))
 
     def _timeout(self) -> float | None:
         """Returns the seconds until a trial is late, or a source or callback is due."""
-        late = [max(0.0, _deadline(trial) - time.monotonic()) for trial in self._running.values()]
+        late = [max(0.0, trial.deadline - time.monotonic()) for trial in self._running.values()]
         ticks = [*(study.tick() for study in self.studies), *(callback.tick() for callback in self.callbacks)]
         seconds = min([*late, *(tick for tick in ticks if tick is not None)])
         return None if seconds == float("inf") else seconds
@@ -136,14 +132,12 @@ class Scheduler:
             if trial.source.resumable:
                 trial.stopped = True
                 self.engine.stop(trial)
-        stopped = sum(trial.stopped for trial in self._running.values())
-        runs = f"{plural(stopped, 'run')} {'stops' if stopped == 1 else 'stop'} after the step at hand"
-        waiting = f"waiting for {plural(len(self._running) - stopped, 'running trial')}"
-        self._notify("message", f"No new trials; {runs if stopped else waiting}. Ctrl-C again ends at once.")
+        end = "stop after their step" if any(trial.stopped for trial in self._running.values()) else "finish"
+        self._notify("message", f"No new trials; {len(self._running)} running ones {end}. Ctrl-C again ends at once.")
 
     def _kill_late(self) -> None:
         for trial in self._running.values():
-            if time.monotonic() >= _deadline(trial):
+            if time.monotonic() >= trial.deadline:
                 trial.killed = f"it took longer than limit_minutes={trial.source.plan.limit_minutes:g}"
                 self.engine.kill(trial)
 
@@ -202,9 +196,3 @@ class StopSignals:
         self.received = number
         if self.at_once:
             signal.setitimer(signal.ITIMER_REAL, END)
-
-
-def _deadline(trial: RunningTrial) -> float:
-    """Returns when a trial is late; never once it is being killed."""
-    limit = trial.source.plan.limit_minutes
-    return trial.since + limit * MINUTE if limit and not trial.killed else float("inf")

@@ -47,7 +47,6 @@ from sentattn.training.environment import quiet_libraries
 from sentattn.training.fit import Settings, fit
 from sentattn.training.trainer import build_optimizer
 
-DEVICES = "trainer.devices"
 RELAY = "SENTATTN_TRIAL"
 """Names the variable with the address and the key at which rank 0 finds its trial."""
 
@@ -76,10 +75,7 @@ def preload(studies: Sequence[Sequence[str]]) -> None:
 def run(task: TrialTask, connection: TrialConnection) -> None:
     """Trains in this process, or in one for each device, and sends the result."""
     leave_step()  # a scheduler or a node of Ray may be one of several tasks of srun, a trial is none
-    if task.devices > 1:
-        _run_ranks(task, connection)
-    else:
-        _train_and_send(task, connection)
+    (_run_ranks if task.devices > 1 else _train_and_send)(task, connection)
 
 
 def _train_and_send(task: TrialTask, connection: TrialConnection | None) -> None:
@@ -103,17 +99,15 @@ def _train_and_send(task: TrialTask, connection: TrialConnection | None) -> None
 
 def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] | None:
     """Trains once for each seed; returns the means of the objectives, or None if the trial was pruned."""
-    arguments = [word for word in task.arguments if task.devices == 1 or not word.startswith(f"{DEVICES}=")]
-    # The devices of a slot are numbered from 0 there.
-    settings = read_request([*arguments, *([f"{DEVICES}={task.devices}"] if task.devices > 1 else [])]).settings
+    devices = [f"trainer.devices={task.devices}"] if task.devices > 1 else []  # numbered from 0 in a slot
+    settings = read_request([*task.arguments, *devices]).settings
     compared = task.metrics[0] if len(task.metrics) == 1 else None
     values: list[list[float]] = []
     for seed in range(settings["seed"], settings["seed"] + task.repeats):
         directory = task.folder / f"seed-{seed}" if task.repeats > 1 else task.folder
-        callbacks = [
-            SchedulerCallback(connection, compared if task.repeats == 1 else None),
-            *([TrialCallback(task.values)] if task.study else []),
-        ]
+        callbacks: list[Callback] = [SchedulerCallback(connection, compared if task.repeats == 1 else None)]
+        if task.study:
+            callbacks.append(TrialCallback(task.values))
         record = _run({**settings, "seed": seed}, directory, task.study, callbacks)
         if record.result["status"] == "pruned":
             return None
@@ -213,13 +207,9 @@ def _run_ranks(task: TrialTask, connection: TrialConnection) -> None:
     with tempfile.TemporaryDirectory(prefix="sentattn-") as folder, Listener(authkey=key) as listener:
         relay = threading.Thread(target=_relay, args=(listener, connection, outcomes), daemon=True)
         relay.start()
+        program = ["-m", "sentattn.sweep.execution.trial", json.dumps(asdict(task), default=str)]
         variables = {RELAY: json.dumps([listener.address, key.hex()])}
-        failures = run_ranks(
-            ["-m", "sentattn.sweep.execution.trial", json.dumps(asdict(task), default=str)],
-            task.devices,
-            Path(folder),
-            **variables,
-        )
+        failures = run_ranks(program, task.devices, Path(folder), **variables)
         relay.join(ranks.GRACE)  # until rank 0's last message; it may have died before its first
     if failures and not outcomes:
         error = explain(failures, task.devices, "its log says more.")

@@ -39,8 +39,7 @@ def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
         RunError: If another scheduler works on it that may not.
     """
     sweep = plan.study if plan.storage else None  # a file holds one study, and its folder may be renamed
-    name = storages.find_study(storage, sweep)
-    study = optuna.load_study(study_name=name, storage=storage) if name else None
+    study = storages.find_study(storage, sweep)
     known = storages.recorded(folder, plan.storage, plan.study)
     if known and (study is None or study.user_attrs[ID] != known):
         storages.refuse(folder)
@@ -49,11 +48,9 @@ def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
         study = _create(plan, storage, folder)
     working = peers(study, plan.storage) if plan.storage else []
     if working and not storages.is_shared(plan.storage):
-        message = (
-            f"study={plan.study} is in use by {' and '.join(map(str, working))}; stop it there. If it has died, "
-            f"start this command again after {storages.SILENT * plan.heartbeat} seconds."
-        )
-        raise RunError(Fault("study", "busy", message))
+        users = " and ".join(map(str, working))
+        wait = f"If it has died, start this command again after {storages.SILENT * plan.heartbeat} seconds."
+        raise RunError(Fault("study", "busy", f"study={plan.study} is in use by {users}; stop it there. {wait}"))
     _require_same(plan, study)
     if not working:
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -103,36 +100,30 @@ def _identity(plan: Plan) -> dict[str, Any]:
 def _require_same(plan: Plan, study: optuna.Study) -> None:
     """Refuses to resume where a trial would differ in meaning from the earlier ones, or in what is searched."""
     new = f"type study=NEW warm_start={plan.study} for another study, which adds the trials of this one that fit"
-    faults = []
+    errors = {}
     if differences := _differences(plan, study):
-        message = (
-            f"study={plan.study} was begun with {'; '.join(differences)}: its trials could not be compared; "
-            "type study=NAME for another study."
-        )
-        faults.append(Fault("study", "conflict", message))
+        reason = "its trials could not be compared; type study=NEW for another study"
+        errors["study"] = f"was begun with {'; '.join(differences)}: {reason}"
     old, space = ({entry["key"]: entry for entry in kept} for kept in (study.user_attrs[SPACE], to_json(plan.space)))
     changed = [key for key in old | space if _range(old.get(key)) != _range(space.get(key))]
     if changed or list(old) != list(space):
         texts = [f"{key}={_written(old.get(key))}, not {_written(space.get(key))}" for key in changed]
-        message = f"study={plan.study} was begun with {'; '.join(texts) or 'ranges in another order'}: {new}."
-        faults.append(Fault("space", "conflict", message))
+        errors["space"] = f"was begun with {'; '.join(texts) or 'ranges in another order'}: {new}"
     if plan.warm_start and plan.warm_start != study.user_attrs[WARM_START]:
-        message = f"study={plan.study} exists, and warm_start={plan.warm_start} adds trials to a new study: {new}."
-        faults.append(Fault("warm_start", "conflict", message))
-    if faults:
-        raise SettingError(*faults)
+        errors["warm_start"] = f"exists, and warm_start={plan.warm_start} adds trials to a new study: {new}"
+    if errors:
+        raise SettingError(*(Fault(key, "conflict", f"study={plan.study} {text}.") for key, text in errors.items()))
 
 
-def _range(entry: Mapping[str, Any] | None) -> dict[str, Any]:
+def _range(entry: Mapping[str, object] | None) -> dict[str, object]:
     """Returns a dimension without the text in which it was written."""
     return {key: value for key, value in (entry or {}).items() if key != "written"}
 
 
-def _written(entry: Mapping[str, Any] | None) -> str:
+def _written(entry: Mapping[str, object] | None) -> str:
     if entry is None:
         return "nothing"
-    conditions = [f"{key}={' or '.join(map(as_typed, legal))}" for key, legal in entry["when"].items()]
-    return " when ".join([entry["written"], *([" and ".join(conditions)] if conditions else [])])
+    return f"{entry['written']} when {as_typed(entry['when'])}" if entry["when"] else str(entry["written"])
 
 
 def _differences(plan: Plan, study: optuna.Study) -> list[str]:
@@ -150,21 +141,14 @@ def _differences(plan: Plan, study: optuna.Study) -> list[str]:
 def _fixed_arguments(overrides: Sequence[str], searched: set[str]) -> set[str]:
     """Returns the arguments that all trials have, as far as they affect the result."""
     ignored = searched | WITHOUT_EFFECT_ON_RESULT | {CONFIG_DIR}
-    keys = {word: word.partition("=")[0] for word in overrides}
-    return {
-        word
-        for word, key in keys.items()
-        if key not in ignored and key.partition(".")[0] not in WITHOUT_EFFECT_ON_RESULT
+    keys = {
+        word: word.partition("=")[0] for word in overrides if word.partition(".")[0] not in WITHOUT_EFFECT_ON_RESULT
     }
+    return {word for word, key in keys.items() if key not in ignored}
 
 
 def _warm_start(plan: Plan, folder: Path, name: str) -> list[FrozenTrial]:
-    """Returns the finished trials of another study that a plan could have drawn.
-
-    Raises:
-        RunError: If there is no such study.
-        SettingError: If its trials cannot be compared with those of the plan, or none fits.
-    """
+    """Returns the finished trials of another study that a plan could have drawn; raises an error if there are none."""
     source = storages.load(folder.parent / name, plan.storage)
     if differences := _differences(plan, source):
         message = f"warm_start={name} was begun with {'; '.join(differences)}: its trials cannot be compared."

@@ -47,13 +47,8 @@ def open_storage(
     """Opens the storage of a study: a URL of SQLAlchemy, or the file in its folder. A reader creates no tables.
 
     SQLite's journal is written ahead and not forced to the disk with each step: if a process of the sweep dies, nothing
-    is lost; if the machine does, the last steps may be, never the file.
-
-    Args:
-        folder: The folder of the study.
-        url: The URL; None for the file.
-        reader: Whether it is only read.
-        heartbeat: Seconds between the heartbeats of a trial; one that is silent for `SILENT` times as long is dead.
+    is lost; if the machine does, the last steps may be, never the file. `heartbeat` is the seconds between those of a
+    trial; one that is silent for `SILENT` times as long is dead.
 
     Raises:
         SettingError: If the URL is malformed, needs a package that is not installed, or another version of Optuna.
@@ -91,7 +86,7 @@ def is_shared(url: str | None) -> bool:
 
 @functools.cache
 def _engine(url: str) -> Engine:
-    """Returns this process's connections to a database besides Optuna's."""
+    """Returns connections besides Optuna's."""
     return create_engine(_address(url), pool_pre_ping=True)
 
 
@@ -123,15 +118,12 @@ def sweeps(url: str) -> list[str]:
     Raises:
         RunError: If it cannot be read.
     """
-    names: list[str] = []
-    with _reading(Path(), url):
-        storage = open_storage(Path(), url, reader=True)
-        names = [study.study_name for study in storage.get_all_studies() if ID in study.user_attrs]
-    return sorted(names)
+    studies = _read(Path(), url, lambda storage: storage.get_all_studies()) or []
+    return sorted(study.study_name for study in studies if ID in study.user_attrs)
 
 
-def find_study(storage: RDBStorage, name: str | None) -> str | None:
-    """Returns the name of a study, or with None that of the only study of a file; None if it does not exist.
+def find_study(storage: RDBStorage, name: str | None) -> optuna.Study | None:
+    """Returns a study, or with None the only one of a file; None if it does not exist.
 
     Raises:
         RunError: If it has another format than this version's.
@@ -139,8 +131,7 @@ def find_study(storage: RDBStorage, name: str | None) -> str | None:
     for study in storage.get_all_studies():
         if ID in study.user_attrs and name in (None, study.study_name):
             require_format(f"study {study.study_name}", study.user_attrs.get(FORMAT_KEY))
-            found: str = study.study_name
-            return found
+            return optuna.load_study(study_name=study.study_name, storage=storage)
     return None
 
 
@@ -154,10 +145,7 @@ def delete_incomplete(storage: RDBStorage, name: str | None) -> None:
 def recorded(folder: Path, url: str | None, study: str) -> str | None:
     """Returns the ID of the study whose trials a folder holds; None if it holds none.
 
-    Args:
-        folder: The folder.
-        url: Where the study is to be stored; None for the file in the folder.
-        study: Its name; that of a study in a file is the name of the folder, which may be renamed.
+    A study in the file of a folder (no `url`) has any name: the folder may be renamed.
 
     Raises:
         SettingError: If the trials in the folder are those of another storage or study.
@@ -165,9 +153,8 @@ def recorded(folder: Path, url: str | None, study: str) -> str | None:
     """
     known = _read_record(folder)
     is_in_file = known["storage"] is None if known else (folder / DATABASE).is_file()
-    if (known or is_in_file) and is_in_file != (url is None):
-        refuse(folder)
-    if known and url is not None and known["study"] != study:
+    other = is_in_file != (url is None) or (url is not None and known and known["study"] != study)
+    if (known or is_in_file) and other:
         refuse(folder)
     return known["id"] if known else None
 
@@ -210,33 +197,26 @@ def load(folder: Path, url: str | None = None) -> optuna.Study:
     """Opens the study of a folder to read it.
 
     Raises:
-        RunError: If there is none.
+        RunError: If there is none, or the database cannot be reached.
     """
-    name = None
+    study = None
     if url is not None or (folder / DATABASE).is_file():
-        with _reading(folder, url):
-            storage = open_storage(folder, url, reader=True)
-            name = find_study(storage, folder.name if url else None)
-    if name is None:
-        path = shlex.quote(folder.name)
-        hint = f"`python -m sentattn.sweep study={path} ...` begins one; another storage needs storage=URL"
+        study = _read(folder, url, lambda storage: find_study(storage, folder.name if url else None))
+    if study is None:
+        hint = f"study={shlex.quote(folder.name)} begins one; another storage needs storage=URL"
         raise RunError(Fault("study", "not_found", f"{_place(folder, url)} holds no study; {hint}."))
-    return optuna.load_study(study_name=name, storage=storage)
+    return study
 
 
-@contextmanager
-def _reading(folder: Path, url: str | None) -> Iterator[None]:
-    """Ends quietly where the tables do not exist yet.
-
-    Raises:
-        RunError: If the database cannot be reached.
-    """
+def _read(folder: Path, url: str | None, work: Callable[[RDBStorage], T]) -> T | None:
+    """Calls `work` with a storage that is only read; returns None where the tables do not exist yet."""
     try:
-        yield
+        return work(open_storage(folder, url, reader=True))
     except (SQLAlchemyError, StorageInternalError) as error:
         if _is_away(error) and url is not None and make_url(url).get_backend_name() != "sqlite":  # it has no tables
             message = f"{_place(folder, url)} cannot be read: {_reason(error)}."
             raise RunError(Fault("storage", "unreadable", message)) from None
+        return None
 
 
 @contextmanager
@@ -266,11 +246,8 @@ def retry_while_unreachable(work: Callable[[], T]) -> T:
             if not _is_away(error) or time.monotonic() - began >= OUTAGE:
                 raise
             if pause == 1:
-                print(
-                    f"The database does not answer ({_reason(error)}); running trials continue.",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                line = f"The database does not answer ({_reason(error)}); running trials continue."
+                print(line, file=sys.stderr, flush=True)
             time.sleep(pause)
     raise AssertionError("the pauses have no end")
 

@@ -75,6 +75,7 @@ class SweepStudy:
     """
 
     resumable = False
+    _place = 0  # among the schedulers of the study
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
@@ -89,7 +90,7 @@ class SweepStudy:
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
         trials = self._read()
-        self._study.sampler = build_sampler(plan, past=self._past(len(trials)))
+        self._study.sampler = build_sampler(plan, past=len(trials) + self._place * OTHER_DRAWS)
         self._study.pruner = build_pruner(plan)
         self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
         self._interval = heartbeat or NOTE_SECONDS
@@ -304,10 +305,6 @@ class SweepStudy:
     def _begin(self) -> optuna.Study:
         return open_study(self.plan, self._storage, self.folder)
 
-    def _past(self, trials: int) -> int:
-        """Returns how many draws there may have been before, of which none is repeated."""
-        return trials
-
     def _read(self) -> list[FrozenTrial]:
         """Returns all trials, and counts them."""
         trials = self._study.get_trials(deepcopy=False)
@@ -349,15 +346,13 @@ class SharedStudy(SweepStudy):
         with self._exclusive():
             study = super()._begin()
             self._entry = SchedulerEntry(study, self._storage, self._url, self.plan.heartbeat)
+            self._place = self._entry.number
             return study
 
     @property
     def _url(self) -> str:
         assert self.plan.storage is not None
         return self.plan.storage
-
-    def _past(self, trials: int) -> int:
-        return trials + self._entry.number * OTHER_DRAWS
 
     def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
         with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again

@@ -208,7 +208,7 @@ def test_ctrl_c_twice_while_the_database_is_away(tmp_path: Path, postgres: Postg
             process.send_signal(signal.SIGINT)
             time.sleep(0.5)
         process.communicate(timeout=60)
-        assert process.returncode == 2
+        assert process.returncode == 128 + signal.SIGINT
     finally:
         postgres.start()
     assert run(tmp_path, *words).wait(600) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from plans import plan
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 from studies import tell
 
 from sentattn.sweep.spec.plan import Budget, Plan
@@ -34,7 +34,7 @@ def start_and_die(one: Plan, folder: Path, write: int) -> bool:
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    event.listen(study._storage.engine, "commit", commit)
+    event.listen(Engine, "commit", commit)
     try:
         while asked := study.ask():
             state, values = ("failed", []) if is_first else ("complete", [0.5])

@@ -13,7 +13,7 @@ import pytest
 from plans import plan
 from postgres_server import PostgresServer
 from report.test_callback import ended
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import OperationalError
 
 from sentattn.errors import RunError
@@ -50,9 +50,9 @@ def fail(study: SweepStudy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             left -= 1
             raise OperationalError("SELECT", {}, Exception("the server is away"))
 
-    event.listen(study._storage.engine, "before_cursor_execute", execute)
+    event.listen(Engine, "before_cursor_execute", execute)
     yield set_left
-    left = 0
+    event.remove(Engine, "before_cursor_execute", execute)
 
 
 @pytest.mark.parametrize("read", ["records", "best", "is_first"])
