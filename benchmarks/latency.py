@@ -18,7 +18,7 @@ import torch
 from measure import interleave, report
 
 from sentattn.data.batching import pad
-from sentattn.export.folder import write_export
+from sentattn.export.onnx_folder import write_export
 from sentattn.export.predict import Model
 from sentattn.prediction.model import load
 

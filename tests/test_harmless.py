@@ -22,8 +22,7 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from sentattn.data.corpus import META, Corpus, DamagedCorpusError
-from sentattn.data.corpus_builder import build
+from sentattn.data.corpus import META, Corpus, DamagedCorpusError, build
 from sentattn.data.datasets.demo import DemoSource
 from sentattn.data.readers.tables import records
 from sentattn.data.tokenizer import WordTypes
@@ -113,7 +112,7 @@ def test_a_cached_corpus_is_never_unpickled(harmful: Harmful, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "labels.json", "config.json"])
 def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path) -> None:
-    from sentattn.export.folder import FILES, require_replaceable
+    from sentattn.export.onnx_folder import FILES, require_replaceable
     from sentattn.export.predict import Model
 
     tokenizer = Tokenizer(WordLevel({"a": 0}, unk_token="a")).to_str()

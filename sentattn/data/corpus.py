@@ -1,4 +1,4 @@
-"""Labelled texts: the interface of a data set, the tokenized corpus on disk, and its splits.
+"""Labelled texts: the interface of a data set, its tokenized corpus on disk, and its splits.
 
 A corpus is a folder of memory-mapped arrays in which every word type has an id. Vocabulary, validation rows and text
 length are applied when it is opened, so other values of these settings do not tokenize again.
@@ -6,11 +6,17 @@ length are applied when it is opened, so other values of these settings do not t
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import reprlib
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +26,31 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from sentattn.data.batching import Batch
-from sentattn.data.sampling import NO_GROUP
-from sentattn.data.tokenizer import PAD_ID, Clip, clipped, kept_positions
+from sentattn.data.cache import Progress, cached, no_progress
+from sentattn.data.sampling import NO_GROUP, spread
+from sentattn.data.tokenizer import (
+    BASIC_ENGLISH,
+    CHUNK,
+    LINE_BREAK,
+    PAD_ID,
+    TOKEN,
+    Clip,
+    Normalize,
+    Rules,
+    WordTypes,
+    clipped,
+    kept_positions,
+    spacy_version,
+)
+from sentattn.errors import DataError, Fault
 
-FLAT_ROWS = 1000
-"""Rows per chunk of `Split.flat`."""
 FORMAT = 2
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
+ID_DIGITS = 16
+FLAT_ROWS = 1000
+"""Rows per chunk of `Split.flat`."""
+CHUNK_BYTES = 1 << 22
+"""Bytes of tokens that are renumbered at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +115,7 @@ class Corpus:
         tokens: Word types of all rows, concatenated.
         token_offsets: Start of each row in `tokens`, and the end of the last row.
         lengths: Number of tokens of each row.
+        groups: Number of each row's group, `NO_GROUP` where it has none.
 
     Raises:
         DamagedCorpusError: If a file is missing or has another size.
@@ -99,15 +124,16 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            meta = _read_json(folder / META)
+            contents = [json.loads((folder / name).read_text(encoding="utf-8")) for name in (META, WORDS, GROUPS)]
+            meta = contents[0]
+            self.words: list[str] = contents[1]
+            self._group_names: list[str] = contents[2]
             for name, size in meta["bytes"].items():
                 if (actual := (folder / name).stat().st_size) != size:
                     raise DamagedCorpusError(f"{name} has {actual} bytes instead of {size}")
             self.splits = {split: np.arange(*bounds) for split, bounds in meta["splits"].items()}
             self.classes: tuple[str, ...] = tuple(meta["classes"])
             self.ordered: bool = meta["ordered"]
-            self.words: list[str] = _read_json(folder / WORDS)
-            self._groups: list[str] = _read_json(folder / GROUPS)
             # A plain array is faster to index than `np.memmap`.
             self._texts: NDArray[np.uint8] = np.asarray(np.memmap(folder / TEXTS, dtype=np.uint8, mode="r"))
             self.tokens: NDArray[np.int32] = np.asarray(np.memmap(folder / TOKENS, dtype=np.int32, mode="r"))
@@ -118,14 +144,11 @@ class Corpus:
             self.token_offsets: NDArray[np.int64] = self._arrays["token_offsets"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedCorpusError(str(error)) from error
+        self.lengths: NDArray[np.int64] = np.diff(self.token_offsets)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Corpus], tuple[Path]]:
         """Pickles the folder, not the arrays."""
         return Corpus, (self.folder,)
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.token_offsets)
 
     def text(self, row: int) -> str:
         """Returns the text of a row as in the source."""
@@ -134,12 +157,11 @@ class Corpus:
 
     def group(self, row: int) -> str:
         """Returns the group of a row, such as its film, or ""."""
-        return self._groups[int(self._arrays["row_groups"][row])]
+        return self._group_names[int(self._arrays["row_groups"][row])]
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """Number of each row's group, `NO_GROUP` where it has none."""
-        numbers = [i if name else NO_GROUP for i, name in enumerate(self._groups)]
+        numbers = [i if name else NO_GROUP for i, name in enumerate(self._group_names)]
         groups: NDArray[np.int64] = np.array(numbers, dtype=np.int64)[self._arrays["row_groups"]]
         return groups
 
@@ -147,10 +169,6 @@ class Corpus:
         """Returns the character spans that decide the label of a row; empty where they are unknown."""
         start, end = self._arrays["rationale_offsets"][row : row + 2]
         return [(int(first), int(last)) for first, last in self._arrays["rationales"][start:end]]
-
-
-def _read_json(file: Path) -> Any:
-    return json.loads(file.read_text(encoding="utf-8"))
 
 
 class Split(Dataset[Batch]):
@@ -167,6 +185,8 @@ class Split(Dataset[Batch]):
         labels: Class of each row.
         lengths: Number of tokens of each row after clipping.
         row: Position of each row in its split of the source.
+        row_id: A hash of each row's text.
+        group: The group of each row, such as its film, or "".
     """
 
     def __init__(
@@ -207,12 +227,10 @@ class Split(Dataset[Batch]):
 
     @cached_property
     def row_id(self) -> list[str]:
-        """A hash of each row's text."""
         return [row_id.decode() for row_id in self._corpus.row_ids[self._rows]]
 
     @cached_property
     def group(self) -> list[str]:
-        """The group of each row, such as its film, or ""."""
         return [self._corpus.group(row) for row in self._rows]
 
     def texts(self, i: int) -> str:
@@ -222,3 +240,154 @@ class Split(Dataset[Batch]):
     def rationale(self, i: int) -> list[tuple[int, int]]:
         """Returns the character spans that decide the label of row `i`; empty where they are unknown."""
         return self._corpus.rationale(self._rows[i])
+
+
+def open_corpus(
+    source: Source,
+    cache: Path,
+    *,
+    name: str,
+    rules: Rules = "words",
+    lowercase: bool = True,
+    normalize: Normalize = None,
+    limit: int | None = None,
+    progress: Progress = no_progress,
+) -> tuple[Corpus, list[str]]:
+    """Opens the corpus of a source; builds it first if it is not in the cache.
+
+    Args:
+        source: Labelled texts.
+        cache: The folder of all corpora.
+        name: The beginning of the name of the corpus's folder.
+        rules: Tokenization rules.
+        lowercase: Whether words are lowercased.
+        normalize: Normalization of words.
+        limit: Most rows of each split, or None.
+        progress: Called with the progress of the work.
+
+    Returns:
+        The corpus, and notes for the user on how it was built.
+
+    Raises:
+        DataError: If the data is missing or damaged, the source has other types, or the cache cannot be written.
+    """
+    _require(isinstance(source, Source), "source()", "must return a sentattn.data.corpus.Source", source)
+    splits, legal = getattr(source, "splits", None), 'must name the splits, such as ("train", "test")'
+    is_splits = isinstance(splits, tuple | list) and splits and {*splits} <= {"train", "val", "test"}
+    _require(is_splits, f"{type(source).__name__}.splits", legal, splits)
+    tokens = f"spaCy {spacy_version()}" if rules == "spacy" else {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
+    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
+    folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
+    notes: list[str] = []
+
+    def read() -> Corpus | None:
+        try:
+            return Corpus(folder)
+        except DamagedCorpusError:  # or it is missing
+            return None
+
+    def write(fresh: Path) -> None:
+        damaged = f"The tokenized corpus in {folder} was damaged and has been rebuilt."
+        notes.append(damaged if folder.exists() else f"The tokenized corpus is cached in {folder}.")
+        fresh.mkdir()
+        types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
+        build(source, fresh, types=types, limit=limit, progress=progress)
+
+    return cached(folder, read, write, progress), notes
+
+
+def _require(condition: object, subject: str, legal: str, value: object) -> None:
+    """Refuses an attribute or a row of a user's source that has another type or range."""
+    if not condition:
+        raise DataError(Fault("data", "type", f"{subject} {legal}, got {reprlib.repr(value)}."))
+
+
+def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, progress: Progress) -> None:
+    """Reads a source and writes its corpus, whose words are `types`, into an empty folder.
+
+    Raises:
+        DataError: If the data is missing or damaged, or no row holds a word.
+    """
+    owner = type(source).__name__
+    splits: dict[str, tuple[int, int]] = {}
+    columns = {name: array("q") for name in ("labels", "positions")}  # in all about 50 bytes per row
+    columns |= {name: array("q", [0]) for name in ("text_offsets", "token_offsets", "rationale_offsets")}
+    columns |= {name: array("i") for name in ("row_groups", "rationales")}
+    labels, text_offsets, rationales = columns["labels"], columns["text_offsets"], columns["rationales"]
+    row_ids, groups = bytearray(), dict[str, int]()
+    with (folder / TEXTS).open("wb") as file, (folder / TOKENS).open("wb") as tokens_file:
+        for split in source.splits:
+            before = len(labels)
+            rows = _with_progress(source.read(split), f"Reading {split}", progress)
+            for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
+                is_row = isinstance(row, Row) and isinstance(row.text, str) and isinstance(row.label, int | np.integer)
+                _require(is_row, f"A row of {owner}", "must have a text and the index of its class", row)
+                text = row.text.encode()
+                file.write(text)
+                text_offsets.append(text_offsets[-1] + len(text))
+                tokens = types.read(row.text)
+                tokens.tofile(tokens_file)
+                columns["token_offsets"].append(columns["token_offsets"][-1] + len(tokens))
+                labels.append(row.label)
+                columns["positions"].append(position)
+                row_ids += hashlib.sha256(text).hexdigest()[:ID_DIGITS].encode()
+                columns["row_groups"].append(groups.setdefault(row.group, len(groups)))
+                rationales.extend(chain.from_iterable(row.rationale))
+                columns["rationale_offsets"].append(len(rationales) // 2)
+            names, legal = getattr(source, "labels", None), "must be the names of two or more classes"
+            is_names = isinstance(names, tuple | list) and len(names) > 1 and {*map(type, names)} == {str}
+            _require(is_names, f"{owner}.labels", legal, names)
+            unknown = next((label for label in labels[before:] if not 0 <= label < len(source.labels)), None)
+            legal = f"must be the index of a class, 0 to {len(source.labels) - 1}"
+            _require(unknown is None, f"The label of a row of {owner}", legal, unknown)
+            splits[split] = (before, len(labels))
+    for name, column in columns.items():
+        np.save(folder / f"{name}.npy", np.asarray(column).reshape((-1, 2) if column is rationales else -1))
+    np.save(folder / "row_ids.npy", np.frombuffer(row_ids, dtype=f"S{ID_DIGITS}"))
+    _write_json(folder / GROUPS, list(groups))
+    _write_json(folder / WORDS, _sort_types(folder / TOKENS, types.numbers))
+    sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+    meta = {"format": FORMAT, "splits": splits, "classes": source.labels, "ordered": source.ordered, "bytes": sizes}
+    _write_json(folder / META, meta)
+
+
+def _sort_types(tokens: Path, numbers: Mapping[str, int]) -> list[str]:
+    """Renumbers the word types in the file of tokens in alphabetical order; returns the words in this order."""
+    if not numbers:
+        raise DataError(Fault("data", "missing", "No row of the data contains a token."))
+    words = sorted(numbers)
+    ranks = np.empty(len(words), dtype=np.int32)
+    ranks[[numbers[word] for word in words]] = np.arange(len(words))
+    with tokens.open("r+b") as file:
+        while len(chunk := np.frombuffer(file.read(CHUNK_BYTES), dtype=np.int32)):
+            file.seek(-chunk.nbytes, os.SEEK_CUR)
+            file.write(ranks[chunk].tobytes())
+    return words
+
+
+def _with_progress(rows: Iterable[Row], stage: str, progress: Progress) -> Iterator[Row]:
+    for done, row in enumerate(rows, start=1):
+        yield row
+        if done % CHUNK == 0:
+            progress(stage, done, None)
+
+
+def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[int, Row]]:
+    """Yields `limit` rows with their positions, stratified by class and evenly spread.
+
+    The choice depends on all labels, so all rows are written to a temporary file first.
+    """
+    labels, starts = array("q"), array("q")
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for row in rows:
+            labels.append(row.label)
+            starts.append(file.tell())
+            file.write(json.dumps([row.text, row.label, row.group, row.rationale]).encode() + b"\n")
+        for position in spread(np.asarray(labels), limit):
+            file.seek(starts[position])
+            text, label, group, rationale = json.loads(file.readline())
+            yield int(position), Row(text, label, group=group, rationale=rationale)
+
+
+def _write_json(file: Path, content: object) -> None:
+    file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

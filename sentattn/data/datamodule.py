@@ -23,8 +23,7 @@ from sentattn.data.batching import (
     TrainingOrder,
 )
 from sentattn.data.cache import Progress, cache_folder, no_progress
-from sentattn.data.corpus import Corpus, Source, Split
-from sentattn.data.corpus_builder import open_corpus
+from sentattn.data.corpus import Corpus, Source, Split, open_corpus
 from sentattn.data.splits import By, few_rows, select
 from sentattn.data.tokenizer import Clip, Normalize, Rules, Tokenizer
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
@@ -245,12 +244,10 @@ class TextData(LightningDataModule, ABC):
         """Reads or trains the vectors of the setting `vectors`."""
         if self.vectors is None:
             return None
+        from sentattn.data.vectors.pretrained import read_vectors, train_vectors
+
         if self.vectors == TRAIN:
-            from sentattn.data.vectors.word2vec import train_vectors
-
             return train_vectors(words, corpus, rows, size=self.vector_size, cache=cache, progress=progress)
-        from sentattn.data.vectors.pretrained import read_vectors
-
         return read_vectors(self.vectors, words, cache=cache, mirror=self.mirror, progress=progress)
 
     def setup(self, stage: str) -> None:

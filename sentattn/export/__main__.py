@@ -47,16 +47,12 @@ def _command(arguments: list[str]) -> None:
         message = f'format=onnx needs {", ".join(missing)}: type pip install "sentattn[onnx]".'
         raise SettingError(Fault("format", "package", message))
 
+    from sentattn.export.onnx_folder import GRAPH, OPSET, SCRIPT, write_export
     from sentattn.prediction.model import load
 
     run = load(settings["run"], trust=settings.get("trust", False))
     folder = Path(settings["output"]) if "output" in settings else run.path / FOLDER
-    classifier = run.classifier
-
-    from sentattn.export.folder import GRAPH, SCRIPT, write_export
-    from sentattn.export.onnx_graph import OPSET
-
-    difference, compared = write_export(classifier, folder)
+    difference, compared = write_export(run.classifier, folder)
     shapes = ", ".join(f"{batch} x {length}" for batch, length in compared)
     size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
     print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}, of texts x tokens {shapes}")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.data.vectors import word2vec
+from sentattn.data.vectors import pretrained
 from sentattn.run import Run
 
 
@@ -21,7 +21,7 @@ def test_word_vectors_are_not_trained_for_texts_alone(
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["data"]["vectors"] = "train"
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    monkeypatch.setattr(word2vec, "train_vectors", None)  # a call would fail
+    monkeypatch.setattr(pretrained, "train_vectors", None)  # a call would fail
     [comparison], _ = read_comparisons([run], split="val")
     _, texts = comparison.read_texts()
     assert tuple(texts.row_id) == comparison.rows.row_ids

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from list_source import ListSource
 
-from sentattn.data.corpus import Corpus, Row
-from sentattn.data.corpus_builder import open_corpus
+from sentattn.data.corpus import Corpus, Row, open_corpus
 
 FILMS = {"train/neg": ["tt11", "tt12", "tt13"], "train/pos": ["tt21", "tt22", "tt23"]}
 REVIEWS = {

@@ -16,15 +16,14 @@ from refusals import fault_of
 from safetensors import SafetensorError
 
 from sentattn.data.cache import cache_folder, sha256, usable
-from sentattn.data.corpus import Corpus, Row
-from sentattn.data.corpus_builder import open_corpus
+from sentattn.data.corpus import Corpus, Row, open_corpus
 from sentattn.errors import DataError
 
 ROWS = {"train": [Row("good film", 1), Row("bad film", 0)]}
 SLOW = """
 import sys, time
 from pathlib import Path
-from sentattn.data.corpus_builder import open_corpus
+from sentattn.data.corpus import open_corpus
 from sentattn.data.corpus import Row, Source
 
 class Slow(Source):

@@ -11,8 +11,7 @@ from list_source import ListSource
 from refusals import fault_of
 
 from sentattn.data.cache import Progress
-from sentattn.data.corpus import Corpus, Row, Source
-from sentattn.data.corpus_builder import build
+from sentattn.data.corpus import Corpus, Row, Source, build
 from sentattn.data.tokenizer import WordTypes
 
 

@@ -129,7 +129,7 @@ def test_a_trained_models_vocabulary_can_be_used(data_of: Callable[..., ListData
 
 def test_settings_do_not_tokenize_again(data_of: Callable[..., ListData], monkeypatch: pytest.MonkeyPatch) -> None:
     data_of().prepare()
-    monkeypatch.setattr("sentattn.data.corpus_builder.build", lambda *args, **kwargs: pytest.fail("built again"))
+    monkeypatch.setattr("sentattn.data.corpus.build", lambda *args, **kwargs: pytest.fail("built again"))
     other = data_of(min_count=2, vocab_size=1, max_length=2, clip="tail", batch_size=2, drop_duplicates=True)
     assert next(iter(other.batches("train"))).tokens_BL.tolist() == [[2, 1], [1, 1]]
 

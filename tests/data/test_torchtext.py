@@ -16,7 +16,7 @@ from sentattn.data.datamodule import TextData
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.data.torchtext import from_torchtext
 from sentattn.data.vectors.pretrained import read_vectors
-from sentattn.data.vectors.torchtext_cache import cache_file
+from sentattn.data.vectors.vector_file import torchtext_file
 from sentattn.errors import DataError
 
 FIELDS = (("text", Field(tokenize="basic_english", lower=True)), ("label", LabelField()))
@@ -106,4 +106,4 @@ def test_names_that_are_not_cached_are_refused_and_nothing_is_downloaded(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert refused(lambda: cache_file(f"torchtext:{name}")) == ("data.vectors", kind)
+    assert refused(lambda: torchtext_file(f"torchtext:{name}")) == ("data.vectors", kind)

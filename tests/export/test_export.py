@@ -20,7 +20,7 @@ import sentattn
 from sentattn.config.groups import Choices
 from sentattn.errors import RunError
 from sentattn.export import __main__ as export
-from sentattn.export import folder as export_folder
+from sentattn.export import onnx_folder as export_folder
 from sentattn.export import predict as script
 from sentattn.models.attention.base import Attended
 from sentattn.models.attention.uniform import Uniform

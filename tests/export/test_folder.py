@@ -8,7 +8,7 @@ import torch
 from untrained_runs import MAX_LENGTH, WORDS
 
 from sentattn.errors import RunError
-from sentattn.export.folder import replacement, require_replaceable, verify
+from sentattn.export.onnx_folder import replacement, require_replaceable, verify
 from sentattn.prediction.model import LoadedRun
 
 NAMES = ("config.json", "model.onnx")
@@ -123,11 +123,11 @@ def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_model_equals_its_graph(mean: LoadedRun, folder: Path) -> None:
-    verification = verify(
+    difference, shapes = verify(
         folder / "model.onnx", mean.classifier.model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH
     )
-    assert verification.difference < 1e-6
-    assert verification.shapes == [(1, 1), (1, 2), (3, 7), (1, MAX_LENGTH)]
+    assert difference < 1e-6
+    assert shapes == [(1, 1), (1, 2), (3, 7), (1, MAX_LENGTH)]
 
 
 @pytest.mark.parametrize("change", [1e-2, float("nan"), float("inf")])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from sentattn.export.onnx_graph import OnnxLSTM, lower_bound, with_onnx_lstms
+from sentattn.export.onnx_folder import OnnxLSTM, lower_bound, with_onnx_lstms
 
 NUMBERS = st.integers(-(2**62), 2**63 - 1)
 

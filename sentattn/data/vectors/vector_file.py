@@ -1,6 +1,6 @@
-"""Files of word vectors in GloVe or word2vec text format, plain, `.gz` or `.zip`, read line by line.
+"""Files of word vectors: GloVe or word2vec text, plain, `.gz` or `.zip`, read line by line, and torchtext's caches.
 
-Imports no torch, because the width of the vectors is checked with the settings.
+Imports no torch, because the width of the vectors is checked with the settings. torchtext is not imported either.
 """
 
 from __future__ import annotations
@@ -8,19 +8,24 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+import pickle
+import re
+import reprlib
 import zipfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress, sample
 from sentattn.data.readers.archives import container, neighbour, open_file, reading
-from sentattn.data.vectors import torchtext_cache
 from sentattn.errors import DataError, Fault, suggestion
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KEY = "data.vectors"
 ARCHIVES = {
@@ -31,6 +36,14 @@ ARCHIVES = {
 }
 NAMES = {f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths}
 """Archive and width of the vectors that can be downloaded by name."""
+TORCHTEXT, TORCHTEXT_FOLDER = "torchtext:", Path(".vector_cache")
+"""The prefix of names of vectors that torchtext has cached, and their folder in the working folder."""
+TORCHTEXT_FILES = {
+    r"glove\.(42B|6B|840B|twitter\.27B)\.(\d+d)": r"glove.\1.\2.txt.pt",
+    r"fasttext\.(\w+)\.300d": r"wiki.\1.vec.pt",
+    r"charngram\.100d": "charNgram.txt.pt",
+}
+"""torchtext's names of vectors, as patterns, and the file of each."""
 TEXT_ENDINGS = (".txt", ".vec")
 MAX_LINE_BYTES = 1 << 20
 """A file with a longer line is no text."""
@@ -45,6 +58,10 @@ NOT_TEXT = (
 )
 
 
+Line: TypeAlias = tuple[str, list[bytes]]
+"""A word and its numbers as written in the file."""
+
+
 class Shape(NamedTuple):
     """The layout of a file of vectors.
 
@@ -57,21 +74,14 @@ class Shape(NamedTuple):
     words: int | None
 
 
-class Line(NamedTuple):
-    """A word and its numbers as written in the file."""
-
-    word: str
-    numbers: list[bytes]
-
-
 def width(vectors: str) -> int:
     """Returns the width of the vectors that `data.vectors` names, from their name or the first lines of the file.
 
     Raises:
         DataError: If there is no such file, or it contains no vectors.
     """
-    if path := torchtext_cache.cache_file(vectors):
-        return torchtext_cache.read_cache(path)[1].shape[1]
+    if path := torchtext_file(vectors):
+        return read_torchtext(path)[1].shape[1]
     return NAMES[vectors][1] if vectors in NAMES else VectorFile.named(vectors).shape().width
 
 
@@ -155,26 +165,21 @@ def read_shape(stream: BinaryIO, name: str) -> Shape:
         DataError: If they are no vectors.
     """
     first, second = (stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(2))
-    if any(b"\0" in line or (_has_bad_word(line) and _trailing_numbers(line.split()) < 1) for line in (first, second)):
-        raise DataError(Fault(KEY, "unsupported", f"{name} {NOT_TEXT}"))
+    for line in (first, second):
+        is_text = "\ufffd" not in line.decode(errors="replace") or _trailing_numbers(line.split()) > 0
+        if b"\0" in line or not is_text:
+            raise DataError(Fault(KEY, "unsupported", f"{name} {NOT_TEXT}"))
     fields = first.split()
     is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
     shape = Shape(int(fields[1]), int(fields[0])) if is_header else Shape(_trailing_numbers(fields), None)
     if shape.width < MIN_WIDTH or (is_header and _trailing_numbers(second.split()) != shape.width):
+        got = reprlib.repr((first + second).decode(errors="replace"))
         message = (
             f"{name} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally after a "
-            f"line WORDS NUMBERS with the number of words and the width, got {_shown(first + second)}."
+            f"line WORDS NUMBERS with the number of words and the width, got {got}."
         )
         raise DataError(Fault(KEY, "damaged", message))
     return shape
-
-
-def _has_bad_word(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def read_lines(
@@ -183,7 +188,7 @@ def read_lines(
     """Yields the lines of the wanted words in file order, with one line in memory at a time.
 
     Words may contain spaces: the vector is the last numbers of a line. Lines of other words are checked for their
-    number of fields only. If a word is empty or not UTF-8, an empty `Line` is yielded.
+    number of fields only. If a word is empty or not UTF-8, an empty word is yielded.
 
     Raises:
         DataError: With the number of the invalid line.
@@ -207,12 +212,13 @@ def read_lines(
         else:
             is_vector = len(fields) >= shape.width and all(map(_is_number, fields[-shape.width :]))
         if not is_vector:
-            message = f"{name}, line {number:,}: must be a word and {shape.width} finite numbers, got {_shown(line)}."
+            legal, got = f"a word and {shape.width} finite numbers", reprlib.repr(line.decode(errors="replace").strip())
+            message = f"{name}, line {number:,}: must be {legal}, got {got}."
             raise DataError(Fault(KEY, "damaged", message))
         if not word:
-            yield Line("", [])
+            yield "", []
         elif is_wanted:
-            yield Line(word, fields[-shape.width :])
+            yield word, fields[-shape.width :]
     if shape.words not in (None, words):
         message = f"{name} must hold {shape.words:,} words by its header, got {words:,}; it may be truncated."
         raise DataError(Fault(KEY, "damaged", message))
@@ -230,6 +236,46 @@ def _is_number(field: bytes) -> bool:
         return False
 
 
-def _shown(text: bytes) -> str:
-    line = text.decode(errors="replace").strip()
-    return repr(line if len(line) <= 40 else f"{line[:40]}...")
+def torchtext_file(vectors: str) -> Path | None:
+    """Returns torchtext's file for `torchtext:NAME` or a path that ends in `.pt`; None for other vectors.
+
+    Raises:
+        DataError: If the file is missing, or torchtext has no vectors of this name.
+    """
+    name, path = vectors.removeprefix(TORCHTEXT), Path(vectors).expanduser()
+    if name != vectors:
+        pattern = next((pattern for pattern in TORCHTEXT_FILES if re.fullmatch(pattern, name)), None)
+        if pattern is None:
+            message = f"{KEY}={vectors} must name vectors of torchtext, such as glove.6B.100d or fasttext.en.300d."
+            raise DataError(Fault(KEY, "unknown", message))
+        path = TORCHTEXT_FOLDER / re.sub(pattern, TORCHTEXT_FILES[pattern], name)
+    elif path.suffix != ".pt":
+        return None
+    if not path.is_file():
+        message = f"{KEY}={vectors} needs the file {path}, which does not exist; sentattn does not download it."
+        raise DataError(Fault(KEY, "not_found", message))
+    return path
+
+
+def read_torchtext(path: Path) -> tuple[list[str], Tensor]:
+    """Reads a file in which torchtext has cached vectors, without running code in it.
+
+    Returns:
+        The words, and vectors_FE, one row per word, float32.
+
+    Raises:
+        DataError: If the file holds something else.
+    """
+    import torch
+
+    try:
+        words, _, vectors_FE, width = torch.load(path, map_location="cpu", weights_only=True, mmap=None)
+        if vectors_FE.shape != (len(words), width) or not all(isinstance(word, str) for word in words):
+            raise ValueError("its words and vectors do not fit")
+        if not vectors_FE.isfinite().all():
+            raise ValueError("it holds NaN or infinite numbers")
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
+        reason = str(error).partition("\n")[0]
+        message = f"{path} must hold vectors cached by torchtext (words, their rows, a matrix, its width): {reason}"
+        raise DataError(Fault(KEY, "damaged", message)) from error
+    return words, vectors_FE.float()

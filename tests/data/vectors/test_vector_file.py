@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from refusals import fault_of
 
+from sentattn.data.cache import no_progress
 from sentattn.data.readers.download import REGISTRY
 from sentattn.data.vectors.vector_file import NAMES, VectorFile, width
 from sentattn.errors import DataError
@@ -19,7 +20,7 @@ TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
 
 def words(vectors: str | Path) -> list[str]:
     wanted = {"the", "cat", "dog"}
-    return [line.word for line in VectorFile.named(str(vectors)).lines(wanted, lambda stage, done, total: None)]
+    return [word for word, _ in VectorFile.named(str(vectors)).lines(wanted, no_progress)]
 
 
 def zipped(path: Path, members: dict[str, str]) -> Path:

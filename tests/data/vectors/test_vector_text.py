@@ -17,9 +17,9 @@ from sentattn.data.vectors.vector_file import MAX_LINE_BYTES, Line, Shape, read_
 GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"
 WORD2VEC = b"3 3\nthe 0.1 0.2 -0.3 \ncat 1 2 3e-2 \n, 4 5 6 \n"
 LINES = [
-    Line("the", [b"0.1", b"0.2", b"-0.3"]),
-    Line("cat", [b"1", b"2", b"3e-2"]),
-    Line(",", [b"4", b"5", b"6"]),
+    ("the", [b"0.1", b"0.2", b"-0.3"]),
+    ("cat", [b"1", b"2", b"3e-2"]),
+    (",", [b"4", b"5", b"6"]),
 ]
 
 
@@ -56,8 +56,8 @@ def test_both_formats_however_they_are_written(text: bytes, written) -> None:
 def test_words_may_hold_spaces_and_look_like_numbers() -> None:
     text = GLOVE + b". . . 7 8 9\nat name@domain.com 1 1 1\n3.5 2 2 2\n"
     assert read(text, "at name@domain.com", "3.5") == [
-        Line("at name@domain.com", [b"1"] * 3),
-        Line("3.5", [b"2"] * 3),
+        ("at name@domain.com", [b"1"] * 3),
+        ("3.5", [b"2"] * 3),
     ]
 
 
@@ -89,15 +89,15 @@ def test_an_invalid_line_is_named(start: bytes, line: bytes) -> None:
 @pytest.mark.parametrize("line", [b"d\xf6g 1 2 3", b" 1 2 3", b"\xff \xfe 1 2 3", b"\t1\t2\t3"])
 @pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])
 def test_a_vector_without_a_readable_word_is_passed_over(start: bytes, line: bytes) -> None:
-    assert read(start + line + b"\n", "the", "cat", ",") == [*LINES, Line("", [])]
+    assert read(start + line + b"\n", "the", "cat", ",") == [*LINES, ("", [])]
 
 
 @pytest.mark.parametrize("word", [b"the", b"cat"])
 def test_a_word_of_the_first_lines_may_be_unreadable(word: bytes) -> None:
-    others = [line for line in LINES if line.word.encode() != word]
+    others = [line for line in LINES if line[0].encode() != word]
     found = read(GLOVE.replace(word, b"\xf6\xff"), "the", "cat", ",")
-    assert [line for line in found if line.word] == others
-    assert found.count(Line("", [])) == 1
+    assert [line for line in found if line[0]] == others
+    assert found.count(("", [])) == 1
 
 
 @pytest.mark.parametrize("line", [b"dog 1 2", b"dog 1 2 3 4", b"d\xf6g 1 2 3 x"])
@@ -115,7 +115,7 @@ def test_numbers_of_float32(field: str) -> None:
         legal = False
     text = GLOVE + f"dog 1 {field} 3\n".encode()
     if legal:
-        assert read(text, "dog") == [Line("dog", [b"1", field.encode(), b"3"])]
+        assert read(text, "dog") == [("dog", [b"1", field.encode(), b"3"])]
     else:
         assert fault_of(lambda: read(text, "dog")).message.startswith("v.txt, line 4: ")
 
@@ -169,7 +169,7 @@ def test_memory_does_not_grow_with_the_file() -> None:
         found = list(read_lines(stream, "v.txt", Shape(50, None), {"w1", "w7"}, lambda stage, number, total: None))
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert [line.word for line in found] == ["w1", "w7"]
+        assert [line[0] for line in found] == ["w1", "w7"]
         return used
 
     assert peak(20_000) < peak(200) + 20_000

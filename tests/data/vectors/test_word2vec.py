@@ -15,9 +15,8 @@ from tiny import tiny
 
 from sentattn import fit
 from sentattn.data.corpus import Corpus
-from sentattn.data.vectors import word2vec
-from sentattn.data.vectors.pretrained import WordVectors
-from sentattn.data.vectors.word2vec import Sentences, train_vectors
+from sentattn.data.vectors import pretrained
+from sentattn.data.vectors.pretrained import Sentences, WordVectors, train_vectors
 from sentattn.errors import DataError
 
 FOOD, SPORT = tuple(f"food{i}" for i in range(30)), tuple(f"sport{i}" for i in range(30))
@@ -54,7 +53,7 @@ def test_they_are_the_same_each_time_and_trained_once(
     first, elsewhere = train(corpus, tmp_path / "a"), train(corpus, tmp_path / "b")
     assert np.array_equal(first.vectors_VE, elsewhere.vectors_VE)
     assert not np.array_equal(first.vectors_VE, train(corpus, tmp_path / "a", size=9).vectors_VE)
-    monkeypatch.setattr(word2vec, "_train", None)
+    monkeypatch.setattr(pretrained, "_train", None)
     assert np.array_equal(first.vectors_VE, train(corpus, tmp_path / "a").vectors_VE)
 
 
@@ -67,8 +66,7 @@ def test_a_word_that_is_not_in_the_rows_has_no_vector(corpus: Corpus, tmp_path: 
 def test_sentences_are_the_known_words_of_the_chosen_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], data: st.DataObject
 ) -> None:
-    from sentattn.data.corpus import Row
-    from sentattn.data.corpus_builder import open_corpus
+    from sentattn.data.corpus import Row, open_corpus
 
     listed = [Row(" ".join(row), 0) for row in rows]
     corpus = open_corpus(ListSource({"train": listed}), tmp_path_factory.mktemp("cache"), name="given")[0]

@@ -1,0 +1,324 @@
+"""Exports a classifier as a folder: an ONNX graph for any batch size and length, verified, with what reads texts."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import shutil
+import tempfile
+import textwrap
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.onnx.ops import symbolic
+
+from sentattn.data.tokenizer import spacy_version
+from sentattn.errors import Fault, RunError
+from sentattn.models.classifier import TextClassifier
+from sentattn.prediction.model import Classifier
+
+GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
+FILES = (GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT)
+VERSION_KEY = "sentattn"
+"""Key of `config.json` that identifies an export: the version that wrote it."""
+OPSET = 18
+"""The oldest version that torch's exporter writes without conversion, for the widest choice of runtimes."""
+TRACED_BATCH, TRACED_LENGTH = 2, 3
+TOLERANCE = 1e-4
+UNBOUNDED = 512
+"""Length of the longest text compared if the model has no maximal length."""
+MAX_REASON = 300
+"""Most characters of torch's message that are printed."""
+
+
+def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tuple[int, int]]]:
+    """Writes a classifier as ONNX with its tokenizer, its labels and a script, and verifies it in ONNX Runtime.
+
+    Returns:
+        The largest difference of a probability or weight, and the shapes (batch, length) of the inputs compared.
+
+    Raises:
+        RunError: If the folder holds other files, the model cannot be exported, or the outputs of the graph differ.
+    """
+    require_replaceable(folder)
+    text, model, labels = classifier.config["text"], classifier.model, list(classifier.labels)
+    longest, rules = text["max_length"], text.get("tokenizer", "words")
+    with replacement(folder) as new:
+        write_graph(model, new / GRAPH, max_length=longest)
+        difference, shapes = verify(new / GRAPH, model, num_embeddings=len(classifier.tokenizer), max_length=longest)
+        length = "length" if longest != 1 else 1
+        weights = ["batch", model.attention.hops, length]
+        config = {
+            VERSION_KEY: version("sentattn"),
+            "model": model.name,
+            "opset": OPSET,
+            "inputs": {
+                "tokens": {"dtype": "int64", "shape": ["batch", length], "is": "ids, 0 after the end of a text"},
+                "lengths": {"dtype": "int64", "shape": ["batch"], "is": "number of tokens of each text, 1 or more"},
+            },
+            "outputs": {
+                "probabilities": {"dtype": "float32", "shape": ["batch", len(labels)], "is": "in class order"},
+                "attention": {"dtype": "float32", "shape": weights, "is": "a row of weights for each hop"},
+            },
+            "classes": labels,
+            "max_length": longest,
+            "clip": text["clip"],
+            "lowercase": text["lowercase"],
+            "normalize": text.get("normalize"),
+            "tokenizer": rules,
+            "spacy": spacy_version() if rules == "spacy" else None,
+            "compared": {"largest_difference": difference, "shapes": shapes},
+        }
+        classifier.tokenizer.save(new / TOKENIZER)
+        for name, content in ((LABELS, labels), (CONFIG, config)):
+            (new / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        shutil.copyfile(Path(__file__).with_name(SCRIPT), new / SCRIPT)
+    return difference, shapes
+
+
+def require_replaceable(folder: Path) -> None:
+    """Refuses a folder that holds anything but an earlier export.
+
+    Raises:
+        RunError: With the name of another file in the folder.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise RunError(Fault("output", "conflict", f"output={folder} is a file; name a folder."))
+    # Programs that import predict.py write __pycache__.
+    names = sorted(file.name for file in folder.glob("*") if file.name != "__pycache__")
+    others = [name for name in names if name not in FILES]
+    try:
+        is_export = VERSION_KEY in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        is_export = False
+    if names and (others or not is_export):
+        message = f"output={folder} must be an earlier export or a new folder, got one with {(others or names)[0]}."
+        raise RunError(Fault("output", "conflict", message))
+
+
+@contextmanager
+def replacement(folder: Path) -> Iterator[Path]:
+    """Yields a temporary folder that replaces `folder` at the end, or is removed after an error.
+
+    Raises:
+        RunError: If it cannot be written.
+    """
+    target = folder.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
+            new, old = Path(temporary, "new"), Path(temporary, "old")
+            new.mkdir()
+            yield new
+            if target.exists():
+                target.rename(old)
+            try:
+                new.rename(target)
+            finally:
+                if old.exists() and not target.exists():
+                    old.rename(target)
+    except OSError as error:
+        message = f"output={folder} cannot be written ({error.strerror or error}); name another folder."
+        raise RunError(Fault("output", "unwritable", message)) from error
+
+
+def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
+    """Writes a model as an ONNX file for texts of up to `max_length` tokens; None for any length.
+
+    Raises:
+        RunError: If the model cannot be exported; with torch's message.
+    """
+    classifier = with_onnx_lstms(OnnxClassifier(model)).eval()
+    length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
+    inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
+    batch = torch.export.Dim("batch")
+    # torch makes a dimension that can only be 1 static.
+    lengths = {} if max_length == 1 else {1: torch.export.Dim("length", max=max_length)}
+    shapes = {"tokens_BL": {0: batch, **lengths}, "lengths_B": {0: batch}}
+    try:
+        with _quiet(), torch.no_grad():
+            program = torch.export.export(classifier, inputs, dynamic_shapes=shapes, strict=False)
+            if any(node.target in DECOMPOSED for node in program.graph.nodes):
+                program = program.run_decompositions(DECOMPOSED)
+            exported = torch.onnx.export(
+                program,
+                dynamo=True,
+                input_names=("tokens", "lengths"),
+                output_names=("probabilities", "attention"),
+                dynamic_shapes=shapes,
+                opset_version=OPSET,
+                verbose=False,
+            )
+            assert exported is not None
+            graph = exported.model.graph
+            exported.model.metadata_props.clear()  # source lines, with paths of the exporting machine
+            graph.metadata_props.clear()
+            for node in graph.all_nodes():
+                node.metadata_props.clear()
+                for value in node.outputs:
+                    value.metadata_props.clear()
+            exported.save(path, external_data=False)
+    except OSError:  # such as a full disk, which is no error of the model
+        raise
+    except Exception as error:  # torch and onnxscript have no common class of errors
+        cause: BaseException = error  # the first error has the reason; torch's messages are pages long
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        reason = textwrap.shorten(str(cause) or type(cause).__name__, MAX_REASON, placeholder=" ...")
+        message = f"The model {model.name} cannot be exported: {reason}"
+        raise RunError(Fault("format", "unsupported", message)) from error
+
+
+class OnnxClassifier(nn.Module):
+    """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention.
+
+    Its input is lengths instead of a mask, so that there is no padding between words.
+    """
+
+    def __init__(self, model: TextClassifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens_BL: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns probabilities_BC and weights_BRL, float32, for ids (0 after the end of a text) and lengths, int64."""
+        mask_BL = torch.arange(tokens_BL.shape[1], device=tokens_BL.device) < lengths_B[:, None]
+        classified = self.model(tokens_BL, mask_BL)
+        return classified.logits_BC.float().softmax(dim=-1), classified.attended.weights_BRL.float()
+
+
+class OnnxLSTM(nn.Module):
+    """One direction of one layer as ONNX's operator `LSTM`; it can only be exported.
+
+    torch traces `nn.LSTM` into a graph with a fixed batch size and length. The order of the gates is input, output,
+    forget, cell in ONNX, and input, forget, cell, output in torch.
+    """
+
+    incoming: Tensor
+    recurrent: Tensor
+    biases: Tensor
+
+    def __init__(self, lstm: nn.LSTM) -> None:
+        super().__init__()
+        self.hidden = lstm.hidden_size
+        parts = {name: tensor.chunk(4) for name, tensor in lstm.state_dict().items()}
+        gates = {name: torch.cat([part[0], part[3], part[1], part[2]]) for name, part in parts.items()}
+        self.register_buffer("incoming", gates["weight_ih_l0"][None])
+        self.register_buffer("recurrent", gates["weight_hh_l0"][None])
+        self.register_buffer("biases", torch.cat([gates["bias_ih_l0"], gates["bias_hh_l0"]])[None])
+
+    def forward(self, states_BLE: Tensor, start: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, None]:
+        """Returns states_BLU, and None for the final states, which no encoder reads; the initial states are 0."""
+        batch, length, _ = states_BLE.shape
+        states_L1BU = symbolic(
+            "LSTM",
+            (states_BLE.transpose(0, 1), self.incoming, self.recurrent, self.biases),
+            {"hidden_size": self.hidden},
+            dtype=states_BLE.dtype,
+            shape=(length, 1, batch, self.hidden),
+            version=OPSET,
+        )
+        return states_L1BU[:, 0].transpose(0, 1), None
+
+
+def with_onnx_lstms(model: nn.Module) -> nn.Module:
+    """Returns a copy of a model with `OnnxLSTM` for each LSTM of one layer and direction."""
+    replica = copy.deepcopy(model)
+    for module in list(replica.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.LSTM):
+                layout = (child.num_layers, child.proj_size, child.bias, child.batch_first, child.bidirectional)
+                if layout == (1, 0, True, True, False):
+                    setattr(module, name, OnnxLSTM(child))
+    return replica
+
+
+def lower_bound(sorted_N: Tensor, values: Tensor, **options: object) -> Tensor:
+    """Returns how many of the sorted numbers are smaller than each value: `torch.searchsorted` as a binary search.
+
+    ONNX has no such operator. The loop is unrolled: 18 steps for 200,000 numbers.
+    """
+    assert sorted_N.dim() == 1, "one sorted list for all values"
+    assert not any(options.values()), "options of searchsorted are not supported"
+    size = sorted_N.shape[0]
+    below = torch.zeros_like(values)
+    step = 1 << (size.bit_length() - 1)
+    while step:
+        further = below + step
+        smaller = sorted_N[further.clamp_max(size) - 1] < values
+        below = torch.where((further <= size) & smaller, further, below)
+        step //= 2
+    return below
+
+
+DECOMPOSED = {torch.ops.aten.searchsorted.Tensor: lower_bound}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hides the warnings and the output of the exporter: deprecations, optional packages, skipped steps."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as devnull, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with redirect_stdout(devnull), redirect_stderr(devnull):
+                yield
+    finally:
+        logging.disable(level)
+
+
+def verify(
+    path: Path, model: TextClassifier, *, num_embeddings: int, max_length: int | None
+) -> tuple[float, list[tuple[int, int]]]:
+    """Runs an ONNX file and its model, on the CPU and in evaluation mode, on the same random ids.
+
+    Returns:
+        The largest difference of a probability or weight, and the shapes (batch, length) of the inputs.
+
+    Raises:
+        RunError: If ONNX Runtime cannot run the file, or they differ by more than 1e-4.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors only
+    options.intra_op_num_threads = torch.get_num_threads()
+    reference = OnnxClassifier(model).eval()
+    worst, shapes, session = 0.0, [], None
+    for tokens_BL, lengths_B in _inputs(num_embeddings, max_length):
+        try:
+            session = session or onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            outputs = session.run(None, {"tokens": tokens_BL, "lengths": lengths_B})
+        except Exception as error:  # ONNX Runtime's errors have no common class
+            message = f"ONNX Runtime cannot run the exported {model.name}: {str(error).splitlines()[0]}"
+            raise RunError(Fault("format", "failed", message)) from error
+        with torch.inference_mode():
+            expected = reference(torch.from_numpy(tokens_BL), torch.from_numpy(lengths_B))
+        for values, of_model in zip(outputs, expected, strict=True):
+            difference = float(np.abs(values - of_model.numpy()).max())
+            if values.shape != of_model.shape or not difference <= TOLERANCE:  # or it is NaN
+                message = f"The exported {model.name} differs from the model by {difference:.1e}, more than "
+                raise RunError(Fault("format", "failed", f"{message}{TOLERANCE:.0e}; nothing was written."))
+            worst = max(worst, difference)
+        shapes.append((tokens_BL.shape[0], tokens_BL.shape[1]))
+    return worst, shapes
+
+
+def _inputs(num_embeddings: int, max_length: int | None) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields batches of ids with their lengths: one token, two, some with padding, the longest."""
+    longest = max_length or UNBOUNDED
+    random = np.random.default_rng(0)
+    for lengths in dict.fromkeys(tuple(min(n, longest) for n in row) for row in ((1,), (2,), (7, 1, 4), (longest,))):
+        lengths_B = np.array(lengths, dtype=np.int64)
+        # A Zipf distribution, frequent words first, so that some n-grams are in the vocabulary.
+        ids_BL = np.floor(num_embeddings ** random.random((len(lengths), lengths_B.max()))).astype(np.int64)
+        yield np.where(np.arange(lengths_B.max()) < lengths_B[:, None], ids_BL, 0), lengths_B
