@@ -104,7 +104,7 @@ def _command(arguments: list[str]) -> None:
         if is_rank:
             message = "-m starts a process for each run itself: leave torchrun or srun out, or -m."
             raise SettingError(Fault("-m", "conflict", message))
-        from sentattn.grid.multirun import train_grid
+        from sentattn.grid.grid import train_grid
 
         train_grid([word for word in arguments if word not in MULTIRUN])
     elif is_rank:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep
@@ -18,6 +17,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices
 from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.types import Node, Tree
 from sentattn.data.readers import tables
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.sweep.execution.progress import format_values
@@ -34,7 +34,7 @@ REFUSED = {
     "resume": "the same command with -m resumes what was interrupted; resume=DIR continues one run, without -m",
 }
 NO_EFFECT = WITHOUT_EFFECT_ON_RESULT - {"seed", "data.vectors"}
-DEVICES: Mapping[str, Any] = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+DEVICES: Node = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
 """What the trainer of a cell has, which trains in one slot."""
 
 
@@ -52,10 +52,10 @@ class Cell:
     name: str
     values: Mapping[str, Value]
     arguments: list[str]
-    settings: Mapping[str, Any]
+    settings: Node
 
 
-def read_cells(words: Sequence[str]) -> tuple[list[Cell], dict[str, Any]]:
+def read_cells(words: Sequence[str]) -> tuple[list[Cell], Tree]:
     """Reads the cells of a grid, each checked as a training of its own would be.
 
     Args:
@@ -80,18 +80,33 @@ def read_cells(words: Sequence[str]) -> tuple[list[Cell], dict[str, Any]]:
             faults += error.faults
     combinations = list(itertools.product(*legal))
     requests: dict[tuple[str, ...], Request] = {}
-    found: dict[Fault, list[tuple[str, ...]]] = {}
+    faulty: dict[Fault, list[tuple[str, ...]]] = {}
     for combination in combinations:
         try:
             requests[combination] = _read([*folders, *combination])
         except UserError as error:
             for fault in error.faults:
-                found.setdefault(fault, []).append(combination)
-    faults += (_with_cells(fault, cells, combinations) for fault, cells in found.items())
+                faulty.setdefault(fault, []).append(combination)
+    faults += (_with_cells(fault, cells, combinations) for fault, cells in faulty.items())
     if faults:
         raise SettingError(*dict.fromkeys(faults))
     varied = {values[0].partition("=")[0] for values in legal if len(values) > 1}
-    return _cells(folders, requests, varied), options
+    cells: dict[tuple[object, ...], Cell] = {}  # of equal cells the first
+    seeds = max(request.seeds for request in requests.values())
+    for number, (combination, request) in itertools.product(range(seeds), requests.items()):
+        settings, texts = request.runs()[number], dict(_split(word) for word in combination)
+        seed = settings["seed"]
+        values = {key: types.parse(text) for key, text in texts.items() if key in varied - {"seed"}}
+        values["seed"] = seed
+        arguments = [f"{key}={text}" for key, text in texts.items() if key not in ("seed", "seeds")]
+        cell = Cell(format_values(values), values, [*folders, *arguments, f"seed={seed}"], settings)
+        cells.setdefault(identity(settings), cell)
+    return list(cells.values()), options
+
+
+def _split(word: str) -> tuple[str, str]:
+    key, _, text = word.partition("=")
+    return key, text
 
 
 def _values(word: str, choices: Choices) -> list[str]:
@@ -100,7 +115,7 @@ def _values(word: str, choices: Choices) -> list[str]:
     Raises:
         SettingError: If they cannot be read, or the setting takes one value.
     """
-    key, _, text = word.partition("=")
+    key, text = _split(word)
     if key in REFUSED:
         raise SettingError(Fault(key, "unsupported", f"{word} cannot be used with -m: {REFUSED[key]}."))
     if not is_range(key, text):
@@ -146,22 +161,3 @@ def _with_cells(fault: Fault, cells: Sequence[tuple[str, ...]], combinations: Se
     apart = [word for word in cells[0] if word in shared and not all(word in other for other in combinations)]
     others = [word for word in apart if word.partition("=")[0] != fault.key]
     return replace(fault, message=f"with {' '.join(others)}: {fault}") if others else fault
-
-
-def _cells(folders: list[str], requests: Mapping[tuple[str, ...], Request], varied: set[str]) -> list[Cell]:
-    """Returns the cells of the settings that were read; of equal ones the first."""
-    cells: dict[tuple[Any, ...], Cell] = {}
-    seeds = max(request.seeds for request in requests.values())
-    for number, (combination, request) in itertools.product(range(seeds), requests.items()):
-        settings = request.runs()[number]
-        words = [word for word in combination if word.partition("=")[0] not in ("seed", "seeds")]
-        seed = settings["seed"]
-        values = dict(_split(word) for word in words if word.partition("=")[0] in varied) | {"seed": seed}
-        cell = Cell(format_values(values), values, [*folders, *words, f"seed={seed}"], settings)
-        cells.setdefault(identity(settings), cell)
-    return list(cells.values())
-
-
-def _split(word: str) -> tuple[str, Value]:
-    key, _, text = word.partition("=")
-    return key, types.parse(text)

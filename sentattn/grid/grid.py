@@ -1,11 +1,14 @@
-"""A grid: every combination of several values and seeds, each an ordinary run. The run directories are its only state.
+"""`python -m sentattn.train -m`: trains every combination of several values and seeds, and compares the settings.
 
-What is finished is not trained again, and what was interrupted is resumed, both found as `resume=auto` finds them.
+Each is an ordinary run, and the run directories are the only state of a grid. What is finished is not trained again,
+and what was interrupted is resumed, both found as `resume=auto` finds them.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,11 +17,20 @@ from hashlib import sha256
 from pathlib import Path
 
 from sentattn import run
-from sentattn.errors import RunError
-from sentattn.grid.cells import Cell
-from sentattn.run import CONFIG, new_directory
+from sentattn.config.compose import setting_hash
+from sentattn.config.types import as_typed
+from sentattn.console import plural
+from sentattn.errors import Fault, Interruption, RunError, TrainingError
+from sentattn.grid.cells import Cell, read_cells
+from sentattn.run import CONFIG, new_directory, require_writable
+from sentattn.sweep.execution import resources
 from sentattn.sweep.execution.interfaces import LOG, TrialOutcome, TrialTask
-from sentattn.sweep.spec.plan import Plan
+from sentattn.sweep.execution.local import LocalEngine
+from sentattn.sweep.execution.progress import SweepProgress
+from sentattn.sweep.execution.resources import SlotRequest
+from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.sweep.spec.plan import Budget, Objective, Plan
+from sentattn.training.precision import resolve_precision
 from sentattn.training.resume import (
     SavedRuns,
     find_begun,
@@ -28,8 +40,93 @@ from sentattn.training.resume import (
     identity,
 )
 
+SHOWN = Objective("val/accuracy", "max")
+"""What the progress shows of a run: every run has it, whatever its best epoch is chosen by."""
+SERVER_LOG = "grid.txt"
 LOOK_AGAIN = 1.0
 """Seconds between two looks for the end of what another process trains."""
+
+
+def train_grid(arguments: Sequence[str]) -> None:
+    """Trains what is not finished of a grid, and prints the comparison of its settings.
+
+    Args:
+        arguments: Those of `python -m sentattn.train`, without `-m`.
+
+    Raises:
+        UserError: If the arguments or the data are at fault.
+        TrainingError: After the comparison, with the error of each training that failed.
+        Interruption: If a signal ended it; the message holds the command that continues.
+    """
+    cells, options = read_cells(arguments)
+    settings = cells[0].settings
+    require_writable(settings["output_dir"])
+    plan = Plan(
+        study="grid",
+        overrides=(),
+        space={},
+        objectives=(SHOWN,),
+        budget=Budget(len(cells), None),
+        sampler={},
+        pruner={},
+        threads=settings["threads"],
+        output_dir=settings["output_dir"],
+        **options,
+    )
+    grid = Grid(cells, plan)
+    count = len({setting_hash(resolve_precision(cell.settings)) for cell in cells})
+    seeds = plural(len({cell.settings["seed"] for cell in cells}), "seed")
+    print(f"{plural(len(cells), 'run')}: {plural(count, 'setting')}, {seeds}. ", end="")
+    print(f"{grid.finished()} finished, {grid.interrupted} to be resumed.", flush=True)
+    if grid.waiting():
+        try:
+            _run(grid)
+        except Interruption as interruption:
+            command = shlex.join(["python", "-m", "sentattn.train", "-m", *arguments])
+            advice = f"{grid.finished()} of {plural(len(cells), 'run')} are finished. Continue with:\n{command}"
+            raise Interruption(interruption.number, advice) from None
+    if grid.runs:
+        _compare(grid)
+    if grid.errors:
+        errors = [(cells[number].name, reason) for number, reason in sorted(grid.errors.items())]
+        raise TrainingError(*(Fault(name, "failed", f"missing: {name}: {reason}") for name, reason in errors))
+
+
+def _run(grid: Grid) -> None:
+    """Trains the unfinished runs on the slots of this machine."""
+    plan, waiting = grid.plan, grid.waiting()
+    request = SlotRequest(
+        accelerator=waiting[0].settings["trainer"]["accelerator"],
+        slots=plan.slots,
+        slots_per_gpu=plan.slots_per_gpu,
+        threads=plan.threads,
+        trials=len(waiting),
+    )
+    slots = resources.find(request)
+    print(f"{resources.slots_line(slots)}.", flush=True)
+    by_data = {as_typed(cell.settings["data"]): cell.arguments for cell in waiting}
+    log = Path(plan.output_dir) / SERVER_LOG
+    engine = LocalEngine("sentattn.sweep.execution.trial", list(by_data.values()), log)
+    try:
+        with SweepProgress([grid], len(slots)) as progress:
+            Scheduler([grid], slots, engine, [progress]).run()
+    finally:
+        if not isinstance(sys.exception(), RunError):  # which says to read it
+            log.unlink(missing_ok=True)  # each run has its own
+
+
+def _compare(grid: Grid) -> None:
+    """Prints the comparison of the finished runs."""
+    from sentattn.compare.comparison import read_comparisons
+    from sentattn.compare.leaderboard import board_lines, message_lines
+
+    split = "test" if grid.cells[0].settings["test"] else "val"
+    found, faults = read_comparisons(list(grid.runs.values()), split=split)
+    for fault in faults:
+        print(f"warning: {fault}", file=sys.stderr)
+    for comparison in found:
+        messages = message_lines(comparison)
+        print("", *board_lines(comparison), *(["", *messages] if messages else []), sep="\n")
 
 
 @dataclass
@@ -39,36 +136,31 @@ class Grid:
     Attributes:
         cells: The trainings.
         plan: What the scheduler reads of a plan.
-        runs: The finished runs, by the place of their cell.
-        errors: Why the others failed.
+        errors: Why trainings failed, by the place of their cell.
+        runs: The finished runs, by the same.
         interrupted: How many were interrupted before.
     """
 
     cells: Sequence[Cell]
     plan: Plan
-    runs: dict[int, Path] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
-    interrupted: int = 0
     resumable = True
     failures: int = 0  # one model that fails with all seeds does not keep the others from theirs
     best_values: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    _running: dict[int, Path] = field(default_factory=dict)
-    _locks: dict[int, ExitStack] = field(default_factory=dict)
+    _running: dict[int, tuple[Path, ExitStack]] = field(default_factory=dict)
     _busy: set[int] = field(default_factory=set)
     _attempts: Counter[int] = field(default_factory=Counter)
     _saved: SavedRuns = field(default_factory=SavedRuns)
 
     def __post_init__(self) -> None:
         """Looks for runs that exist."""
-        interrupted: list[int] = []
-        new: list[int] = []
-        for number, cell in enumerate(self.cells):
-            if finished := find_finished(cell.settings, self._saved):
-                self.runs[number] = finished
-            else:
-                (interrupted if find_interrupted(cell.settings, self._saved) else new).append(number)
-        self.interrupted = len(interrupted)
-        self._waiting = deque([*interrupted, *new])
+        finished = {number: find_finished(cell.settings, self._saved) for number, cell in enumerate(self.cells)}
+        self.runs = {number: path for number, path in finished.items() if path}
+        is_new = {
+            n: not find_interrupted(self.cells[n].settings, self._saved) for n, path in finished.items() if not path
+        }
+        self.interrupted = len(is_new) - sum(is_new.values())
+        self._waiting = deque(sorted(is_new, key=is_new.__getitem__))
 
     def waiting(self) -> list[Cell]:
         """Returns the trainings that are neither finished nor running nor failed."""
@@ -77,8 +169,7 @@ class Grid:
     def ask(self) -> TrialTask | None:
         """Returns the next training with its run directory, which may be that of an interrupted run.
 
-        What other processes train, such as the same command in another terminal, is left to them, and looked for again
-        after the others: it is finished then, or trained here.
+        What other processes train is looked for again after the others: it is finished then, or trained here.
         """
         self._saved.refresh()
         for number in list(self._waiting):
@@ -97,8 +188,7 @@ class Grid:
                 begun = find_interrupted(cell.settings, self._saved) or find_begun(cell.settings, self._saved)
                 folder = begun or new_directory(cell.settings)
                 folder.mkdir(parents=True, exist_ok=True)
-                self._running[number] = folder
-                self._locks[number] = stack.pop_all()
+                self._running[number] = folder, stack.pop_all()
                 metrics = [objective.metric for objective in self.plan.objectives]
                 return TrialTask(number, cell.values, cell.arguments, folder, metrics, name=cell.name)
         return None
@@ -109,8 +199,8 @@ class Grid:
 
     def tell(self, number: int, outcome: TrialOutcome) -> None:
         """Records a finished run, or why it failed; a run that may succeed is tried again after the others."""
-        folder = self._running.pop(number)
-        self._locks.pop(number).close()
+        folder, lock = self._running.pop(number)
+        lock.close()
         self._attempts[number] += 1
         if outcome.state == "complete":
             self.runs[number] = folder
@@ -121,11 +211,11 @@ class Grid:
 
     def interrupt(self, number: int) -> None:
         """Leaves a run for the next time; a folder without a run is removed."""
-        folder = self._running.pop(number)
+        folder, lock = self._running.pop(number)
         self._waiting.appendleft(number)
         if not (folder / CONFIG).is_file():
             shutil.rmtree(folder, ignore_errors=True)
-        self._locks.pop(number).close()
+        lock.close()
 
     def tick(self) -> float | None:
         """Returns the seconds after which to look again for what other processes train; None while there is nothing."""
