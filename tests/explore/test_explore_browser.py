@@ -136,20 +136,15 @@ def test_a_word_is_removed_by_a_click_and_the_old_result_stays(page: Page) -> No
     assert not page.all(".before:not([hidden])")
 
 
-def test_hops_switch(page: Page) -> None:
-    page.type(TEXT)
-    shades = page.all(".model:nth-of-type(1) .now .text span")
-    mean = [one.get_attribute("style") for one in shades]
-    page.all(".model:nth-of-type(1) .now fieldset label")[2].click()
-    assert [one.get_attribute("style") for one in shades] != mean
-
-
-def test_a_hop_stays_chosen_and_both_sides_show_it(page: Page) -> None:
+def test_a_hop_that_is_chosen_is_shown_and_both_sides_show_it(page: Page) -> None:
     def chosen() -> list[str]:
         return [one.get_attribute("value") for one in page.all(".model:nth-of-type(1) fieldset input:checked")]
 
     page.type(TEXT)
+    shades = page.all(".model:nth-of-type(1) .now .text span")
+    mean = [span.get_attribute("style") for span in shades]
     page.all(".model:nth-of-type(1) .now fieldset label")[2].click()
+    assert [span.get_attribute("style") for span in shades] != mean
     page.all(".now .text span")[3].click()
     page.until(lambda: page.all(".before:not([hidden])"))
     assert chosen() == ["2", "2"]
@@ -226,13 +221,11 @@ def test_nothing_is_wrong_for_axe_or_too_wide(page: Page) -> None:
 
 
 def test_hostile_and_long_texts_do_no_harm(page: Page) -> None:
-    area = page.driver.find_element(By.ID, "text")
-    set_value = "arguments[0].value = arguments[1]; arguments[0].form.requestSubmit()"
-    page.driver.execute_script(set_value, area, HOSTILE)
+    submit(page, HOSTILE)
     page.until(page.words)
     assert page.driver.title == "Attention explorer"
     assert not page.all("#models img")
-    page.driver.execute_script(set_value, area, "good film " * 10_000)
+    submit(page, "good film " * 10_000)
     page.until(lambda: len(page.words()) > 100)
     assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sentattn.prediction.prediction import (
     MAX_SHOWN,
     UNREAD,
+    Map,
     Piece,
     Prediction,
     Predictions,
@@ -89,15 +90,18 @@ def test_words_that_were_not_read_become_three_dots() -> None:
     assert [piece.text for piece in pieces(text, [(0, 3)])] == ["one", UNREAD]
 
 
-def test_signs_between_tokens_are_shown_not_left_out() -> None:
-    assert [piece.text for piece in pieces("a -- b", [(0, 1), (5, 6)])] == ["a", " -- ", "b"]
-
-
 @pytest.mark.parametrize(
     ("between", "shown"),
-    [("<br />", "\n"), (" <br /><br />", "\n\n"), ("<BR>", "\n"), ("<br/><br/><br/><br/>", "\n\n"), ("\r\n", "\n")],
+    [
+        (" -- ", " -- "),
+        ("<br />", "\n"),
+        (" <br /><br />", "\n\n"),
+        ("<BR>", "\n"),
+        ("<br/><br/><br/><br/>", "\n\n"),
+        ("\r\n", "\n"),
+    ],
 )
-def test_line_breaks_of_all_kinds_become_line_breaks(between: str, shown: str) -> None:
+def test_signs_between_tokens_are_shown_and_all_line_breaks_become_line_breaks(between: str, shown: str) -> None:
     text = f"a{between}b"
     assert [piece.text for piece in pieces(text, [(0, 1), (len(text) - 1, len(text))])] == ["a", shown, "b"]
 
@@ -110,11 +114,8 @@ def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
     shown.encode()
 
 
-def test_control_signs_get_a_picture_and_turned_directions_a_mark() -> None:
+def test_control_signs_get_a_picture_turned_directions_a_mark_and_other_scripts_stay() -> None:
     assert visible("\x1b[31m\x07\x7f\x9b\u202e\ud800") == "\u241b[31m\u2407\u2421\ufffd\ufffd\ufffd"
-
-
-def test_other_scripts_and_joined_emoji_stay() -> None:
     text = "na\u00efve \u4f60\u597d \U0001f469\u200d\U0001f680"
     assert visible(text) == text
 
@@ -127,12 +128,9 @@ def test_more_weight_is_never_paler_and_shades_stay_within_0_and_1(weights: list
     assert 0 <= min(strength) <= max(strength) <= 1
 
 
-def test_the_largest_weight_of_a_short_row_gets_the_full_color() -> None:
+def test_the_largest_weight_of_a_short_row_gets_the_full_color_and_an_even_row_is_pale() -> None:
     assert shades([0.6, 0.3, 0.1]) == pytest.approx([0.9, 0.45, 0.15])  # of three, twice an even share is 2/3
     assert shades([0.5, 0.25, 0.125, 0.125]) == [1.0, 0.5, 0.25, 0.25]
-
-
-def test_an_even_row_is_pale_but_a_single_word_is_not() -> None:
     assert shades([0.25] * 4) == [0.5] * 4
     assert shades([1.0]) == [1.0]
     assert color_limit([]) == 1.0
@@ -146,34 +144,34 @@ def test_an_outlier_does_not_turn_the_rest_of_a_long_row_white() -> None:
     assert color_limit([0.5, *rest]) == pytest.approx(2 / 101)
 
 
-def test_top_words_come_by_weight() -> None:
-    assert summary(["a", "b", "c", "d"], [0.1, 0.5, 0.1, 0.3], 2) == "b 0.500 \u00b7 d 0.300"
+@pytest.mark.parametrize(
+    ("weights", "count", "expected"),
+    [
+        ([0.1, 0.5, 0.1, 0.3], 2, "b 0.500 \u00b7 d 0.300"),
+        ([0.2, 0.4, 0.2, 0.2], 3, "b 0.400"),  # words that tie with the first left out are left out
+        ([0.0, 1.0, 0.0, 0.0], 3, "b 1.000"),
+        ([0.25, 0.25, 0.25 + 1e-12, 0.25], 3, "4 words tie at 0.250"),
+        ([0.75, 0.25], 3, "a 0.750 \u00b7 b 0.250"),
+    ],
+)
+def test_top_words_come_by_weight(weights: list[float], count: int, expected: str) -> None:
+    assert summary(["a", "b", "c", "d"][: len(weights)], weights, count) == expected
 
 
-def test_words_that_tie_with_the_first_left_out_are_left_out() -> None:
-    assert summary(["a", "b", "c", "d"], [0.2, 0.4, 0.2, 0.2], 3) == "b 0.400"
-    assert summary(["a", "b", "c", "d"], [0.0, 1.0, 0.0, 0.0], 3) == "b 1.000"
-
-
-def test_a_summary_says_that_words_tie() -> None:
-    assert summary(["a", "b", "c", "d"], [0.25, 0.25, 0.25 + 1e-12, 0.25]) == "4 words tie at 0.250"
-    assert summary(["a", "b"], [0.75, 0.25]) == "a 0.750 \u00b7 b 0.250"
-
-
-def test_top_pairs_are_of_different_tokens_and_come_by_weight() -> None:
+@pytest.mark.parametrize(
+    ("maps", "count", "expected"),
+    [
+        ([MAP], 2, "good \u2192 not 0.600 \u00b7 at \u2192 good 0.500"),
+        ([MAP], 3, "good \u2192 not 0.600 \u00b7 at \u2192 good 0.500"),  # the next two tie
+        ([EVEN, MAP], 1, "good \u2192 not 0.600 (head 2)"),
+        ([EVEN], 3, "no pair of words stands out"),
+        ([[[1.0]]], 3, "no pair of words stands out"),
+    ],
+)
+def test_top_pairs_are_of_different_tokens_and_come_by_weight(maps: list[Map], count: int, expected: str) -> None:
     before = [list(row) for row in MAP]
-    assert pair_summary(WORDS, [MAP], 2) == "good \u2192 not 0.600 \u00b7 at \u2192 good 0.500"
+    assert pair_summary(WORDS[: len(maps[0])], maps, count) == expected
     assert before == MAP
-
-
-def test_with_several_heads_each_pair_has_its_head() -> None:
-    assert pair_summary(WORDS, [EVEN, MAP], 1) == "good \u2192 not 0.600 (head 2)"
-
-
-def test_pairs_that_tie_with_the_first_left_out_are_left_out() -> None:
-    assert pair_summary(WORDS, [MAP], 3) == pair_summary(WORDS, [MAP], 2)
-    assert pair_summary(WORDS, [EVEN]) == "no pair of words stands out"
-    assert pair_summary(["good"], [[[1.0]]]) == "no pair of words stands out"
 
 
 def test_unknown_tokens_are_counted_and_named_once() -> None:

@@ -2,6 +2,7 @@ import base64
 import json
 import re
 import struct
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
@@ -55,12 +56,16 @@ def test_the_text_is_restored_when_the_markup_is_removed(text: str) -> None:
     assert Reader(page([example(text)])).texts == [text]
 
 
-def test_hostile_texts_and_labels_add_no_element() -> None:
-    words = len(example(HOSTILE).tokens)
-    harmless = Reader(page([example(" ".join("x" * words))]))
-    hostile = Reader(page([example(HOSTILE, label="</h2><script>alert(3)</script>")]))
+@pytest.mark.parametrize(("kind", "scripts"), [(example, 1), (paired, 2)])
+def test_hostile_texts_add_no_element(kind: Callable[[str], Prediction], scripts: int) -> None:
+    harmless, hostile = Reader(page([kind(" ".join("x" * len(kind(HOSTILE).tokens)))])), Reader(page([kind(HOSTILE)]))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
-    assert len(hostile.data) == 1
+    assert len(hostile.data) == scripts
+
+
+def test_hostile_labels_add_no_element() -> None:
+    hostile = Reader(page([example(label="</h2><script>alert(3)</script>")]))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in Reader(page([example()])).elements]
 
 
 def test_control_characters_become_visible() -> None:
@@ -88,10 +93,6 @@ def test_the_page_shows_the_mean_first_and_each_hop_can_be_selected() -> None:
     assert len(shown) == 10
     assert shown[0] == 1.0
     assert shown[8] == pytest.approx((0.1 / 9 + 0.3) / (0.9 + 0.7 / 9), abs=0.001)
-
-
-def test_one_hop_needs_no_switch() -> None:
-    assert "<input" not in page([example()])
 
 
 def test_switches_of_different_texts_are_apart() -> None:
@@ -128,18 +129,11 @@ def test_each_head_has_its_map_with_its_weights_and_top_pairs() -> None:
     assert "head 2" in source
 
 
-def test_one_head_needs_no_switch_and_no_pairs_no_figure() -> None:
+def test_one_hop_and_one_head_need_no_switch_and_no_pairs_no_figure() -> None:
     single = page([paired()])
-    assert "<input" not in single
+    assert "<input" not in single + page([example()])
     assert "<figure>" in single
     assert "<figure>" not in page([example()])
-
-
-def test_hostile_words_add_no_element_to_the_figure() -> None:
-    words = len(example(HOSTILE).tokens)
-    harmless, hostile = Reader(page([paired(" ".join("x" * words))])), Reader(page([paired(HOSTILE)]))
-    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
-    assert len(hostile.data) == 2
 
 
 def test_the_page_of_a_long_text_stays_small() -> None:

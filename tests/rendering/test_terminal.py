@@ -67,9 +67,15 @@ def test_no_line_is_wider_than_the_terminal_and_no_letter_is_lost(text: str, wid
         assert "".join(f"x {text}".split()) in "".join(shown.split())
 
 
-def test_a_text_is_wrapped_between_words() -> None:
-    shown = render(example(), color=True, width=24)
-    assert CODE.sub("", shown).splitlines()[-2:] == ["Slow at first, but the", "ending is GREAT."]
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (SENTENCE, ["Slow at first, but the", "ending is GREAT."]),
+        ("[bold]a[/bold] :smile:", ["[bold]a[/bold] :smile:"]),  # no markup of rich
+    ],
+)
+def test_a_text_is_wrapped_between_words_and_no_markup(text: str, lines: list[str]) -> None:
+    assert CODE.sub("", render(example(text), color=True, width=24)).splitlines()[-len(lines) :] == lines
 
 
 def test_several_hops_have_a_block_each_after_their_mean() -> None:
@@ -119,11 +125,6 @@ def test_control_characters_of_text_and_label_never_reach_the_terminal() -> None
     for color in (True, False):
         shown = CODE.sub("", render(prediction, color=color, width=80)) + line(prediction)
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
-
-
-def test_rich_markup_in_a_text_is_text() -> None:
-    shown = render(example("[bold]a[/bold] :smile:"), color=True, width=80)
-    assert CODE.sub("", shown).splitlines()[-1] == "[bold]a[/bold] :smile:"
 
 
 @given(share=st.floats(0, 1), width=st.integers(1, 60))
