@@ -46,19 +46,18 @@ Examples:
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, RunError, SettingError, suggestion
+from sentattn.errors import Fault, RunError, SettingError
 from sentattn.run import CONFIG, SPLITS, TRIALS, Run, write_atomically
 
 if TYPE_CHECKING:
     from sentattn.compare.comparison import Comparison
-    from sentattn.compare.insight import Insight
 
 PAGES = (".html", ".htm")
 REFERENCES = ("tfidf", "nbsvm", "fasttext")
@@ -88,10 +87,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     options = _read_options(arguments)
     paths = [Path(text) for text in options["runs"]]
-    studies = [path for path in paths if (path / TRIALS).is_file()]
     if options["write_plan"]:
-        _write_plan(paths, options)
+        from sentattn.compare.plan import write_plan
+
+        path = Path(options["plan"])
+        plan, faults = write_plan(path, paths, split=options["split"] or "test", margin=options["margin"])
+        _warn(faults)
+        print(*plan.lines, f"\nplan: {path} (SHA-256 {plan.digest}); edit it before you look at results.", sep="\n")
         return
+    studies = [path for path in paths if (path / TRIALS).is_file()]
     comparisons = [] if options["to"] and studies == paths else _compare(paths, options)
     if comparisons:
         _print(comparisons, options)
@@ -111,30 +115,11 @@ def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
     """
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in OPTIONS.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
-    options["where"], options["reference"] = (
-        [text for text in options[key].split(",") if text] for key in ("where", "reference")
-    )
-    if not options["runs"]:
-        raise SettingError(
-            Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
-        )
-    if unknown := [name for name in options["reference"] if name not in REFERENCES]:
-        legal = ", ".join(REFERENCES)
-        message = f"reference={unknown[0]} is unknown.{suggestion(unknown[0], REFERENCES)} It takes {legal}."
-        raise SettingError(Fault("reference", "unknown", message))
-    if wrong := [text for text in options["where"] if "=" not in text]:
-        raise SettingError(Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {wrong[0]}."))
-    if options["report"] and Path(options["report"]).suffix.lower() not in PAGES:
-        name = Path(options["report"]).with_suffix(PAGES[0])
-        message = (
-            f"report={options['report']}: a report is an HTML page, so its name ends in .html; type report={name}."
-        )
-        raise SettingError(Fault("report", "unsupported", message))
-    if options["write_plan"]:
-        if not options["plan"]:
-            raise SettingError(Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml."))
-        return options
-    if options["plan"]:
+    for key in ("where", "reference"):
+        options[key] = [text for text in options[key].split(",") if text]
+    if faults := list(_faults(options)):
+        raise SettingError(*faults)
+    if options["plan"] and not options["write_plan"]:
         from sentattn.compare.plan import read_plan
 
         plan = options["plan"] = read_plan(Path(options["plan"]))
@@ -143,24 +128,29 @@ def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
             if typed.get(key, options[key]) != options[key]:
                 message = f"{key}={typed[key]}: the plan has {key}={options[key]}. Leave it out."
                 raise SettingError(Fault(key, "conflict", message))
-    if options["to"]:
-        if options["split"] not in (None, *SPLITS):
-            message = f"to={options['to']} shows split=test or split=val, which W&B has, not {options['split']}."
-            raise SettingError(Fault("to", "conflict", message))
+    if options["to"] and not options["write_plan"]:
         from sentattn.loggers.wandb.dashboard import require_package
 
         require_package()
     return options
 
 
-def _write_plan(paths: Sequence[Path], options: dict[str, Any]) -> None:
-    """Writes a plan, and prints it."""
-    from sentattn.compare.plan import write_plan
-
-    path = Path(options["plan"])
-    plan, faults = write_plan(path, paths, split=options["split"] or "test", margin=options["margin"])
-    _warn(faults)
-    print("\n".join([*plan.lines, "", f"plan: {path} (SHA-256 {plan.digest}); edit it before you look at results."]))
+def _faults(options: dict[str, Any]) -> Iterator[Fault]:
+    """Yields the errors of options that have a legal type."""
+    if not options["runs"]:
+        yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
+    for name in options["reference"]:
+        if name not in REFERENCES:
+            yield Fault("reference", "unknown", f"reference must be some of {', '.join(REFERENCES)}, got {name}.")
+    for text in options["where"]:
+        if "=" not in text:
+            yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
+    if options["report"] and (file := Path(options["report"])).suffix.lower() not in PAGES:
+        yield Fault("report", "unsupported", f"A report is an HTML page: type report={file.with_suffix(PAGES[0])}.")
+    if options["write_plan"] and not options["plan"]:
+        yield Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml.")
+    if options["to"] and options["split"] not in (None, *SPLITS):
+        yield Fault("to", "conflict", f"W&B has split=test and split=val alone, not {options['split']}.")
 
 
 def _compare(paths: Sequence[Path], options: dict[str, Any]) -> list[Comparison]:
@@ -179,11 +169,17 @@ def _compare(paths: Sequence[Path], options: dict[str, Any]) -> list[Comparison]
         from sentattn.compare.plan import apply
 
         comparisons = [apply(options["plan"], comparisons)]
-    explore, rows = options["pairs"] == "all", options["insight"]
-    return [
-        replace(comparison, margin=options["margin"], explore=explore, insights=_insights(comparison, rows))
-        for comparison in comparisons
-    ]
+    margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]
+    comparisons = [replace(comparison, margin=margin, explore=explore) for comparison in comparisons]
+    if rows:
+        from sentattn.compare import insight
+
+        size = insight.ROWS if rows is True else None if rows == "all" else rows
+        for number, comparison in enumerate(comparisons):
+            insights, faults = insight.insights(comparison.settings, split, size)
+            _warn(faults)
+            comparisons[number] = replace(comparison, insights=insights)
+    return comparisons
 
 
 def _default_split(paths: Sequence[Path]) -> str:
@@ -194,18 +190,6 @@ def _default_split(paths: Sequence[Path]) -> str:
     return "test"
 
 
-def _insights(comparison: Comparison, rows: bool | int | str) -> list[Insight]:
-    """Returns the attentions' diagnostics on a sample of the rows: `True` for its default size, a number, or `all`."""
-    if not rows:
-        return []
-    from sentattn.compare import insight
-
-    size = insight.ROWS if rows is True else None if isinstance(rows, str) else rows
-    insights, faults = insight.insights(comparison.settings, comparison.split, size)
-    _warn(faults)
-    return insights
-
-
 def _print(comparisons: Sequence[Comparison], options: dict[str, Any]) -> None:
     """Prints the comparisons, and writes the files that the options name."""
     from sentattn.compare.insight_table import lines
@@ -214,12 +198,13 @@ def _print(comparisons: Sequence[Comparison], options: dict[str, Any]) -> None:
     if len(comparisons) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
     style = options["format"]
-    boards = []
+    boards: list[str] = []
+    texts: list[str] = []
     for comparison in comparisons:
         tables = lines(comparison.insights, style, rows=len(comparison.rows.labels_N))
         boards.append("\n".join([*board_lines(comparison, style), *tables]))
-    messages = ["\n".join(message_lines(comparison)) for comparison in comparisons]
-    print("\n\n".join(text for texts in zip(boards, messages, strict=True) for text in texts if text))
+        texts += [boards[-1], "\n".join(message_lines(comparison))]
+    print("\n\n".join(filter(None, texts)))
     if options["output"]:
         file = Path(options["output"])
         _write(file, boards)
@@ -247,8 +232,7 @@ def _write(path: Path, texts: Sequence[str]) -> None:
     try:
         write_atomically(path, "\n\n".join(texts) + "\n")
     except OSError as error:
-        message = f"output={path} cannot be written: {error.strerror}."
-        raise RunError(Fault("output", "unwritable", message)) from error
+        raise RunError(Fault("output", "unwritable", f"output={path} cannot be written: {error.strerror}.")) from error
 
 
 if __name__ == "__main__":

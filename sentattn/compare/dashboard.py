@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,70 +81,48 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
         RunError: With everything that failed, after the rest was done.
     """
     from sentattn.loggers.wandb import dashboard as wandb_dashboard
+    from sentattn.loggers.wandb.media import log_run
+    from sentattn.loggers.wandb.upload import offline_reason, upload
 
     former = wandb_dashboard.published(path)
     faults: list[Fault] = []
     specifications: list[Specification] = []
-
-    def add(specification: Specification, reason: str) -> Iterator[str]:
-        about = specification["about"]
-        specification["published"] = former.get(about, {})
-        specifications.append(specification)
+    sources: list[tuple[list[Run], Mapping[Path, Mapping[str, Any]], Callable[..., Specification]]] = []
+    for comparison in comparisons:
+        runs = [run.run for setting in comparison.leaderboard for run in setting.runs]
+        sources.append((runs, {}, partial(specification, comparison)))
+    for study in studies:
+        trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT}"))]
+        sources.append((trials, tried_values(study, trials), partial(study_specification, study)))
+    for runs, values, specify in sources:
+        place = place_of(run.settings for run in runs)
+        reason = offline_reason(place["host"])
+        ids = {run.path: run.path.name for run in runs} if reason else {}
+        for run in () if reason else runs:
+            try:
+                local = log_run(run, place, values.get(run.path))
+                outcome = upload(local)
+                ids[run.path] = local.run_id
+            except RunError as error:
+                faults += [
+                    Fault(str(run.path), fault.kind, f"{run.path} was not uploaded: {fault}") for fault in error.faults
+                ]
+            else:
+                yield from [f"{run.path}: {outcome}"] if outcome else []
+        content = specify(ids, place)
+        about = content["about"]
+        content["published"] = former.get(about, {})
+        specifications.append(content)
         try:
             if not reason:
-                wandb_dashboard.publish(specification, former)
+                wandb_dashboard.publish(content, former)
         except RunError as error:
-            faults.extend(error.faults)
+            faults += error.faults
         finally:  # the next call replaces what was published
             wandb_dashboard.write(path, specifications)
         if reason:
             yield f"{about}: in {path}, not published: {reason}. The same command publishes it later."
         else:
-            yield from (f"{name}: {address}" for name, address in specification["published"].items())
-
-    for comparison in comparisons:
-        runs = [run.run for setting in comparison.leaderboard for run in setting.runs]
-        place = place_of(run.settings for run in runs)
-        ids, reason, done = _upload(runs, place, faults)
-        yield from done
-        yield from add(specification(comparison, ids, place), reason)
-    for study in studies:
-        trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT}"))]
-        place = place_of(trial.settings for trial in trials)
-        ids, reason, done = _upload(trials, place, faults, tried_values(study, trials))
-        yield from done
-        yield from add(study_specification(study, ids, place), reason)
+            yield from (f"{name}: {address}" for name, address in content["published"].items())
     if faults:
         raise RunError(*dict.fromkeys(faults))
-
-
-def _upload(
-    runs: Sequence[Run],
-    place: Mapping[str, Any],
-    faults: list[Fault],
-    values: Mapping[Path, Mapping[str, Any]] | None = None,
-) -> tuple[dict[Path, str], str, list[str]]:
-    """Uploads runs, and adds errors to `faults`.
-
-    Returns:
-        The name of each run on W&B by its directory, why nothing can be uploaded or an empty string, and a line for
-        each upload.
-    """
-    from sentattn.loggers.wandb.media import log_run
-    from sentattn.loggers.wandb.upload import offline_reason, upload
-
-    if reason := offline_reason(place["host"]):
-        return {run.path: run.path.name for run in runs}, reason, []
-    ids, lines = {}, []
-    for run in runs:
-        try:
-            local = log_run(run, place, (values or {}).get(run.path))
-            outcome = upload(local)
-            ids[run.path] = local.run_id
-        except RunError as error:
-            faults += [
-                Fault(str(run.path), fault.kind, f"{run.path} was not uploaded: {fault}") for fault in error.faults
-            ]
-        else:
-            lines += [f"{run.path}: {outcome}"] if outcome else []
-    return ids, "", lines

@@ -40,13 +40,9 @@ ROWS = 200
 
 @dataclass(frozen=True)
 class Insight:
-    """The diagnostics of an attention of a setting.
+    """The diagnostics of an attention of a setting, for each seed.
 
-    Attributes:
-        setting: The setting.
-        seeds: The diagnostics of each seed's run.
-        block_N: Number of each text's block for the jackknife; the texts of a group are in one block.
-        over: What the attention weighs.
+    `block_N` numbers the blocks of texts for the jackknife; the texts of a group are in one block.
     """
 
     setting: Setting
@@ -181,17 +177,12 @@ def insights(settings: Sequence[Setting], split: str, size: int | None = ROWS) -
     return result, list(dict.fromkeys(faults))
 
 
-def attentions_of(settings: Mapping[str, Any]) -> list[Over]:
-    """Returns what the attentions of a model weigh."""
-    wide = settings["model"].get("wide") or {}
-    return ["tokens", "ngrams"] if wide.get("attend") is True else ["tokens"]
-
-
 def _diagnose(
     run: EvaluatedRun, data: Callable[[], TextData], indices: Ints, split: str, progress: Progress
 ) -> dict[Over, Diagnostics]:
     """Returns the diagnostics of a run's attentions, which are kept in its directory."""
-    attentions = attentions_of(run.settings)
+    is_attended = (run.settings["model"].get("wide") or {}).get("attend") is True
+    attentions: list[Over] = ["tokens", "ngrams"] if is_attended else ["tokens"]
     files = {over: run.path / FILES[over].format(split=split, rows=len(indices)) for over in attentions}
     stored = {over: diagnostics for over, file in files.items() if (diagnostics := Diagnostics.load(file)) is not None}
     if len(stored) == len(files) and all(len(kept.weights) == len(indices) for kept in stored.values()):

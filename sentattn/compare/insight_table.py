@@ -40,7 +40,7 @@ class Column:
         name: Its name in CSV and on Weights & Biases.
         heading: Its name in the other formats, short; empty for a metric that they do not have.
         needs: The metrics of texts from whose means it is computed; none for the agreement of seeds.
-        compute: The computation.
+        compute: Computes it from these means.
         digits: Digits after the point.
     """
 
@@ -51,24 +51,13 @@ class Column:
     digits: int = 2
 
     def estimate(self, insight: Insight, among: Sequence[str] = ()) -> Estimate:
-        """Returns the metric of an attention; NaN where it does not apply, with an error of NaN where that is unknown.
-
-        Args:
-            insight: The diagnostics.
-            among: Metrics that have to apply to a text for it to count.
-        """
+        """Returns the metric of an attention, over the texts to which further metrics apply (`Insight.estimate`)."""
         return insight.estimate(self.needs, self.compute, among=among) if self.needs else insight.agreement(among)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Metrics that answer one question, all of them means over the same texts.
-
-    Attributes:
-        title: The heading of their table, short.
-        about: Their definitions, and how to read them.
-        columns: The metrics.
-    """
+    """Metrics that answer one question, all of them means over the same texts; `about` says how to read them."""
 
     title: str
     about: str
@@ -108,10 +97,8 @@ def _removal(kind: str, removal: str, title: str, about: str, more: Sequence[Col
     def relative(attention: Any, random: Any, whole: Any, unknown: Any) -> Any:
         return (attention - random) / (whole - unknown)
 
-    falls = [
-        _less(f"{name}_{ranking}", heading, f"{name}_{ranking}", f"{name}_random")
-        for ranking, heading in RANKINGS.items()
-    ]
+    rankings = [(f"{name}_{ranking}", heading) for ranking, heading in RANKINGS.items()]
+    falls = [_less(ranking, heading, ranking, f"{name}_random") for ranking, heading in rankings]
     share = Column(f"{name}_relative", "attn/all", [f"{name}_attention", f"{name}_random", "p", "p_unknown"], relative)
     return Block(title, about, (*falls, share, *more, _column(f"{name}_random")))
 
@@ -235,13 +222,7 @@ OUTCOMES = (
 
 
 def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]:
-    """Returns the diagnostics as lines of text: a table for each question, or with `csv` a line for each metric.
-
-    Args:
-        insights: The diagnostics, on the same sample of rows.
-        style: The format.
-        rows: Number of rows of which they are a sample.
-    """
+    """Returns the diagnostics of a sample of rows: a table for each question, or with `csv` a line for each metric."""
     if not insights:
         return []
     if style == "csv":
@@ -265,23 +246,20 @@ def tables(insights: Sequence[Insight]) -> list[Shown]:
     shown = []
     for block in BLOCKS if insights else ():
         estimates = [block.estimates(insight) for insight in insights]
-        if any(not np.isnan(estimate.value) for row in estimates for estimate in row):
-            shown.append(_show(block, insights, estimates))
+        if np.isnan([[estimate.value for estimate in row] for row in estimates]).all():
+            continue
+        visible = [i for i, column in enumerate(block.columns) if column.heading]
+        rows = [
+            [insight.name, *(rounded(row[i], block.columns[i].digits) for i in visible)]
+            for insight, row in zip(insights, estimates, strict=True)
+        ]
+        values = {column.name: estimate.value for column, estimate in zip(block.columns, estimates[0], strict=True)}
+        about = block.about.format(**values)
+        counts = [count for insight in insights if (count := insight.texts(block.needs))]
+        if counts and min(counts) < (total := len(insights[0].block_N)):
+            about += f" The values of a row are means over the same texts, {min(counts)} of {total} or more."
+        shown.append(Shown([block.title, *(block.columns[i].heading for i in visible)], rows, about))
     return shown
-
-
-def _show(block: Block, insights: Sequence[Insight], estimates: Sequence[Sequence[Estimate]]) -> Shown:
-    visible = [i for i, column in enumerate(block.columns) if column.heading]
-    rows = [
-        [insight.name, *(rounded(row[i], block.columns[i].digits) for i in visible)]
-        for insight, row in zip(insights, estimates, strict=True)
-    ]
-    values = {column.name: estimate.value for column, estimate in zip(block.columns, estimates[0], strict=True)}
-    about = block.about.format(**values)
-    counts = [count for insight in insights if (count := insight.texts(block.needs))]
-    if counts and min(counts) < (total := len(insights[0].block_N)):
-        about += f" The values of a row are means over the same texts, {min(counts)} of {total} or more."
-    return Shown([block.title, *(block.columns[i].heading for i in visible)], rows, about)
 
 
 def conclusion(insights: Sequence[Insight]) -> str:

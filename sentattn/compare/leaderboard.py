@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -253,8 +252,7 @@ def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Setting]:
 
     Their metrics are means over seeds, without an error: no predictions are read.
     """
-    paths = [path for model in _subfolders(folder) for path in _subfolders(model)]  # their names begin with the time
-    newest = sorted(paths, key=lambda path: path.name)[-NEWEST:]
+    newest = sorted(folder.glob("*/*/"), key=lambda path: path.name)[-NEWEST:]  # their names begin with the time
     by_setting: dict[str, dict[int, EvaluatedRun]] = defaultdict(dict)
     for run in (*map(Run, newest), *runs):  # of a seed that was trained twice the later run counts
         with suppress(UserError, KeyError, TypeError, ValueError):
@@ -271,10 +269,3 @@ def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Setting]:
     ]
     known = [setting for setting in settings if math.isfinite(setting.stored(f"val/{metric}"))]
     return sorted(known, key=lambda setting: setting.stored(f"val/{metric}"), reverse=BETTER[metric] == "max")
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
-    except OSError:
-        return []

@@ -25,23 +25,16 @@ HARDEST = "nbsvm"
 class Contrast(NamedTuple):
     """A kind of pair that is declared before looking: a setting and a control that are equal in all but one component.
 
-    Attributes:
-        differs: Prefixes of the keys in which the two differ.
-        is_first: Whether settings have the component.
-        is_second: Whether settings are a control without it.
+    `differs` are prefixes of the keys in which the two differ.
     """
 
     differs: tuple[str, ...]
-    is_first: Callable[[Settings], bool]
-    is_second: Callable[[Settings], bool]
+    has_component: Callable[[Settings], bool]
+    is_control: Callable[[Settings], bool]
 
 
 def _is_baseline(settings: Settings) -> bool:
     return _attention(settings) == "uniform" or settings["model"]["attention"].get("score") == "none"
-
-
-def _is_relation(settings: Settings) -> bool:
-    return _attention(settings) == "relation"
 
 
 def _attention(settings: Settings) -> str | None:
@@ -68,13 +61,13 @@ MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
 CONTRASTS = (
     Contrast(
         MECHANISM,
-        lambda settings: not _is_baseline(settings) and not _is_relation(settings),
+        lambda settings: not _is_baseline(settings) and _attention(settings) != "relation",
         lambda settings: _attention(settings) == "uniform",
     ),
     Contrast(
         MECHANISM,
-        lambda settings: not _is_baseline(settings) and _is_relation(settings),
-        lambda settings: _is_baseline(settings) and _is_relation(settings),
+        lambda settings: not _is_baseline(settings) and _attention(settings) == "relation",
+        lambda settings: _is_baseline(settings) and _attention(settings) == "relation",
     ),
     Contrast(("model.freeze_attention",), lambda settings: not _is_frozen(settings), _is_frozen),
     Contrast(
@@ -126,15 +119,14 @@ class Pair:
         is_worse = self.verdict.startswith("worse")
         better, worse = (self.second, self.first) if is_worse else (self.first, self.second)
         points = 100 * self.estimate.value * (-1 if is_worse else 1)
-        numbers = f"{len(better.runs)} seeds"
-        if len(better.runs) != len(worse.runs):
-            numbers = f"{len(better.runs)} and {len(worse.runs)} seeds"
+        numbers = " and ".join(dict.fromkeys(str(len(setting.runs)) for setting in (better, worse))) + " seeds"
         details, equivalent = (
-            f"{100 * confidence:.3g}%: {low:.2f} to {high:.2f}, {_p(p)}"
-            for confidence, (low, high), p in (
-                (1 - self.levels[0], self._points(0, mirrored=is_worse), self.p_difference),
-                (1 - 2 * self.levels[1], self._points(1, mirrored=is_worse), self.p_equivalence),
+            f"{100 * confidence:.3g}%: {100 * low:.2f} to {100 * high:.2f}, {_p(p)}"
+            for confidence, p, (low, high) in (
+                (1 - self.levels[0], self.p_difference, self.intervals[0]),
+                (1 - 2 * self.levels[1], self.p_equivalence, self.intervals[1]),
             )
+            for low, high in [(-high, -low) if is_worse else (low, high)]
         )
         beats = f"{better.name} beats {worse.name} by {points:.2f} points ({details}; {numbers})"
         names = f"{self.first.name} and {self.second.name}"
@@ -151,38 +143,29 @@ class Pair:
                 text = f"{names}: undecided, {points:+.2f} points ({details}; {numbers});"
                 return f"{text} a true difference of {least:.1f} points would have been found in 8 of 10 repetitions."
 
-    def _points(self, test: int, *, mirrored: bool) -> tuple[float, float]:
-        low, high = (100 * end for end in self.intervals[test])
-        return (-high, -low) if mirrored else (low, high)
-
 
 def declared_indices(settings: Sequence[Settings], trained_on: Sequence[object]) -> list[tuple[int, int]]:
     """Returns the indices of the pairs that are declared before looking (`CONTRASTS`).
 
-    Args:
-        settings: Resolved settings; references, which have no attention, are in no pair.
-        trained_on: Fingerprint of the training rows of each; both settings of a pair have the same.
+    Both settings of a pair were trained on the same rows. References, which have no attention, are in no pair.
     """
     trained = [index for index, of_model in enumerate(settings) if "attention" in of_model["model"]]
     return [
         (first, second)
-        for differs, is_first, is_second in CONTRASTS
+        for differs, has_component, is_control in CONTRASTS
         for second in trained
-        if is_second(settings[second])
+        if is_control(settings[second])
         for first in trained
-        if is_first(settings[first])
+        if has_component(settings[first])
         and trained_on[first] == trained_on[second]
         and rest(settings[first], differs) == rest(settings[second], differs)
     ]
 
 
 def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[list[SettingPair], list[str]]:
-    """Returns the pairs of the setting that is best on validation rows and NB-SVM, where that is among the settings.
+    """Returns the pairs of NB-SVM with the setting that is best on validation rows, and remarks on missing ones.
 
     The setting has enough seeds and the same training rows as the reference. On validation rows there is no such pair.
-
-    Returns:
-        The pairs, and a remark for each that is missing.
     """
     pairs: list[SettingPair] = []
     notes = []
@@ -190,10 +173,8 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
         if reference.settings["model"].get("name") != HARDEST:
             continue
         if split == "val":
-            notes.append(
-                f"No test of the best setting against {reference.name}: it would be chosen by the rows it is tested "
-                "on. Type split=test."
-            )
+            reason = "it would be chosen by the rows it is tested on. Type split=test."
+            notes.append(f"No test of the best setting against {reference.name}: {reason}")
             continue
         candidates = [
             setting
@@ -213,16 +194,10 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
 def evaluate_pairs(
     pairs: Sequence[SettingPair], group_N: Ints | None, margin: float, *, is_declared: bool
 ) -> list[Pair]:
-    """Tests pairs of settings for a difference and for equivalence of their accuracy.
+    """Tests pairs of settings for a difference and for equivalence of their accuracy, within a margin in points.
 
     Pairs with too few seeds are left out. The declared ones are one family per kind of test, adjusted after Holm
     (1979); exploratory ones are not adjusted.
-
-    Args:
-        pairs: The pairs.
-        group_N: Number of each row's group; None where rows are independent.
-        margin: Points of accuracy within which two settings count as equivalent.
-        is_declared: Whether the pairs were declared before looking.
     """
     testable = [pair for pair in pairs if pair[0].has_seeds and pair[1].has_seeds]
     estimates = [
@@ -243,12 +218,12 @@ def evaluate_pairs(
 
 def accuracies(pair: SettingPair) -> str:
     """Returns the accuracies of two settings and their difference."""
-    first, second = values = [100 * float(setting.correct.mean()) for setting in pair]
+    values = [100 * float(setting.correct.mean()) for setting in pair]
     texts = [
         f"{setting.name} {value:.2f}% ({plural(len(setting.runs), 'seed')})"
         for setting, value in zip(pair, values, strict=True)
     ]
-    return f"{', '.join(texts)}: {first - second:+.2f} points."
+    return f"{', '.join(texts)}: {values[0] - values[1]:+.2f} points."
 
 
 def more_seeds(setting: Setting) -> str:

@@ -23,7 +23,7 @@ from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import current
-from sentattn.errors import Fault, RunError, SettingError, UserError, suggestion
+from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.run import Run, write_atomically
 
 KEYS: dict[str, Any] = {
@@ -42,17 +42,10 @@ LABEL = "model.name"
 GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")
 """Prefixes of the groups whose choices a proposed plan names."""
 
-Overrides = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan as it is written.
-
-    Attributes:
-        path: The file.
-        content: Its content, checked.
-    """
+    """A plan: its file, and its content, which is checked."""
 
     path: Path
     content: Mapping[str, Any]
@@ -63,19 +56,15 @@ class Plan:
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
-    def title(self) -> str:
-        """The file and its hash."""
-        return f"Plan {self.path.name} (SHA-256 {self.digest})"
-
-    @property
     def lines(self) -> list[str]:
-        """Its content as YAML."""
-        return to_yaml(self.content).splitlines()
+        """Its content as YAML, a pair a line."""
 
-    def arguments(self, side: Overrides) -> list[str]:
-        """Returns the arguments of a training: the base, overridden by a side of a pair."""
-        base = dict(word.split("=", 1) for word in self.content["base"])
-        return [f"{key}={text}" for key, text in (base | _texts(side)).items()]
+        def flow(value: Any) -> str:
+            text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
+            return text.removesuffix("...\n").strip()
+
+        lines = [f"{key}: {flow(value)}" for key, value in self.content.items() if key != "pairs"]
+        return [*lines, "pairs:", *(f"  - {flow(pair)}" for pair in self.content["pairs"])]
 
 
 def read_plan(path: Path) -> Plan:
@@ -91,9 +80,8 @@ def read_plan(path: Path) -> Plan:
         raise SettingError(Fault("plan", "unreadable", f"plan={path} cannot be read: {reason}.")) from error
     if not isinstance(content, dict):
         raise SettingError(Fault("plan", "type", f"plan={path} must hold the keys {', '.join(KEYS)}."))
-    legal = ", ".join(KEYS)
     faults = [
-        Fault(str(key), "unknown", f"plan={path}: no key {key!r}; there are {legal}.{suggestion(str(key), KEYS)}")
+        Fault(str(key), "unknown", f"plan={path}: no key {key!r}; there are {', '.join(KEYS)}.")
         for key in content
         if key not in KEYS
     ]
@@ -103,9 +91,7 @@ def read_plan(path: Path) -> Plan:
         for key, kind in KEYS.items()
         if key in content and (fault := types.fault(key, kind, content[key]))
     ]
-    if not faults:
-        faults = list(_faults(path, content))
-    if faults:
+    if faults := faults or list(_faults(path, content)):
         raise SettingError(*faults)
     return Plan(path, content)
 
@@ -121,20 +107,13 @@ def _faults(path: Path, content: Mapping[str, Any]) -> Iterator[Fault]:
     if not content["pairs"]:
         yield Fault("pairs", "missing", f"plan={path}: pairs is empty.")
     for number, pair in enumerate(content["pairs"]):
-        place = f"pairs[{number}]"
-        if not isinstance(pair, dict) or not all(isinstance(pair.get(side, {}), dict) for side in SIDES):
-            message = f"plan={path}: {place} must be {{a: {{KEY: VALUE}}, b: {{KEY: VALUE}}}}."
-            yield Fault(place, "type", message)
-            continue
-        for key in pair:
-            if key not in SIDES:
-                yield Fault(f"{place}.{key}", "unknown", f"plan={path}: {place} has a and b, and no {key!r}.")
-        for side in SIDES:
-            if side not in pair:
-                yield Fault(f"{place}.{side}", "missing", f"plan={path}: {place} lacks {side}.")
+        is_dict = isinstance(pair, dict) and all(isinstance(side, dict) for side in pair.values())
+        if not is_dict or set(pair) != set(SIDES):
+            message = f"plan={path}: pairs[{number}] must be {{a: {{KEY: VALUE}}, b: {{KEY: VALUE}}}}."
+            yield Fault(f"pairs[{number}]", "type", message)
 
 
-def _texts(side: Overrides) -> dict[str, str]:
+def _texts(side: Mapping[str, Any]) -> dict[str, str]:
     return {str(key): types.as_typed(value) for key, value in side.items()}
 
 
@@ -165,12 +144,14 @@ def apply(plan: Plan, comparisons: Sequence[Comparison]) -> Comparison:
         message = f"plan={plan.path} names runs that do not exist, so nothing is tested. To train them:{text}"
         raise RunError(Fault("plan", "missing", message))
     pairs = list(zip(planned[::2], planned[1::2], strict=True))
-    return replace(comparisons[index], plan=PlannedPairs(plan.title, plan.lines, pairs))
+    title = f"Plan {plan.path.name} (SHA-256 {plan.digest})"
+    return replace(comparisons[index], plan=PlannedPairs(title, plan.lines, pairs))
 
 
 def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, Any]]:
     """Returns the arguments of a side of a pair, and the flat settings that count."""
-    arguments = plan.arguments(plan.content["pairs"][number][side])
+    base = dict(word.split("=", 1) for word in plan.content["base"])
+    arguments = [f"{key}={text}" for key, text in (base | _texts(plan.content["pairs"][number][side])).items()]
     try:
         return arguments, rest(compose(arguments))
     except UserError as error:
@@ -185,13 +166,12 @@ def _match(wanted: Mapping[str, Any], comparison: Comparison) -> Setting | None:
     alike = [
         setting for setting in comparison.settings if _without(flat[setting.key], ignored) == _without(wanted, ignored)
     ]
-    if len(named := [setting for setting in alike if flat[setting.key].get(LABEL) == wanted.get(LABEL)]) == 1:
-        return named[0]
-    if len(alike) > 1:
+    named = [setting for setting in alike if flat[setting.key].get(LABEL) == wanted.get(LABEL)]
+    if len(alike) > 1 and len(named) != 1:
         names = "; ".join(f"{setting.name} ({setting.runs[0].path})" for setting in alike)
         message = f"Several settings fit one side of the plan: {names}. Leave all but one out, with where= or folders."
         raise RunError(Fault("plan", "conflict", message))
-    return alike[0] if alike else None
+    return next(iter(named or alike), None)
 
 
 def _without(flat: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
@@ -256,7 +236,7 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
         "base": [f"{key}={text}" for key, text in used[pairs[0][0]].items() if (key, text) in common],
         "pairs": [{"a": sides[first], "b": sides[second]} for first, second in pairs],
     }
-    write_atomically(path, to_yaml(content))
+    write_atomically(path, "\n".join(Plan(path, content).lines) + "\n")
     return read_plan(path), faults
 
 
@@ -303,14 +283,3 @@ def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
         message = "has settings that the command line of a training does not reach; it is in no pair of the plan."
         raise SettingError(Fault("plan", "unsupported", f"{settings['model']['name']} {message}"))
     return overrides
-
-
-def to_yaml(content: Mapping[str, Any]) -> str:
-    """Returns a plan as YAML, a pair a line."""
-
-    def flow(value: Any) -> str:
-        text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
-        return text.removesuffix("...\n").strip()
-
-    lines = [f"{key}: {flow(value)}" for key, value in content.items() if key != "pairs"]
-    return "\n".join([*lines, "pairs:", *(f"  - {flow(pair)}" for pair in content["pairs"])]) + "\n"

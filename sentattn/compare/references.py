@@ -23,7 +23,7 @@ from sentattn.compare.runs import EvaluatedRun, read_runs
 from sentattn.config.compose import setting_hash
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
-from sentattn.run import RESULT, Run, create
+from sentattn.run import create
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
@@ -68,35 +68,29 @@ def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -
     data: TextData | None = None
     runs = {run.path.resolve(): run for run in comparison.runs}
     for name in names:
-        files = (folder / comparison.data / name).glob(f"*/{RESULT}")
-        paths = [path for path in (file.parent for file in files) if _fingerprint(Run(path)) == _fingerprint(first.run)]
-        stored = _read(paths, comparison)
-        known = [run.run for run in (*comparison.runs, *stored) if run.settings["model"]["name"] == name]
-        if not any(_fingerprint(run) == _fingerprint(first.run) for run in known):
+        stored = _read([folder / comparison.data / name], comparison)
+        known = [run for run in (*comparison.runs, *stored) if run.settings["model"]["name"] == name]
+        if not any(run.fingerprint == first.fingerprint for run in known):
             data = data or first.read_data(comparison.split)
             paths = _fit(name, data, comparison, folder)
-            for path in paths:
-                print(f"{name}: {path}")
+            print("\n".join(f"{name}: {path}" for path in paths))
             stored = _read(paths, comparison)
         runs |= {run.path.resolve(): run for run in stored}
     return replace(comparison, runs=list(runs.values()))
 
 
 def _read(paths: Sequence[Path], comparison: Comparison) -> list[EvaluatedRun]:
-    """Returns the references that were evaluated on the rows of a comparison; those that are damaged are left out."""
+    """Returns the references that were fitted and evaluated on the rows of a comparison; damaged ones are left out."""
+    fingerprint = comparison.settings[0].runs[0].fingerprint
     with suppress(UserError):
         runs, _ = read_runs(paths, split=comparison.split)
-        return [run for run in runs if run.rows.key == comparison.rows.key]
+        return [run for run in runs if (run.fingerprint, run.rows.key) == (fingerprint, comparison.rows.key)]
     return []
 
 
-def _fingerprint(run: Run) -> str | None:
-    """Hash of the training, validation and test rows of a run."""
-    return run.result.get("data_fingerprint")
-
-
 def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> list[Path]:
-    reference = REFERENCES[name]
+    """Fits a reference; writes predictions and metrics as directories of finished runs, one for each seed."""
+    reference, first = REFERENCES[name], comparison.settings[0].runs[0]
     started = time.perf_counter()
     texts = {split: _words(data, split) for split in ("train", "val", "test")}
     labels = {split: data.split(split).labels for split in texts}
@@ -110,11 +104,33 @@ def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> lis
         predictions = {split: (data.split(split), model(texts[split]).astype(np.float32)) for split in ("val", "test")}
         settings = {
             "model": {"name": name, "ngrams": reference.ngrams, "min_count": MIN_COUNT, reference.chosen: best},
-            "data": comparison.settings[0].settings["data"],
+            "data": first.settings["data"],
             "seed": seed,
             "output_dir": str(folder),
         }
-        paths.append(_write(settings, predictions, comparison, parameters=parameters, seconds=seconds))
+        run = create(settings)
+        run.write_predictions(predictions)
+        metrics = {
+            f"{split}/{metric}": value
+            for split, (rows, probabilities) in predictions.items()
+            for metric, value in classifier_metrics(probabilities, rows.labels, ordered=comparison.ordered).items()
+        }
+        result = {
+            "status": "finished",
+            "setting": setting_hash(settings),
+            "study": None,
+            "model": name,
+            "data": comparison.data,
+            "seed": seed,
+            "settings": settings,
+            "deterministic": reference.seeds == 1,
+            "metrics": metrics,
+            "parameters": {"total": parameters},
+            "seconds": {"train": seconds, "total": seconds},
+            "data_fingerprint": first.fingerprint,
+        }
+        run.write_result(json.loads(json.dumps(result)))
+        paths.append(run.path)
     return paths
 
 
@@ -129,40 +145,6 @@ def _words(data: TextData, split: str) -> list[str]:
     if data.normalize:
         words = (unicodedata.normalize("NFC", text) for text in words)
     return [text.lower() if data.lowercase else text for text in words]
-
-
-def _write(
-    settings: Mapping[str, Any],
-    predictions: Mapping[str, Any],
-    comparison: Comparison,
-    *,
-    parameters: int,
-    seconds: float,
-) -> Path:
-    """Writes predictions and metrics as the directory of a finished run."""
-    run = create(settings)
-    run.write_predictions(predictions)
-    metrics = {
-        f"{split}/{metric}": value
-        for split, (rows, probabilities) in predictions.items()
-        for metric, value in classifier_metrics(probabilities, rows.labels, ordered=comparison.ordered).items()
-    }
-    result = {
-        "status": "finished",
-        "setting": setting_hash(settings),
-        "study": None,
-        "model": settings["model"]["name"],
-        "data": comparison.data,
-        "seed": settings["seed"],
-        "settings": settings,
-        "deterministic": REFERENCES[settings["model"]["name"]].seeds == 1,
-        "metrics": metrics,
-        "parameters": {"total": parameters},
-        "seconds": {"train": seconds, "total": seconds},
-        "data_fingerprint": _fingerprint(comparison.settings[0].runs[0].run),
-    }
-    Run(run.path).write_result(json.loads(json.dumps(result)))
-    return run.path
 
 
 class Reference(NamedTuple):

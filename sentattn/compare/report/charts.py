@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -54,15 +53,8 @@ MAX_CLASSES = 12
 SHADES = [[0.0, "#eef3f9"], [0.5, "#5f9cce"], [1.0, "#0b3c6f"]]
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of a page; cells are plain text.
-
-    Attributes:
-        heading: The names of its columns.
-        rows: The cells of each row.
-        note: A message below it.
-    """
+class Table(NamedTuple):
+    """A table of a page, with a note below it; cells are plain text."""
 
     heading: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -136,15 +128,9 @@ def percents(interval: Interval | None, missing: str = "") -> str:
     return "{} to {}".format(*map(percent, interval)) if interval else missing
 
 
-def cut(text: str, width: int = NAME_WIDTH) -> str:
-    """Returns a text that fits an axis, shortened if needed."""
-    return text if len(text) <= width else f"{text[: width - 1]}\u2026"
-
-
-def short(text: str) -> str:
-    """Returns the label of a setting in two lines at most, as text that plotly shows as it is."""
-    first, _, others = text.partition("; ")
-    return "<br>".join(safe(cut(part)) for part in (first, others) if part)
+def _cut(text: str) -> str:
+    """Returns a text that fits an axis, shortened if needed, which plotly shows as it is."""
+    return safe(text if len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}\u2026")
 
 
 def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
@@ -162,7 +148,8 @@ def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
             error_x=bar([value], [interval]),
             hovertemplate=f"{safe(setting.name)}<br>{percent(value)} ({text})<extra></extra>",
         )
-    labels = [short(f"{rank + 1} {setting.name}") for rank, setting in enumerate(shown)]
+    lines = [f"{rank + 1} {setting.name}".split("; ", 1) for rank, setting in enumerate(shown)]
+    labels = ["<br>".join(map(_cut, of_setting)) for of_setting in lines]
     figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=labels, range=[len(shown) - 0.5, -0.5])
     figure.update_yaxes(automargin=True, zeroline=False)
     figure.update_xaxes(tickformat=".1~%", nticks=6, range=accuracy_range(values, intervals))
@@ -204,10 +191,8 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         _set_cost_axis(figure, [costs[i] for i in known])
         shown = accuracy_range([values[i] for i in known], [intervals[i] for i in known])
         figure.update_yaxes(tickformat=".1~%", range=shown)
-        rows = []
-        for i in known:
-            cells = [f"{costs[i]:,.4g}", percent(values[i]), percents(intervals[i]), "yes" * (i in front)]
-            rows.append([str(i + 1), settings[i].name, *cells])
+        cells = [(f"{costs[i]:,.4g}", percent(values[i]), percents(intervals[i]), "yes" * (i in front)) for i in known]
+        rows = [[str(i + 1), settings[i].name, *of_setting] for i, of_setting in zip(known, cells, strict=True)]
         heading = ["", "settings", title, "accuracy", "95% interval", "on the front"]
         charts.append(Chart(title, figure, Table(heading, rows)))
     return charts
@@ -313,7 +298,7 @@ def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[
             texttemplate="%{z:.1%}" if classes <= MAX_CLASSES else None,
             hovertemplate="true %{y}, predicted %{x}<br>%{z:.1%} (%{customdata:,.0f} rows)<extra></extra>",
         )
-        labels = [safe(cut(name)) for name in names]
+        labels = [_cut(name) for name in names]
         ticks = {"tickvals": list(range(classes)), "ticktext": labels, "automargin": True, "showgrid": False}
         figure.update_xaxes(title="predicted", **ticks)
         figure.update_yaxes(title="true", autorange="reversed", **ticks)
@@ -366,7 +351,7 @@ def slice_chart(title: str, slices: Sequence[Slice], settings: Sequence[Setting]
                 for part, mean, interval in zip(slices, means, intervals, strict=True)
             ],
         )
-    labels = [safe(cut(part.name)).replace(" to ", "<br>to ") for part in slices]
+    labels = [_cut(part.name).replace(" to ", "<br>to ") for part in slices]
     if len(slices) < 4:  # with more labels there is no room on a phone
         labels = [f"{label}<br>{len(part.chosen_K):,} rows" for label, part in zip(labels, slices, strict=True)]
     figure.update_xaxes(tickvals=list(range(len(slices))), ticktext=labels, range=[-0.5, len(slices) - 0.5])
@@ -414,15 +399,12 @@ def faithfulness_charts(insights: Sequence[Insight], settings: Sequence[Setting]
                 rows.append(
                     [insight.name, ranking.replace("_", " "), *(rounded(estimate, 3) for estimate in estimates)]
                 )
+                halves = [estimate.half_width() for estimate in estimates]
                 if ranking == "attention" and (rank := ranks[insight.setting.key]) < MAX_DRAWN:
                     figure.add_scatter(
                         x=list(faithfulness.SHARES),
                         y=[estimate.value for estimate in estimates],
-                        error_y={
-                            "array": [np.nan_to_num(estimate.half_width()) for estimate in estimates],
-                            "thickness": 1.5,
-                            "width": 3,
-                        },
+                        error_y={"array": np.nan_to_num(halves).tolist(), "thickness": 1.5, "width": 3},
                         mode="lines+markers+text",
                         text=[""] * (len(faithfulness.SHARES) - 1) + [str(rank + 1)],
                         textposition="middle right",

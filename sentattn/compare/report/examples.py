@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,16 +26,8 @@ class Choice(NamedTuple):
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Side:
-    """The prediction of a model for a text.
-
-    Attributes:
-        name: The setting.
-        label: The predicted class.
-        probability: Its probability.
-        pieces: The text with the strength of the attention to each token, as the heat map draws it.
-    """
+class Side(NamedTuple):
+    """The prediction of a setting for a text; the pieces are those of the heat map."""
 
     name: str
     label: str
@@ -44,8 +35,7 @@ class Side:
     pieces: Sequence[tuple[Piece, float | None, bool]]
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """A text with its label, and the predictions of some models."""
 
     label: str
@@ -106,16 +96,16 @@ def examples(
             messages.append(str(error))
             continue
         predictions.update(zip(((rank, row) for row in rows), predicted, strict=True))
-    shown = []
+    shown: list[Example] = []
     for row, ranks in choices:
-        sides = [_side(settings[rank], predictions[rank, row]) for rank in ranks if (rank, row) in predictions]
+        sides = [
+            Side(settings[rank].name, prediction.name, prediction.share, shaded_pieces(prediction))
+            for rank in ranks
+            if (prediction := predictions.get((rank, row)))
+        ]
         if sides:
             shown.append(Example(names[labels_N[row]], sides))
     return shown, messages
-
-
-def _side(setting: Setting, prediction: Prediction) -> Side:
-    return Side(setting.name, prediction.name, prediction.share, shaded_pieces(prediction))
 
 
 def _trained(settings: Sequence[Setting]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,15 +32,10 @@ REPORT = "report.html"
 WORDS = {"negation": NEGATION, "contrast": CONTRAST}
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section of a page.
+class Section(NamedTuple):
+    """A section of a page: charts, tables, and how to read them.
 
     Attributes:
-        heading: Its subject.
-        charts: Its charts.
-        tables: Tables that are shown with them.
-        note: How to read it.
         has_key: Whether its charts have the colours of settings.
         is_text: Whether it is shown without charts and tables.
     """
@@ -76,8 +72,7 @@ def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
     try:
         write_atomically(path, page(parts))
     except OSError as error:
-        message = f"report={path} cannot be written: {error.strerror or error}."
-        raise RunError(Fault("report", "unwritable", message)) from error
+        raise RunError(Fault("report", "unwritable", f"report={path} cannot be written: {error.strerror}.")) from error
     return [warning for part in parts for warning in part.warnings]
 
 
@@ -101,8 +96,10 @@ def part(comparison: Comparison) -> Part:
         sections=[],
         examples_heading="Worst errors" if is_single else "Disagreements",
     )
-    slices = [("tokens", by_length(comparison.rows.lengths_N), True)]
-    slices.append(("class", by_class(comparison.rows.labels_N, names), comparison.ordered))
+    slices = [
+        ("tokens", by_length(comparison.rows.lengths_N), True),
+        ("class", by_class(comparison.rows.labels_N, names), comparison.ordered),
+    ]
     try:
         data, texts = comparison.read_texts()
         stars_N = data.stars(comparison.split)
@@ -147,8 +144,7 @@ def _leaderboard(comparison: Comparison) -> Section:
     )
     remarks = leaderboard.notes(comparison.leaderboard)
     if len(rows) > MAX_DRAWN:
-        text = f"The charts below draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables all."
-        remarks.append(text)
+        remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
     return Section("Leaderboard", chart, [table], " ".join(remarks), has_key=False)
 
