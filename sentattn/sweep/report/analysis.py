@@ -76,8 +76,8 @@ class Findings:
         failures: Error messages of sections of the report that failed, by name.
     """
 
-    def __init__(self, plan: Plan, folder: Path, records: Sequence[Record], reader: artifacts.CostReader) -> None:
-        self.plan, self.folder, self.records, self.reader = plan, folder, records, reader
+    def __init__(self, plan: Plan, folder: Path, records: Sequence[Record]) -> None:
+        self.plan, self.folder, self.records = plan, folder, records
         self.complete = [record for record in records if record.state == "complete"]
         self.front = front(records, plan.objectives)
         self.failures: dict[str, str] = {}
@@ -269,7 +269,7 @@ def _noise(findings: Findings) -> Iterator[str]:
     best = scores.pop(winner)
     if plan.repeats > 1:
         second = max(scores, key=scores.__getitem__)
-        runs = [artifacts.results(findings.reader.directory(number)) for number in (winner, second)]
+        runs = [artifacts.results(artifacts.directory(findings.folder, number)) for number in (winner, second)]
         first, other = ({result["seed"]: metric_of(result, objective.metric) for result in results} for results in runs)
         pairs = [(first[seed], other[seed]) for seed in first.keys() & other.keys()]
         leads = [sign * (mine - its) for mine, its in pairs if mine is not None and its is not None]

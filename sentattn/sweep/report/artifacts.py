@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import shlex
@@ -18,6 +19,7 @@ from sentattn.config.schema import BOUNDS, SEEDS
 from sentattn.console import plural
 from sentattn.errors import RunError
 from sentattn.run import CONFIRMED, Run, replacing, write_atomically
+from sentattn.run import TRIALS as TABLE
 from sentattn.sweep.study.records import TRIALS, Record
 
 if TYPE_CHECKING:
@@ -35,41 +37,38 @@ class Costs(NamedTuple):
     parameters: int | None = None
 
 
-class CostReader:
-    """Reads the costs of a study's trials from their runs in the study's folder, each once."""
-
-    def __init__(self, folder: Path) -> None:
-        self._trials = folder / TRIALS
-        self._known: dict[int, Costs] = {}
-
-    def costs(self, record: Record) -> Costs:
-        """Returns the costs of a trial, as far as they are known."""
-        number, seconds = record.number, None
-        if record.started and record.ended:
-            seconds = (record.ended - record.started).total_seconds()
-        if record.state in ("complete", "pruned") and number not in self._known:
-            runs = results(self.directory(number))
-            best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
-            total = sum(run["seconds"]["total"] for run in runs) if runs else seconds
-            self._known[number] = Costs(best_epoch, total, runs[0]["parameters"]["total"] if runs else None)
-        return self._known.get(number, Costs(seconds=seconds))
-
-    def directory(self, number: int) -> Path:
-        """Returns the directory of a trial."""
-        return self._trials / str(number)
+def costs(folder: Path, record: Record) -> Costs:
+    """Returns the costs of a trial of the study in a folder, as far as they are known."""
+    known = _costs(directory(folder, record.number)) if record.state in ("complete", "pruned") else Costs()
+    if known.seconds is None and record.started and record.ended:
+        return Costs(seconds=(record.ended - record.started).total_seconds())
+    return known
 
 
-def results(directory: Path) -> list[dict[str, Any]]:
-    """Returns the readable results of a trial: that of its run, or with several runs one per seed."""
-    seeds = sorted(directory.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-")))
+@functools.cache
+def _costs(trial: Path) -> Costs:
+    if not (runs := results(trial)):
+        return Costs()
+    best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
+    return Costs(best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"])
+
+
+def directory(folder: Path, number: int) -> Path:
+    """Returns the directory of a trial."""
+    return folder / TRIALS / str(number)
+
+
+def results(trial: Path) -> list[dict[str, Any]]:
+    """Returns the readable results in a trial's directory: that of its run, or with several runs one per seed."""
+    seeds = sorted(trial.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-")))
     readable = []
-    for path in seeds or [directory]:
+    for path in seeds or [trial]:
         with suppress(RunError):
             readable.append(Run(path).result)
     return readable
 
 
-def write_table(file: Path, records: Sequence[Record], plan: Plan, reader: CostReader) -> None:
+def write_table(folder: Path, records: Sequence[Record], plan: Plan) -> None:
     """Writes `trials.parquet` atomically: a row per trial.
 
     Each searched setting has a column, empty where a trial did not set it, and so has each objective, empty where a
@@ -78,7 +77,7 @@ def write_table(file: Path, records: Sequence[Record], plan: Plan, reader: CostR
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    costs = [reader.costs(record) for record in records]
+    spent = [costs(folder, record) for record in records]
     columns: dict[str, tuple[str, Sequence[object]]] = {
         "number": ("int64", [record.number for record in records]),
         "state": ("string", [record.state for record in records]),
@@ -89,15 +88,15 @@ def write_table(file: Path, records: Sequence[Record], plan: Plan, reader: CostR
         reached = [record.objectives[index] if record.objectives else None for record in records]
         columns[objective.metric] = ("float64", reached)
     columns |= {
-        "best_epoch": ("int64", [cost.best_epoch for cost in costs]),
-        "seconds": ("float64", [cost.seconds for cost in costs]),
-        "parameters": ("int64", [cost.parameters for cost in costs]),
-        "directory": ("string", [str(reader.directory(record.number)) for record in records]),
+        "best_epoch": ("int64", [cost.best_epoch for cost in spent]),
+        "seconds": ("float64", [cost.seconds for cost in spent]),
+        "parameters": ("int64", [cost.parameters for cost in spent]),
+        "directory": ("string", [str(directory(folder, record.number)) for record in records]),
         "retried_from": ("int64", [record.retry_of for record in records]),
         "note": ("string", [record.error for record in records]),
     }
     table = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
-    with replacing(file) as temporary:
+    with replacing(folder / TABLE) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 

@@ -15,7 +15,6 @@ from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, Tri
 from sentattn.sweep.report.analysis import Findings, front
 from sentattn.sweep.report.artifacts import (
     BEST,
-    CostReader,
     confirm,
     describe_confirmed,
     find_confirmed,
@@ -46,7 +45,6 @@ class ReportCallback(SweepCallback):
     def __init__(self, study: SweepStudy) -> None:
         self._study = study
         self._plan: Plan = study.plan
-        self._reader = CostReader(study.folder)
         self._front = front(study.records(), study.plan.objectives)
         self._changed = False
         self._due = time.monotonic() + PAUSE
@@ -146,8 +144,8 @@ class ReportCallback(SweepCallback):
         from sentattn.sweep.report.page import page  # imports plotly
 
         began, folder = time.monotonic(), self._study.folder
-        write_table(folder / TRIALS, records, self._plan, self._reader)
-        self.findings = Findings(self._plan, folder, records, self._reader)
+        write_table(folder, records, self._plan)
+        self.findings = Findings(self._plan, folder, records)
         write_atomically(folder / REPORT, page(self.findings))
         for name, reason in self.findings.failures.items():
             if name not in self._failed:

@@ -26,7 +26,7 @@ from optuna.visualization import (
 from sentattn.config.types import as_typed
 from sentattn.rendering.html import draw, layout, plotly_script, render, safe
 from sentattn.sweep.report.analysis import Findings, Importances, as_study
-from sentattn.sweep.report.artifacts import BEST, train_arguments, train_command
+from sentattn.sweep.report.artifacts import BEST, costs, train_arguments, train_command
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.spec.search_space import Dimension
 from sentattn.sweep.study.records import Record
@@ -229,11 +229,11 @@ def _table(findings: Findings) -> tuple[list[str], list[list[object]]]:
     names = ["trial", "state", *(objective.metric for objective in plan.objectives), *short_names(plan.space)]
     heading, rows = [*names, "best epoch", "seconds", "retry of", "note"], []
     for record in [r for n, r in enumerate(records) if r.number in best or n >= len(records) - MAX_ROWS]:
-        costs = findings.reader.costs(record)
+        spent = costs(findings.folder, record)
         values = [as_text(record.values[key]) if key in record.values else "not set" for key in plan.space]
         objectives = [_metric(value) for value in record.objectives or ()] or [""] * len(plan.objectives)
-        seconds = None if costs.seconds is None else f"{costs.seconds:.0f}"
-        row = [record.number, record.state, *objectives, *values, costs.best_epoch, seconds, record.retry_of]
+        seconds = None if spent.seconds is None else f"{spent.seconds:.0f}"
+        row = [record.number, record.state, *objectives, *values, spent.best_epoch, seconds, record.retry_of]
         rows.append(["" if cell is None else cell for cell in [*row, record.error.partition("\n")[0]]])
     filled = [n for n in range(len(heading)) if n < 2 or any(row[n] != "" for row in rows)]
     return [heading[n] for n in filled], [[row[n] for n in filled] for row in rows]

@@ -16,6 +16,7 @@ from sentattn.loggers.wandb.dashboard import WANDB, place_of, study_specificatio
 from sentattn.loggers.wandb.upload import find_runs, offline_reason
 from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
 from sentattn.sweep.report.analysis import Findings
+from sentattn.sweep.report.artifacts import costs
 from sentattn.sweep.report.callback import ReportCallback, record_of
 from sentattn.sweep.study.records import Record
 from sentattn.sweep.study.records import best as best_records
@@ -216,7 +217,8 @@ def media(findings: Findings) -> dict[str, Any]:
     table = wandb.Table(columns=["trial", "state", *keys, *metrics, "seconds", "note"], allow_mixed_types=True)
     for record in findings.records[-MAX_ROWS:]:
         values = [*map(record.values.get, keys), *(record.objectives or [None] * len(metrics))]
-        table.add_data(record.number, record.state, *values, findings.reader.costs(record).seconds, record.error)
+        seconds = costs(findings.folder, record).seconds
+        table.add_data(record.number, record.state, *values, seconds, record.error)
     objects: dict[str, Any] = {"table": table}
     charts = Charts(plan, findings.records, findings.front)
     for index, measure in enumerate(findings.importances):

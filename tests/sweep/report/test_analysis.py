@@ -14,7 +14,6 @@ from plans import plan
 from sentattn.config.groups import Choices
 from sentattn.sweep.report import analysis
 from sentattn.sweep.report.analysis import Findings, as_study, disagreement, edge, front, importances
-from sentattn.sweep.report.artifacts import CostReader
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.spec.search_space import Value, read_dimension
 from sentattn.sweep.study.records import Record
@@ -153,7 +152,7 @@ def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
 
 
 def cautions(plan: Any, folder: Path, records: list[Record]) -> list[str]:
-    return Findings(plan, folder, records, CostReader(folder)).cautions
+    return Findings(plan, folder, records).cautions
 
 
 @pytest.mark.parametrize(

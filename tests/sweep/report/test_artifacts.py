@@ -20,9 +20,9 @@ from sentattn.run import Run
 from sentattn.sweep.report import artifacts
 from sentattn.sweep.report.analysis import front
 from sentattn.sweep.report.artifacts import (
-    CostReader,
     confirm,
     confirm_arguments,
+    costs,
     describe_confirmed,
     read_confirmed,
     write_best,
@@ -102,8 +102,8 @@ def test_the_table_has_a_row_per_trial_and_a_column_per_setting(tmp_path: Path) 
     ]
     result(tmp_path, 0)
     result(tmp_path, 2, best_epoch=1)
-    write_table(tmp_path / "t.parquet", found, plan(TABLE_SPACE), CostReader(tmp_path))
-    table = pq.read_table(tmp_path / "t.parquet")
+    write_table(tmp_path, found, plan(TABLE_SPACE))
+    table = pq.read_table(tmp_path / "trials.parquet")
     assert table.to_pydict() == {
         "number": [0, 1, 2],
         "state": ["complete", "failed", "pruned"],
@@ -124,26 +124,25 @@ def test_the_table_has_a_row_per_trial_and_a_column_per_setting(tmp_path: Path) 
 
 def test_choices_of_several_types_are_strings_and_booleans_stay(tmp_path: Path) -> None:
     found = [record(0, 0.5, values={"a": 1, "b": True}), record(1, 0.5, values={"a": "many", "b": False})]
-    write_table(tmp_path / "t.parquet", found, plan({}), CostReader(tmp_path))
-    columns = pq.read_table(tmp_path / "t.parquet").to_pydict()
+    write_table(tmp_path, found, plan({}))
+    columns = pq.read_table(tmp_path / "trials.parquet").to_pydict()
     assert (columns["a"], columns["b"]) == (["1", "many"], [True, False])
 
 
 def test_seconds_of_a_trial_of_several_trainings_are_those_of_all(tmp_path: Path) -> None:
     for seed in (9, 10):
         result(tmp_path, 0, seed=seed)
-    costs = CostReader(tmp_path).costs(record(0, 0.5))
-    assert (costs.seconds, costs.best_epoch, costs.parameters) == (15.0, None, 1234)
+    assert costs(tmp_path, record(0, 0.5)) == (None, 15.0, 1234)
 
 
 def test_a_study_without_trials_is_an_empty_table(tmp_path: Path) -> None:
-    write_table(tmp_path / "t.parquet", [], plan(TABLE_SPACE), CostReader(tmp_path))
-    assert pq.read_table(tmp_path / "t.parquet").num_rows == 0
+    write_table(tmp_path, [], plan(TABLE_SPACE))
+    assert pq.read_table(tmp_path / "trials.parquet").num_rows == 0
 
 
 def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "t.parquet"
-    write_table(file, [record(0, 0.5)], plan({}), CostReader(tmp_path))
+    file = tmp_path / "trials.parquet"
+    write_table(tmp_path, [record(0, 0.5)], plan({}))
 
     def full(table: object, path: Path, **_: object) -> None:
         path.write_bytes(b"PAR1")
@@ -151,7 +150,7 @@ def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(pq, "write_table", full)
     with pytest.raises(OSError, match="No space"):
-        write_table(file, [record(0, 0.5), record(1, 0.6)], plan({}), CostReader(tmp_path))
+        write_table(tmp_path, [record(0, 0.5), record(1, 0.6)], plan({}))
     assert pq.read_table(file).num_rows == 1
     assert list(tmp_path.iterdir()) == [file]
 

@@ -15,7 +15,6 @@ from plans import plan
 from test_figures import TWO, trials
 
 from sentattn.sweep.report.analysis import Findings
-from sentattn.sweep.report.artifacts import CostReader
 from sentattn.sweep.report.page import page
 from sentattn.sweep.study.records import Record
 
@@ -30,7 +29,7 @@ TRIALS = [
 
 
 def report(folder: Path, found: list[Record] = TRIALS, **changed: Any) -> str:
-    return page(Findings(plan(**changed), folder, found, CostReader(folder)))
+    return page(Findings(plan(**changed), folder, found))
 
 
 def without_plotly(html: str) -> str:

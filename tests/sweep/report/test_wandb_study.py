@@ -19,7 +19,6 @@ from wandb_server import serving
 
 from sentattn.config.compose import compose
 from sentattn.sweep.report.analysis import Findings
-from sentattn.sweep.report.artifacts import CostReader
 from sentattn.sweep.report.wandb import Rows, media, report_callbacks, study_guard
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.records import Record
@@ -99,7 +98,7 @@ def test_importances_contour_and_table_are_logged(tmp_path: Path) -> None:
         record(n, 0.5 + n / 100, values={"model.attention.hops": 1 + n, "optimizer.lr": 0.1 + 0.05 * n})
         for n in range(12)
     ]
-    run_of(tmp_path, plan, records[:1], media=media(Findings(plan, tmp_path, records, CostReader(tmp_path))))
+    run_of(tmp_path, plan, records[:1], media=media(Findings(plan, tmp_path, records)))
     row = wandb_reader.read(tmp_path)["history"][1]
     assert (row["trials"], row["table.nrows"]) == (1, 12)
     assert wandb_reader.table(tmp_path, row, "table")[2][:5] == [2, "complete", 3, pytest.approx(0.2), 0.52]
