@@ -77,11 +77,7 @@ class Model:
 def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Model], list[Fault]]:
     """Loads the first run of each setting below some folders; trials of sweeps only where their directory is given.
 
-    Returns:
-        The models, at most `MOST_MODELS`, and a fault for each run that is left out.
-
-    Raises:
-        RunError: If none is left.
+    Returns at most `MOST_MODELS` models, and an error for each run that is left out; a `RunError` if none is left.
     """
     faults: list[Fault] = []
     loaded: dict[str, tuple[LoadedRun, dict[str, Any], Classifier]] = {}
@@ -109,18 +105,10 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
 
 
 class Filter(BaseModel):
-    """Which rows are listed, in which order, and from where on.
+    """Which rows are listed: of a class, with stars, with or without a negation, of a length in tokens; and from where.
 
-    Attributes:
-        order: `errors` lists wrong predictions of a model, `disagreement` different predictions of two models, each
-            the surest first; `rows` all rows.
-        model: Number of the model whose errors are listed, among those with predictions.
-        label: Only rows of this class.
-        stars: Only rows of this many stars.
-        negation: True for texts with a negation, False for texts without.
-        shortest: Fewest tokens.
-        longest: Most tokens.
-        start: Rows before the listed ones.
+    The order `errors` lists wrong predictions of a model, by its number among those with predictions, `disagreement`
+    different predictions of two models, each the surest first; `rows` all rows.
     """
 
     order: Literal["errors", "disagreement", "rows"] = "errors"
@@ -200,10 +188,8 @@ class Rows:
 def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fault]]:
     """Reads the predictions of the models' runs, and the texts.
 
-    Of models that were evaluated on different rows, those with the rows that most of them share are listed.
-
-    Returns:
-        The rows, or None where no run has predictions or the texts cannot be read, and why.
+    Of models that were evaluated on different rows, those with the rows that most of them share are listed. None, and
+    why, where no run has predictions or the texts cannot be read.
     """
     numbers = {model.run.path: number for number, model in enumerate(models)}
     try:

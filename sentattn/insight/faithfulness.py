@@ -88,10 +88,7 @@ def summary(drops_NQRKS: Floats, rankings: Mapping[str, Sequence[int]]) -> dict[
 
     The name is `kind_removal_ranking`, and that of a share ends in its percent, as `sufficiency_deleted_random_20`. The
     mean is over the five shares; DeYoung et al. (2020, equation 3) divide the same sum by one more than their number.
-
-    Args:
-        drops_NQRKS: The result of `drops`.
-        rankings: For each name the rankings whose mean is taken.
+    Of the rankings that have a name in `rankings`, by their numbers, the mean is taken.
     """
     metrics: dict[str, Floats] = {}
     for ranking, numbers in rankings.items():

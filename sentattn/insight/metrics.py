@@ -40,11 +40,8 @@ def shape(weights_RL: Floats, tokens: Sequence[str]) -> dict[str, float]:
     Each is a mean over the hops: `evenness` H / log n, NaN for one token; `effective_tokens` exp(H), the number of
     tokens over which even weights have the same entropy; `effective_share` exp(H) / n. `punctuation` and `stop_words`
     are the weight on such tokens (scikit-learn's English stop words), `punctuation_tokens` and `stop_word_tokens` their
-    share of the tokens, which even weights would have. `tenth_1` to `tenth_10` are the position profile.
-
-    Args:
-        weights_RL: The weights of the R hops on the L real tokens; each row sums to 1.
-        tokens: The tokens.
+    share of the tokens, which even weights would have. `tenth_1` to `tenth_10` are the position profile. The weights
+    are those of R hops on the L real tokens; each row sums to 1.
     """
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 

@@ -32,13 +32,9 @@ HINT = "Name the column of texts with column=NAME."
 
 
 class Row(NamedTuple):
-    """A row of the input.
+    """A row of the input: where it is, such as `line 17`, its values by column, its text, and its prediction.
 
-    Attributes:
-        where: Its line or row, such as `line 17`.
-        values: Its values by column.
-        text: The text to predict; empty where the row has none.
-        prediction: Its prediction; None before it is predicted and where its text holds no token.
+    The text is empty where the row has none; the prediction is None before, and where its text holds no token.
     """
 
     where: str

@@ -22,10 +22,8 @@ def save(predictions: Sequence[Prediction], path: Path) -> str:
     """Draws one or more predictions into a file, atomically.
 
     A picture has a row for each hop and a column for each token, wrapped to lines, and a square map for each head where
-    there are pairs; a `.html` page is one file and switches between hops and between heads.
-
-    Returns:
-        A note on what a picture cannot show; an empty string if it shows everything.
+    there are pairs; a `.html` page is one file and switches between hops and between heads. The note on what a picture
+    cannot show is returned, or an empty string.
 
     Raises:
         UserError: If the ending is another one or the file cannot be written.
@@ -46,11 +44,7 @@ def save(predictions: Sequence[Prediction], path: Path) -> str:
 
 
 def require_format(path: Path) -> None:
-    """Refuses a file that is neither a page nor a picture.
-
-    Raises:
-        UserError: With the closest ending.
-    """
+    """Refuses a file that is neither a page nor a picture with a `UserError` that has the closest ending."""
     endings = (PAGE, *PICTURES)
     if (ending := path.suffix.lower()) not in endings:
         close = suggestion(ending, endings) if ending else ""

@@ -59,10 +59,7 @@ def page(predictions: Sequence[Prediction]) -> str:
 
 
 def render(package: str, name: str, **values: object) -> str:
-    """Returns a template of a package with its values; texts are escaped, and control characters are visible signs.
-
-    A template may extend or include the templates of this package.
-    """
+    """Returns a template of a package, which may extend those here, with escaped values without control characters."""
     return str(_environment(package).get_template(name).render(values))
 
 
@@ -81,12 +78,7 @@ def _environment(package: str) -> Environment:
 
 
 def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, object]:
-    """Returns the variables of `article.html` for a prediction.
-
-    Args:
-        prediction: The prediction.
-        is_uniform: Whether every token has the same weight by construction; then no token is shaded.
-    """
+    """Returns the variables of `article.html` for a prediction; weights uniform by construction shade nothing."""
     words = [clipped(word) for word in prediction.tokens]
     cut = cut_note(prediction)
     return {
@@ -102,7 +94,7 @@ def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, ob
                 "name": name,
                 "top": f"uniform by construction: 1/{len(row)} each" if is_uniform else summary(words, row),
                 "limit": _rounded(color_limit(row)),
-                "scale": limit_label(color_limit(row), max(row, default=0.0)),
+                "scale": _scale(color_limit(row), max(row, default=0.0)),
                 "weights": [_rounded(weight) for weight in row],
             }
             for name, row in prediction.rows.items()
@@ -126,11 +118,10 @@ def shaded_pieces(prediction: Prediction, *, is_shaded: bool = True) -> list[tup
     return shaded
 
 
-def limit_label(limit: float, largest: float) -> str:
+def _scale(limit: float, largest: float) -> str:
     """Returns the label at the end of a color scale, with a note where larger weights share its last color."""
-    if largest <= limit:
-        return f"{limit:.3g}"
-    return f"{limit:.3g} or more ({100 * QUANTILE:.0f} % quantile; largest {largest:.3g})"
+    note = f" or more ({100 * QUANTILE:.0f} % quantile; largest {largest:.3g})" if largest > limit else ""
+    return f"{limit:.3g}{note}"
 
 
 def packed(weights: Map) -> dict[str, object]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tiny import tiny
+from wandb_reader import log
 
 from sentattn import fit
 from sentattn.config.compose import compose
@@ -25,16 +26,6 @@ def open_logger(directory: Path, name: str, *extra: str, resumed: bool = False) 
     logger = build_logger(settings, directory, setting="5e77", resumed=resumed)
     assert isinstance(logger, Guard)
     return logger
-
-
-def log(logger: Guard, *epochs: int) -> None:
-    """Logs epochs as Lightning does: validation, then training; the record has a line of each."""
-    for epoch in epochs:
-        with (logger.directory / "metrics.jsonl").open("a") as file:
-            row = {"epoch": epoch, "val/accuracy": epoch / 10, "train/loss": 1 / epoch, "train_seconds": 3.0}
-            file.write(json.dumps(row) + "\n")
-        logger.log_metrics({"val/accuracy": epoch / 10, "epoch": epoch - 1}, step=99)
-        logger.log_metrics({"train/loss": 1 / epoch, "epoch": epoch - 1}, step=99)
 
 
 def curve(directory: Path, name: str, metric: str = "train/loss") -> list[tuple[int, float]]:

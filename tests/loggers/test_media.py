@@ -14,7 +14,7 @@ from tiny import tiny
 
 from sentattn import fit
 from sentattn.loggers.wandb import media
-from sentattn.loggers.wandb.media import LEGIBLE, legible_rows, spread_rows
+from sentattn.loggers.wandb.media import LEGIBLE, legible_rows
 from sentattn.prediction.model import LoadedRun
 
 
@@ -71,12 +71,3 @@ def test_legible_rows_are_of_all_classes_in_turn(rows: list[tuple[int, int]], co
 def test_legible_rows_by_hand() -> None:
     labels, lengths = np.array([0, 0, 0, 1, 1]), np.array([5, 31, 29, 90, 40])
     assert legible_rows(labels, lengths, 4) == [1, 4, 2, 3]
-
-
-@given(st.integers(0, 200), st.integers(0, 50))
-def test_rows_are_spread_evenly(rows: int, count: int) -> None:
-    chosen = spread_rows(rows, count)
-    assert len(chosen) == min(rows, count)
-    gaps = np.diff([*chosen, rows]) if chosen else np.array([0])
-    assert gaps.max() - gaps.min() <= 1
-    assert chosen[:1] == [0][: len(chosen)]

@@ -8,11 +8,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import wandb
 from tiny import tiny
-from wandb_reader import read, records, table
+from wandb_reader import log, read, records, table
 from wandb_server import serving
 
 import sentattn
@@ -31,16 +32,6 @@ KEY = "a" * 40
 def logger(directory: Path, **extra: Any) -> WandbGuard:
     run = {name: extra.pop(name) for name in ("settings", "setting", "resumed") if name in extra}
     return wandb_logger(**extra, run=LoggedRun(**{"directory": directory, "settings": SETTINGS, "setting": "x", **run}))
-
-
-def log(logger: WandbGuard, *epochs: int) -> None:
-    """Logs epochs as Lightning does: validation, then training; the record has a line of each."""
-    for epoch in epochs:
-        with (logger.directory / "metrics.jsonl").open("a") as file:
-            row = {"epoch": epoch, "val/accuracy": epoch / 10, "train/loss": 1 / epoch, "train_seconds": 3.0}
-            file.write(json.dumps(row) + "\n")
-        logger.log_metrics({"val/accuracy": epoch / 10, "epoch": epoch - 1}, step=7)
-        logger.log_metrics({"train/loss": 1 / epoch, "epoch": epoch - 1}, step=7)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +123,8 @@ def test_table_has_rows_with_what_was_predicted(run: Run, logged: dict[str, Any]
     assert len(cells) == 7
     predictions = pq.read_table(run.path / "predictions.parquet").to_pylist()
     recorded = {one["row"]: one for one in predictions if one["split"] == "val"}
+    gaps = np.diff([[*recorded].index(position) for position, *_ in cells])
+    assert max(gaps) - min(gaps) <= 1  # spread evenly
     classifier = sentattn.load(run.path)
     for position, text, label, predicted, probability in cells:
         one = recorded[position]

@@ -87,7 +87,8 @@ def log_evaluation(
         if logger.table:
             split, values = data.split("val"), probabilities["val"]
             table = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
-            for row in spread_rows(len(split), logger.table):
+            count = min(len(split), logger.table)
+            for row in (len(split) * i // count for i in range(count)):  # spread evenly
                 text, best = split.texts(row), int(values[row].argmax())
                 shortened = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
                 label, probability = names[split.labels[row]], float(values[row, best])
@@ -111,12 +112,6 @@ def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: i
     by_class = [closest[labels[closest] == label].tolist() for label in np.unique(labels)]
     turns = chain.from_iterable(zip_longest(*by_class))
     return [row for row in turns if row is not None][:count]
-
-
-def spread_rows(rows: int, count: int) -> list[int]:
-    """Returns the indices of `count` rows, or of all if there are fewer, spread evenly over a split."""
-    count = min(rows, count)
-    return [rows * i // count for i in range(count)]
 
 
 def log_run(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None = None) -> LocalRun:
