@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.config.parameters import load
 from sentattn.config.targets import TARGET
+from sentattn.config.types import Node
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.models.attention.base import Attention
@@ -17,16 +18,14 @@ from sentattn.models.embedding import Embedding
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
-from sentattn.models.wide import NoWide, Wide
-from sentattn.models.wide_and_deep import WideAndDeep
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
 
-Settings = Mapping[str, Any]
+NO_WIDE = "sentattn.models.wide.NoWide"
 
 
-def instantiate(node: Settings, base: type | None = None, /, **filled: Any) -> Any:
+def instantiate(node: Node, base: type | None = None, /, **filled: Any) -> Any:
     """Calls the `_target_` of a slot, a class derived from `base`, with its settings and what is filled in.
 
     Loaded settings went through `config.targets.check_targets`.
@@ -54,7 +53,7 @@ def find(target: str, base: type | None = None) -> Any:
     return target_class
 
 
-def build_data(settings: Settings) -> TextData:
+def build_data(settings: Node) -> TextData:
     """Returns the data module; nothing is read yet."""
     from sentattn.data.datamodule import TextData
 
@@ -65,7 +64,7 @@ def build_data(settings: Settings) -> TextData:
     return data
 
 
-def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextClassifier:
+def build_model(node: Node, *, num_embeddings: int, classes: int) -> TextClassifier:
     """Returns a variant, its slots fitted to one another; `num_embeddings` counts the special ids too.
 
     Raises:
@@ -76,23 +75,24 @@ def build_model(node: Settings, *, num_embeddings: int, classes: int) -> TextCla
     attention = build_attention(node["attention"], dim=encoder.out_dim, bidirectional=encoder.bidirectional)
     pooling = _part(node, "pooling", Pooling, dim=attention.out_dim, hops=attention.hops)
     head = _part(node, "head", Head, dim=pooling.out_dim, classes=classes)
-    wide = None
-    if "wide" in node and find(node["wide"][TARGET]) is not NoWide:
+    if has_wide := "wide" in node and node["wide"][TARGET] != NO_WIDE:
+        from sentattn.models.wide import Wide, WideAndDeep
+
         offered = {"num_embeddings": num_embeddings, "classes": classes, "dim": encoder.out_dim}
         wide = _part(node, "wide", Wide, **_taken(node["wide"], Wide, offered))
     options = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     with explained("model"):
         deep: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **options, **slots)
-    return deep if wide is None else WideAndDeep(deep, wide)
+    return WideAndDeep(deep, wide) if has_wide else deep
 
 
-def _part(node: Settings, slot: str, base: type, **filled: Any) -> Any:
+def _part(node: Node, slot: str, base: type, **filled: Any) -> Any:
     with explained(f"model.{slot}"):
         return instantiate(node[slot], base, **filled)
 
 
-def build_attention(node: Settings, **offered: Any) -> Attention:
+def build_attention(node: Node, **offered: Any) -> Attention:
     """Returns an attention for the states of an encoder: of what is `offered`, such as `dim`, it gets what it takes.
 
     Raises:
@@ -117,7 +117,7 @@ def explained(path: str) -> Iterator[None]:
         raise SettingError(Fault(path, "conflict", f"{path}: {error}.")) from error
 
 
-def _taken(node: Settings, base: type, offered: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(node: Node, base: type, offered: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what the class of a slot takes of what is offered."""
     takes = inspect.signature(find(node[TARGET], base)).parameters
     return {name: value for name, value in offered.items() if name in takes}

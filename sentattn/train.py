@@ -65,7 +65,7 @@ import yaml
 from sentattn.config import command_line
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
-from sentattn.run import Run
+from sentattn.run import RESULT, Run
 
 if TYPE_CHECKING:
     from sentattn.prediction.model import LoadedRun
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 MULTIRUN = ("-m", "--multirun")
 WIDTH = 80
 """Columns of a terminal, if nobody has changed them."""
+TABLE = "sentattn.data.datasets.table.Table"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,47 +92,52 @@ def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
         UserError: With every fault.
     """
     from sentattn.config.request import read_single
+    from sentattn.distributed.ranks import connected
     from sentattn.prediction.model import LoadedRun
-    from sentattn.training.seeds import fit_seeds
+    from sentattn.training.fit import fit_seeds
 
-    [run] = fit_seeds(read_single([overrides] if isinstance(overrides, str) else list(overrides)))
+    with connected(rank_info()):
+        [run] = fit_seeds(read_single([overrides] if isinstance(overrides, str) else list(overrides)))
     return LoadedRun(run.path, trust=True)  # its classes are those of this process
 
 
 def _command(arguments: list[str]) -> None:
-    is_rank = rank_info() is not None
+    here = rank_info()
     if set(arguments) & set(MULTIRUN):
-        if is_rank:
+        if here:
             message = "-m starts a process for each run itself: leave torchrun or srun out, or -m."
             raise SettingError(Fault("-m", "conflict", message))
         from sentattn.grid.grid import train_grid
 
         train_grid([word for word in arguments if word not in MULTIRUN])
-    elif is_rank:
+    elif here:
         from sentattn.distributed.ranks import connected
 
-        with connected():
+        with connected(here):
             _train(arguments)
-    else:
+    else:  # faults of settings are reported before torch is imported
         _train(arguments)
 
 
 def _train(arguments: list[str]) -> None:
     from sentattn.config.request import read_request
-    from sentattn.data.readers import tables
 
     rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)
+    settings = request.settings
     if show:
-        print(yaml.safe_dump(dict(request.settings), sort_keys=False, allow_unicode=True), end="")
+        print(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), end="")
         return
-    tables.check(request.settings.data)
+    if settings.data["_target_"] == TABLE:
+        from sentattn.data.readers import tables
+
+        tables.check(settings.data)
     if request.check:
         from sentattn.training.dry_run import check
 
-        check(request.settings, seeds=request.seeds)
+        check(settings, seeds=request.seeds)
         return
-    from sentattn.training.seeds import fit_seeds
+    from sentattn.training.fit import fit_seeds
 
     runs: list[Run] = []
     try:
@@ -148,10 +154,12 @@ def _report(runs: Sequence[Run]) -> None:
     from sentattn.distributed import ranks
 
     if ranks.is_rank_zero() and runs:
-        from sentattn.compare.leaderboard import training_lines
+        lines: list[str] = []
+        if len(list(runs[-1].path.parents[1].glob(f"*/*/{RESULT}"))) > 1:
+            from sentattn.compare.leaderboard import training_lines
 
-        command = predict_command(runs[-1].path)
-        print(*training_lines(runs), f"read a text with it:\n{command}", sep="\n")
+            lines = training_lines(runs)
+        print(*lines, f"read a text with it:\n{predict_command(runs[-1].path)}", sep="\n")
 
 
 def predict_command(path: Path) -> str:

@@ -13,8 +13,7 @@ import yaml
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.data.tokenizer import Tokenizer
-from sentattn.models.embedding import Words
-from sentattn.models.wide import TrainingTexts
+from sentattn.models.embedding import TrainingTexts, Words
 from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
 from sentattn.run import CONFIG, MODEL
 
@@ -62,7 +61,6 @@ def classifier(*settings: str) -> Classifier:
     torch.manual_seed(zlib.crc32(" ".join(settings).encode()))
     model = build_model(composed["model"], num_embeddings=len(tokenizer), classes=len(LABELS))
     tokens, offsets = _rows(tokenizer)
-    model.embedding.count(lambda: (tokens, offsets))
     model.count(lambda: TrainingTexts(tokens, offsets, np.arange(len(offsets) - 1) % len(LABELS)))
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,16 +1,21 @@
-"""How many devices a training uses, and which of the processes of a launcher this one is."""
+"""The devices of a training, the precision it computes in, and which of a launcher's processes this one is."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
-from sentattn.config.types import as_typed
+from sentattn.config.types import Node, as_typed
 from sentattn.errors import Fault, SettingError
 
-Settings = Mapping[str, Any]
-
+AUTO, SINGLE, MIXED = "auto", "32-true", "bf16-mixed"
+"""Values of `trainer.precision`."""
+ON_GPU = ("auto", "gpu", "cuda")
+"""Values of `trainer.accelerator` that take an NVIDIA GPU if there is one."""
 TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 STEP_TASKS = "SLURM_STEP_NUM_TASKS"
 FIRST_PORT, PORTS = 15000, 10000
@@ -92,7 +97,7 @@ def srun_variables(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def count_here(trainer: Settings) -> int:
+def count_here(trainer: Node) -> int:
     """Returns the number of devices of this machine that a training uses, each with a process of its own.
 
     Args:
@@ -108,7 +113,7 @@ def count_here(trainer: Settings) -> int:
         launchers = f"srun, or torchrun --nnodes={nodes}"
         message = f"trainer.num_nodes={nodes} needs a launcher that starts processes on each machine: {launchers}."
         raise SettingError(Fault("trainer.num_nodes", "missing", message))
-    gpus = torch.cuda.device_count() if accelerator in ("auto", "gpu", "cuda") else 0
+    gpus = torch.cuda.device_count() if accelerator in ON_GPU else 0
     if devices in (-1, "auto"):
         return max(1, gpus)
     numbers = list(devices) if isinstance(devices, list) else list(range(devices))
@@ -123,15 +128,14 @@ def count_here(trainer: Settings) -> int:
     return len(numbers)
 
 
-def as_launched(settings: Settings, info: RankInfo | None) -> dict[str, Any]:
-    """Returns settings with the numbers of devices and machines that a launcher has started processes for.
+def as_launched(trainer: Node, info: RankInfo | None) -> Node:
+    """Returns `trainer` settings with the numbers of devices and machines that a launcher has started processes for.
 
     Raises:
         SettingError: If the settings ask for other numbers.
     """
     if info is None:
-        return dict(settings)
-    trainer = settings["trainer"]
+        return trainer
     devices = trainer["devices"]
     numbers = {
         "devices": (len(devices) if isinstance(devices, list) else devices, info.local_world),
@@ -145,7 +149,7 @@ def as_launched(settings: Settings, info: RankInfo | None) -> dict[str, Any]:
             )
             raise SettingError(Fault(f"trainer.{key}", "conflict", message))
     kept = devices if isinstance(devices, list) and len(devices) == info.local_world else info.local_world
-    return {**settings, "trainer": {**trainer, "devices": kept, "num_nodes": info.nodes}}
+    return {**trainer, "devices": kept, "num_nodes": info.nodes}
 
 
 def first(devices: Any) -> Any:
@@ -156,3 +160,40 @@ def first(devices: Any) -> Any:
 def cores() -> int:
     """Returns the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolve_precision(trainer: Node) -> Node:
+    """Returns `trainer` settings with what `precision=auto` is on the device that they train on.
+
+    It is `bf16-mixed` on a GPU that computes in bfloat16, and `32-true` elsewhere. As it changes results, it is
+    resolved before a setting is hashed or stored.
+    """
+    if trainer.get("precision") != AUTO:
+        return trainer
+    devices = trainer["devices"]
+    index = devices[0] if isinstance(devices, list) else 0
+    return {**trainer, "precision": MIXED if is_on_gpu(trainer) and gpu_has_bfloat16(index) else SINGLE}
+
+
+def is_on_gpu(trainer: Node) -> bool:
+    """Returns whether a training uses CUDA."""
+    if trainer["accelerator"] not in ON_GPU:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@cache
+def gpu_has_bfloat16(index: int) -> bool:
+    """Returns whether a GPU has arithmetic in bfloat16.
+
+    Unless this process uses CUDA already, another process finds out: a scheduler of trainings that initialized CUDA
+    would hold memory of a GPU, or the whole GPU where it admits one process.
+    """
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types for it
+        return torch.version.hip is not None or torch.cuda.get_device_properties(index).major >= 8
+    code = f"import torch, {__name__} as d; torch.cuda.init(); print(d.gpu_has_bfloat16({index}))"
+    return subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout.strip() == b"True"

@@ -25,7 +25,7 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor, distributed
 from torch.distributed.rendezvous import rendezvous
 
-from sentattn.distributed.devices import launcher_variables, rank_info
+from sentattn.distributed.devices import RankInfo, launcher_variables
 from sentattn.errors import Interruption, SettingError, UserError
 
 T = TypeVar("T")
@@ -43,6 +43,7 @@ AGENT = "SENTATTN_AGENT"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """torchrun's agent names in it the file in which a rank leaves its error."""
 
+_here: RankInfo | None = None
 _alone = False
 _host: distributed.ProcessGroup | None = None
 """The connection for values in main memory; None for that of the process group, as before it is made."""
@@ -76,12 +77,13 @@ class Environment(LightningEnvironment):
 
 
 @contextmanager
-def connected() -> Iterator[None]:
-    """Connects this process with the other ranks, if there are any, for the time of the block.
+def connected(here: RankInfo | None) -> Iterator[None]:
+    """Connects this process, the rank `here`, with the other ranks, if there are any, for the time of the block.
 
     Ranks other than 0 print only errors that no other rank has, and exit with a code; rank 0 raises.
     """
-    here = rank_info()
+    global _here
+    _here = here
     if here is None or distributed.is_initialized():
         yield
         return
@@ -158,6 +160,11 @@ def end_with_agent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def launched() -> RankInfo | None:
+    """Returns which rank this process is, or None where it trains alone."""
+    return _here
 
 
 def several() -> bool:
@@ -259,8 +266,7 @@ def wait_for_rank_zero() -> None:
 
 def have_own_gpus() -> bool:
     """Returns whether each rank sees one GPU, another one than all others, as with `srun --gpus-per-task=1`."""
-    here = rank_info()
-    if not several() or here is None or here.local_world == 1:
+    if not several() or _here is None or _here.local_world == 1:
         return False
     # Properties are read of one GPU only: to ask for them takes some of its memory.
     seen = str(torch.cuda.get_device_properties(0).uuid) if torch.cuda.device_count() == 1 else ""
@@ -290,11 +296,3 @@ def offset_seed_by_rank() -> None:
     """Offsets the seed by the rank, so that dropout differs between ranks; rank 0 keeps its random numbers."""
     if rank():
         torch.manual_seed(torch.initial_seed() + rank())
-
-
-def is_peer_failure(error: BaseException) -> bool:
-    """Returns whether a library reports by the type of its error that another rank has ended, as NCCL does.
-
-    gloo raises a plain `RuntimeError` instead; which rank has died is then seen from the exit codes.
-    """
-    return isinstance(error, distributed.DistError)

@@ -17,7 +17,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from sentattn import run
-from sentattn.config.compose import setting_hash
 from sentattn.config.types import as_typed
 from sentattn.console import plural
 from sentattn.errors import Fault, Interruption, RunError, TrainingError
@@ -30,10 +29,8 @@ from sentattn.sweep.execution.progress import SweepProgress
 from sentattn.sweep.execution.resources import SlotRequest
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.spec.plan import Budget, Objective, Plan
-from sentattn.training.precision import resolve_precision
 from sentattn.training.resume import (
     SavedRuns,
-    find_begun,
     find_finished,
     find_interrupted,
     find_running,
@@ -74,7 +71,7 @@ def train_grid(arguments: Sequence[str]) -> None:
         **options,
     )
     grid = Grid(cells, plan)
-    count = len({setting_hash(resolve_precision(cell.settings)) for cell in cells})
+    count = len({identity(cell.settings)[0] for cell in cells})
     seeds = plural(len({cell.settings["seed"] for cell in cells}), "seed")
     print(f"{plural(len(cells), 'run')}: {plural(count, 'setting')}, {seeds}. ", end="")
     print(f"{grid.finished()} finished, {grid.interrupted} to be resumed.", flush=True)
@@ -185,7 +182,9 @@ class Grid:
                 if finished := find_finished(cell.settings, self._saved):
                     self.runs[number] = finished
                     continue
-                begun = find_interrupted(cell.settings, self._saved) or find_begun(cell.settings, self._saved)
+                begun = find_interrupted(cell.settings, self._saved) or find_interrupted(
+                    cell.settings, self._saved, has_checkpoint=False
+                )
                 folder = begun or new_directory(cell.settings)
                 folder.mkdir(parents=True, exist_ok=True)
                 self._running[number] = folder, stack.pop_all()

@@ -13,7 +13,7 @@ from sentattn.data.tokenizer import UNKNOWN_ID
 from sentattn.insight.metrics import Floats
 from sentattn.insight.weights import TOKENS, Ids, Ints, batches, ngram_parts, padded, spread
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.wide_and_deep import WideAndDeep
+from sentattn.models.wide import WideAndDeep
 
 STEPS = 20
 """Fewest points of the integral, by Gauss and Legendre's rule; they are doubled until it is complete enough."""

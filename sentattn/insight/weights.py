@@ -17,8 +17,7 @@ from torch.nn import functional
 from sentattn.data.batching import pad
 from sentattn.insight.metrics import Floats, is_ranking
 from sentattn.models.classifier import Classified, TextClassifier
-from sentattn.models.wide import WideTerms
-from sentattn.models.wide_and_deep import WideAndDeep
+from sentattn.models.wide import WideAndDeep, WideTerms
 from sentattn.prediction.prediction import TIE
 
 Ids: TypeAlias = NDArray[np.integer]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 
 from sentattn.config.types import Positive, checked
 from sentattn.models.attention.base import Attended, Attention
-from sentattn.models.embedding import Embedding
+from sentattn.models.embedding import Embedding, TrainingTexts
 from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
-from sentattn.models.wide import TrainingTexts, WideTerms
+
+if TYPE_CHECKING:
+    from sentattn.models.wide import WideTerms
 
 CrossEntropy = Callable[..., Tensor]
 """Returns the cross entropy of logits_BC and labels_B; with `smooth=False` of the labels as they are."""
@@ -135,7 +137,7 @@ class TextClassifier(nn.Module):
         Raises:
             DataError: If they have nothing that a part needs.
         """
-        self.embedding.count(lambda: read()[:2])
+        self.embedding.count(read)
 
     def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, Any]]:
         """Returns the trainable parameters as PyTorch's optimizers take them.

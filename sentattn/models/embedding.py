@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,14 @@ from sentattn.models.dropout import Dropout
 PAD_ID, UNKNOWN_ID = 0, 1
 POSITION_STD = 0.02
 """Small compared with the words, as in GPT-2 and BERT; positions of the same size would hide them at first."""
+
+
+class TrainingTexts(NamedTuple):
+    """The ids of all training rows one after another, where each row starts, with the end of the last, and labels."""
+
+    tokens: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    labels_N: NDArray[np.int64]
 
 
 class Embedding(nn.Module, ABC):
@@ -36,13 +44,8 @@ class Embedding(nn.Module, ABC):
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLE."""
 
-    def count(self, read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
-        """Reads the training texts once, before training, if the embedding needs them.
-
-        Args:
-            read: Returns the ids of all training rows, one row after another, and where each row starts, with the end
-                of the last, (rows + 1).
-        """
+    def count(self, read: Callable[[], TrainingTexts]) -> None:
+        """Reads the training texts once, before training, if the embedding needs them."""
         return
 
     def start_from(self, vectors_VE: Tensor, known_V: Tensor) -> None:

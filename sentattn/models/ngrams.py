@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sentattn.config.types import Count, Fraction, as_typed, checked
-from sentattn.models.embedding import UNKNOWN_ID, Words, vectors
+from sentattn.models.embedding import UNKNOWN_ID, TrainingTexts, Words, vectors
 
 NONE = 2**63 - 1
 """Marks the absence of an n-gram; larger than every key, so that it ends the sorted table."""
@@ -68,14 +68,12 @@ class NGrams(Words):
         self.keys: Tensor | None
         self.register_buffer("keys", torch.full((ngram_vocab_size,), NONE) if ngram_table == "counted" else None)
 
-    def count(self, read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
+    def count(self, read: Callable[[], TrainingTexts]) -> None:
         """Gives a vector to each of the most frequent n-grams, where the table is a counted one."""
         if self.keys is None:
             return
-        tokens, offsets = read()
-        kept = frequent_keys(
-            tokens, offsets, self.orders, self.base, most=len(self.keys), min_count=self.ngram_min_count
-        )
+        most, least = len(self.keys), self.ngram_min_count
+        kept = frequent_keys(read(), self.orders, self.base, most=most, min_count=least)
         self.keys.fill_(NONE)
         self.keys[: len(kept)] = torch.from_numpy(kept)
 
@@ -136,17 +134,10 @@ def ngram_keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:
 
 
 def frequent_keys(
-    tokens: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    orders: Sequence[int],
-    base: int,
-    *,
-    most: int,
-    min_count: int,
+    texts: TrainingTexts, orders: Sequence[int], base: int, *, most: int, min_count: int
 ) -> NDArray[np.int64]:
-    """Returns the most frequent n-grams of rows that lie one after another, as sorted numbers."""
-    flat = (_flat_keys(tokens, offsets, order, base) for order in orders)
-    counted = [np.unique(keys, return_counts=True) for keys in flat]
+    """Returns the most frequent n-grams of the training rows, as sorted numbers."""
+    counted = [np.unique(_flat_keys(texts, order, base), return_counts=True) for order in orders]
     keys, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
     often = counts >= min_count
     keys, counts = keys[often], counts[often]
@@ -154,9 +145,9 @@ def frequent_keys(
     return kept
 
 
-def _flat_keys(tokens: NDArray[np.int64], offsets: NDArray[np.int64], order: int, base: int) -> NDArray[np.int64]:
-    """Returns the n-grams of rows that lie one after another; those that would cross rows are left out."""
-    keys: NDArray[np.int64] = ngram_keys(torch.from_numpy(tokens)[None], order, base)[0].numpy()
-    places = np.arange(len(tokens)) - np.repeat(offsets[:-1], np.diff(offsets))
+def _flat_keys(texts: TrainingTexts, order: int, base: int) -> NDArray[np.int64]:
+    """Returns the n-grams of all rows, one row after another."""
+    keys: NDArray[np.int64] = ngram_keys(torch.from_numpy(texts.tokens)[None], order, base)[0].numpy()
+    places = np.arange(len(texts.tokens)) - np.repeat(texts.offsets[:-1], np.diff(texts.offsets))
     kept: NDArray[np.int64] = keys[(places >= order - 1) & (keys != NONE)]
     return kept

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,10 +26,11 @@ from sentattn.data.batching import pad
 from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.wide import WideTerms
-from sentattn.models.wide_and_deep import WideAndDeep
 from sentattn.prediction.prediction import NGram, Prediction, Predictions
 from sentattn.run import MODEL, Run
+
+if TYPE_CHECKING:
+    from sentattn.models.wide import WideAndDeep, WideTerms
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
@@ -134,7 +135,10 @@ class Classifier:
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
         parts: list[tuple[str, torch.Tensor]] = []
         ngrams: list[list[NGram]] = [[] for _ in texts]
-        if isinstance(self.model, WideAndDeep):
+        if output.wide is not None:
+            from sentattn.models.wide import WideAndDeep
+
+            assert isinstance(self.model, WideAndDeep)
             shares = (self.model.deep_share, self.model.wide_share)
             logits = zip(self.model.part_logits(output).items(), shares, strict=False)
             parts = [(part, (share * logits_BC).float().cpu()) for (part, logits_BC), share in logits]

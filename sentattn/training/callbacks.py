@@ -14,6 +14,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
@@ -267,9 +268,7 @@ class WeightAverage(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._steps = trainer.global_step
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if trainer.global_step == self._steps:  # the gradient is accumulated
             return
         decay = min(self.decay, (1 + self._steps) / (10 + self._steps)) if self._steps else 0.0
@@ -298,6 +297,6 @@ class WeightAverage(Callback):
         return [weight for weight in pl_module.parameters() if weight.requires_grad]
 
 
-def averaging(settings: Mapping[str, Any]) -> list[Callback]:
+def averaging(settings: Node) -> list[Callback]:
     """Returns the average of the weights as callbacks: one, or none with `ema_decay=null`."""
     return [WeightAverage(settings["ema_decay"])] if settings["ema_decay"] is not None else []

@@ -60,6 +60,20 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return checkpoint
 
 
+def read_identity(path: Path) -> Mapping[str, str]:
+    """Returns the hashes of the setting and of the data that a checkpoint was written with.
+
+    Raises:
+        RunError: If it is missing or damaged, or was written by another version of sentattn.
+    """
+    try:
+        identity: Mapping[str, str] = read_checkpoint(path)["callbacks"][Checkpoints.__qualname__]["identity"]
+        return {name: identity[name] for name in ("setting", "data_fingerprint")}
+    except (KeyError, TypeError) as error:
+        message = f"{path} does not say which setting it belongs to: another version of sentattn wrote it."
+        raise RunError(Fault(str(path), "damaged", message)) from error
+
+
 def random_state() -> dict[str, Any]:
     """Returns the states of Python's, NumPy's and torch's generators, as plain values."""
     kind, keys, *rest = np.random.get_state(legacy=True)

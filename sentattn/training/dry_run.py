@@ -15,18 +15,17 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 from torch.utils.data import DataLoader
 
+from sentattn.config.settings import Settings
 from sentattn.console import Progress, plural, table_lines
 from sentattn.data.batching import Batch
 from sentattn.distributed import devices
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
 from sentattn.training.environment import format_bytes, require_memory, total_memory
+from sentattn.training.fit import choose_precision, prepare
 from sentattn.training.lit_module import LitClassifier
-from sentattn.training.prepare import choose_precision, prepare
 from sentattn.training.signals import Signals
 from sentattn.training.trainer import build_trainer
-
-Settings = Mapping[str, Any]
 
 OUTPUTS = {
     "embedding": "states_BLE",
@@ -63,7 +62,7 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         UserError: If the training would be refused, or its memory is not enough.
     """
     settings = choose_precision(settings)
-    trainer = settings["trainer"]
+    trainer = settings.trainer
     world = trainer.get("num_nodes", 1) * devices.count_here({**trainer, "num_nodes": 1})
     with Signals() as signals, Progress() as progress, environment.explained_out_of_memory():
         data, module, _, _ = prepare(settings, progress)
@@ -77,7 +76,7 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         print("\n".join(_shapes(module, largest, len(batches))))
         environment.reset_peak_memory()
         timer = Timer(signals)
-        once = build_trainer({**settings, "trainer": {**trainer, **ONE_PASS}}, callbacks=[*averaging(settings), timer])
+        once = build_trainer({**trainer, **ONE_PASS}, callbacks=[*averaging(settings), timer])
         dataset: Any = [average, largest, average]
         steps = DataLoader(dataset, batch_size=None, collate_fn=lambda batch: batch)
         once.fit(module, train_dataloaders=steps, val_dataloaders=[])
@@ -85,12 +84,12 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
     limit, number = trainer.get("limit_train_batches"), len(batches)
     taken = number if limit is None else min(limit, number) if isinstance(limit, int) else int(limit * number)
     per_token = FORWARD * timer.seconds[-1] / average.tokens_BL.numel()
-    splits = ("val", "test") if settings["test"] else ("val",)
+    splits = ("val", "test") if settings.test else ("val",)
     passes = {split: per_token * int(data.split(split).lengths.sum()) for split in splits}
-    checkpoint = weights + timer.state_bytes + (weights if settings["ema_decay"] is not None else 0)
+    checkpoint = weights + timer.state_bytes + (weights if settings.ema_decay is not None else 0)
     print(_memory(settings, weights, timer.state_bytes))
     print(_time(settings, taken * timer.seconds[-1], passes, seeds=seeds, world=world))
-    print(_disk(settings["output_dir"], seeds * (CHECKPOINTS * checkpoint + weights)))
+    print(_disk(settings.output_dir, seeds * (CHECKPOINTS * checkpoint + weights)))
     print("Nothing was trained; leave out check=true to train.")
 
 
@@ -155,7 +154,7 @@ def _shapes(module: LitClassifier, largest: Batch, batches: int) -> Iterator[str
 
 
 def _memory(settings: Settings, weights: int, state: int) -> str:
-    peak, (total, name) = environment.peak_memory_bytes(), total_memory(settings["trainer"]["accelerator"])
+    peak, (total, name) = environment.peak_memory_bytes(), total_memory(settings.trainer["accelerator"])
     used = "not measured on this system" if peak is None else f"about {format_bytes(peak)}"
     of = "" if total is None else f" of {format_bytes(total)} of {name}"
     return f"Memory: {used}{of}; weights {format_bytes(weights)}, the optimizer's state {format_bytes(state)}."
@@ -163,7 +162,7 @@ def _memory(settings: Settings, weights: int, state: int) -> str:
 
 def _time(settings: Settings, training: float, passes: Mapping[str, float], *, seeds: int, world: int) -> str:
     """Returns the time of a run: epochs of training and validation, then the best epoch on each split by one device."""
-    epochs, validation = settings["trainer"]["max_epochs"], passes["val"] / world
+    epochs, validation = settings.trainer["max_epochs"], passes["val"] / world
     run = epochs * (training + validation) + sum(passes.values())
     all_runs = f", {_duration(seeds * run)} for {seeds} runs" if seeds > 1 else ""
     devices_note = f"; on {world} devices, without communication" if world > 1 else ""

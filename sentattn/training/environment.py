@@ -12,27 +12,26 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from lightning_fabric.utilities.warnings import PossibleUserWarning
 from torch import nn
 
 from sentattn.config.checks import flat
+from sentattn.config.types import Node
 from sentattn.data.batching import Batch
+from sentattn.distributed.devices import MIXED, ON_GPU, SINGLE, is_on_gpu
 from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.models.classifier import TextClassifier
-from sentattn.training.precision import MIXED, SINGLE, is_on_gpu
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
-
-Settings = Mapping[str, Any]
 
 PACKAGES = ("sentattn", "torch", "pytorch-lightning", "hydra-core", "tokenizers", "numpy", "wandb")
 """This package and the libraries that results depend on."""
@@ -66,7 +65,7 @@ def quiet_libraries() -> None:
         warnings.filterwarnings("ignore", message=message)
 
 
-def set_up_torch(settings: Settings) -> None:
+def set_up_torch(settings: Node) -> None:
     """Sets torch's threads and precision, before it starts threads that would inherit the defaults."""
     # Gradients that vanish over a long text end as denormal numbers, with which a CPU is many times slower.
     torch.set_flush_denormal(True)
@@ -101,17 +100,17 @@ def versions() -> dict[str, str]:
 
 def git_revision() -> str | None:
     """Returns the commit of the code, with `+` where it was changed since; None outside its repository."""
-    if not _git("ls-files", "--error-unmatch", Path(__file__).name):
-        return None
-    return _git("describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+") or None
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    output = ""
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        for command in (
+            "ls-files --error-unmatch environment.py",
+            "describe --always --exclude=* --abbrev=40 --dirty=+",
+        ):
+            git = ["git", "-C", str(Path(__file__).parent), *command.split()]
+            output = subprocess.run(git, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return ""
+        return None
+    return output
 
 
 def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> dict[str, float]:
@@ -167,7 +166,7 @@ def peak_memory_bytes() -> int | None:
 
 
 @contextmanager
-def explained_sizes(model: Mapping[str, Any]) -> Iterator[None]:
+def explained_sizes(model: Node) -> Iterator[None]:
     """Turns torch's error about a tensor of too many elements into an error that names the sizes of the model.
 
     Raises:
@@ -204,7 +203,7 @@ def explained_out_of_memory() -> Iterator[None]:
         raise TrainingError(Fault("data.batch_size", "resources", message)) from error
 
 
-def require_memory(settings: Settings, model: TextClassifier, *, rows: int = 0, tokens: int = 0) -> None:
+def require_memory(settings: Node, model: TextClassifier, *, rows: int = 0, tokens: int = 0) -> None:
     """Refuses a model that cannot fit, before a system without memory stops answering.
 
     The model may be on torch's meta device. `rows` and `tokens` are the largest batch of a process, where it is known.
@@ -229,13 +228,13 @@ def require_memory(settings: Settings, model: TextClassifier, *, rows: int = 0, 
         raise TrainingError(Fault("model", "resources", message))
 
 
-def require_lstm(settings: Settings, device: torch.device, model: nn.Module) -> None:
+def require_lstm(trainer: Node, device: torch.device, model: nn.Module) -> None:
     """Refuses a precision in which a model's LSTM cannot be computed.
 
     Raises:
         SettingError: Of kind `resources`.
     """
-    precision = settings["trainer"].get("precision")
+    precision = trainer.get("precision")
     if not _computes(device, precision, model):
         message = (
             f"trainer.precision={precision} does not work here: an LSTM in bfloat16 needs a processor with AVX512 and "
@@ -244,16 +243,15 @@ def require_lstm(settings: Settings, device: torch.device, model: nn.Module) -> 
         raise SettingError(Fault("trainer.precision", "resources", message))
 
 
-def evaluable(settings: Settings, model: nn.Module) -> Settings:
-    """Returns settings with which a trained model can be evaluated here: in float32 where bfloat16 does not work."""
-    trainer = settings["trainer"]
+def evaluable(trainer: Node, model: nn.Module) -> Node:
+    """Returns `trainer` settings with which a model can be evaluated here: in float32 if bfloat16 does not work."""
     device = torch.device("cuda" if is_on_gpu(trainer) else "cpu")
     if _computes(device, trainer.get("precision"), model):
-        return settings
+        return trainer
     print(
         f"This processor has no LSTM with {trainer['precision']}, in which the run was trained: evaluated in float32."
     )
-    return {**settings, "trainer": {**trainer, "precision": SINGLE}}
+    return {**trainer, "precision": SINGLE}
 
 
 def _computes(device: torch.device, precision: str | None, model: nn.Module) -> bool:
@@ -276,7 +274,7 @@ def cpu_has_lstm(precision: str | None) -> bool:
 
 def total_memory(accelerator: str) -> tuple[int | None, str]:
     """Returns the size of the memory that a training uses, None where it is unknown, and the name of its device."""
-    if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
+    if accelerator in ON_GPU and torch.cuda.is_available():
         return torch.cuda.get_device_properties(0).total_memory, torch.cuda.get_device_name(0)
     try:
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

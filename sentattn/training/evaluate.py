@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
 from sentattn import build
+from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault
@@ -35,10 +36,8 @@ if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
     from sentattn.loggers.guard import Guard
-    from sentattn.training.callbacks import EpochRecorder, Row
+    from sentattn.training.callbacks import EpochRecorder
     from sentattn.training.lit_module import LitClassifier
-
-Settings = Mapping[str, Any]
 
 DIVERGED = 10.0
 """A validation log loss above this many times that of a uniform guess is reported as diverged."""
@@ -60,14 +59,14 @@ class Evaluator:
         SettingError: If Lightning refuses the settings.
     """
 
-    def __init__(self, settings: Settings, progress: Progress) -> None:
+    def __init__(self, trainer: Node, progress: Progress) -> None:
         def show(trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int, _: int = 0) -> None:
             progress(self._stage, batch_idx + 1, self._batches)
 
         self._progress, self._stage, self._batches = progress, "", 0
         with ranks.as_single_process():
             callbacks = [LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)]
-            self._trainer = build_trainer(settings, callbacks=callbacks)
+            self._trainer = build_trainer(trainer, callbacks=callbacks)
 
     @property
     def device(self) -> torch.device:
@@ -84,7 +83,7 @@ class Evaluator:
         return Evaluation(dict(metrics), module.probabilities)
 
 
-def evaluate_run(run: LoadedRun, settings: Settings, split: str) -> tuple[Evaluation, Split]:
+def evaluate_run(run: LoadedRun, settings: Node, split: str) -> tuple[Evaluation, Split]:
     """Evaluates a run's model on `val` or `test`, read with the run's vocabulary and length.
 
     The settings are those of the run, or the same with other data.
@@ -112,14 +111,12 @@ def evaluate_run(run: LoadedRun, settings: Settings, split: str) -> tuple[Evalua
             raise DataError(Fault("data.label", "conflict", message))
         # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
         class_counts = classifier.config.get("class_counts") or data.class_counts
-        settings = evaluable(settings, classifier.model)
+        trainer = evaluable(settings["trainer"], classifier.model)
         lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
-        return Evaluator(settings, progress)(lit, data, split), data.split(split)
+        return Evaluator(trainer, progress)(lit, data, split), data.split(split)
 
 
-def initial_result(
-    settings: Settings, module: LitClassifier, identity: Mapping[str, str], study: str | None
-) -> dict[str, Any]:
+def initial_result(settings: Node, module: LitClassifier, identity: Mapping[str, str], study: str | None) -> Tree:
     """Returns the part of a result that is known before the training."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.model.parameters()]
     return {
@@ -129,7 +126,7 @@ def initial_result(
         "model": settings["model"]["name"],
         "data": settings["data"]["name"],
         "seed": settings["seed"],
-        "settings": settings,
+        "settings": dict(settings),
         "best_epoch": None,
         "metrics": {},
         "parameters": {"total": sum(n for n, _ in sizes), "trainable": sum(n for n, learned in sizes if learned)},
@@ -140,7 +137,7 @@ def initial_result(
     }
 
 
-def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) -> Tree:
     """Returns the part of a result that a training adds: the metrics of its best epoch, time and memory.
 
     Without evaluations it is that of a pruned run, with the metrics of its best epoch so far.
@@ -162,13 +159,13 @@ def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) ->
 
 def evaluate_best(
     run: Run,
-    settings: Settings,
+    settings: Node,
     module: LitClassifier,
     data: TextData,
     evaluator: Evaluator,
     recorder: EpochRecorder,
     logger: Guard | None,
-) -> dict[str, Any]:
+) -> Tree:
     """Evaluates a module with the weights of its best epoch, writes its predictions and its model.
 
     Returns:
@@ -195,34 +192,18 @@ def evaluate_best(
 
             media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
             media.log_attention(logger, data, module.model, epoch=result["best_epoch"])
-    _warn_if_diverged(recorder.rows, classes=len(data.labels))
-    _warn_if_one_class(data.labels, probabilities)
-    return result
-
-
-def _warn_if_diverged(rows: Sequence[Row], *, classes: int) -> None:
-    """Prints a warning where the metrics of an epoch are those of a diverged training."""
-    guess = math.log(classes)
-    diverged = (row for row in rows if not row["val/log_loss"] <= DIVERGED * guess)  # NaN too
-    if row := next(diverged, None):
+    guess = math.log(len(data.labels))
+    if row := next((row for row in recorder.rows if not row["val/log_loss"] <= DIVERGED * guess), None):  # NaN too
         print(
             f"warning: the training diverged: val/log_loss was {format_value(row['val/log_loss'])} in epoch "
             f"{row['epoch']}, a uniform guess has {format_value(guess)}. Try a smaller optimizer.lr.",
             file=sys.stderr,
             flush=True,
         )
+    return result
 
 
-def _warn_if_one_class(labels: Sequence[str], probabilities: Mapping[str, NDArray[np.float32]]) -> None:
-    """Prints a warning where a model predicts the same class for all rows of a split, (rows, C)."""
-    for split, probabilities_NC in probabilities.items():
-        predicted = np.unique(probabilities_NC.argmax(axis=1))
-        if len(predicted) == 1:
-            message = f"the model predicts one class, {labels[predicted[0]]}, for all {split} rows."
-            print(f"warning: {message}", file=sys.stderr, flush=True)
-
-
-def print_metrics(result: Mapping[str, Any]) -> None:
+def print_metrics(result: Node) -> None:
     """Prints the metrics of the best epoch, a column a split."""
     metrics = result["metrics"]
     splits = [split for split in ("val", "test") if f"{split}/loss" in metrics]

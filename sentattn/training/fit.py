@@ -1,34 +1,107 @@
-"""Training one run: settings in, a finished run directory out."""
+"""Training: settings in, a finished run directory out.
+
+As a program, `python -m sentattn.training.fit`, this module is one of the processes that `launch` starts.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import signal
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
+import torch
+from pytorch_lightning import seed_everything
+from torch.distributed import DistError
+
+from sentattn import build
 from sentattn import run as runs
+from sentattn.config.compose import setting_hash
+from sentattn.config.request import AUTO, Request
+from sentattn.config.settings import Settings
+from sentattn.config.types import Tree
 from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
-from sentattn.errors import Fault, Interruption, Pruned, RunError, UserError
+from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
 from sentattn.loggers import build_logger, require_package
 from sentattn.loggers.guard import summarize
+from sentattn.metrics import ORDERED_ONLY
+from sentattn.models.embedding import TrainingTexts
 from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import Checkpoints
-from sentattn.training.launch import announce, launch
-from sentattn.training.prepare import Prepared, choose_precision, prepare
-from sentattn.training.resume import open_interrupted, require_same
+from sentattn.training.launch import FOLDER, TASK, announce, launch
+from sentattn.training.resume import find_finished, find_interrupted, open_interrupted, require_same
 from sentattn.training.signals import Signals
-from sentattn.training.trainer import build_trainer
+from sentattn.training.trainer import build_lit, build_optimizer, build_trainer
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback
 
+    from sentattn.data.datamodule import TextData
     from sentattn.loggers.guard import Guard
+    from sentattn.training.lit_module import LitClassifier
 
-Settings = Mapping[str, Any]
+
+class Prepared(NamedTuple):
+    """The data, the module to train on it, and what evaluates its best epoch.
+
+    `identity` holds hashes of the setting and of the data, which must be the same when a run is resumed.
+    """
+
+    data: TextData
+    module: LitClassifier
+    evaluator: evaluate.Evaluator
+    identity: dict[str, str]
+
+
+def fit_seeds(request: Request) -> Iterator[runs.Run]:
+    """Trains the runs of a request one after another, and yields each when it has ended.
+
+    With `resume=auto` an interrupted run of a seed is continued; among several seeds finished runs are not trained
+    again. A training that fails, such as one whose loss became NaN, does not prevent those of the other seeds.
+
+    Raises:
+        TrainingError: After the last seed, with the errors of all.
+    """
+    if request.resume not in (None, AUTO):
+        yield fit(request.settings, resume=Path(str(request.resume)))
+        return
+    faults: list[Fault] = []
+    for number, settings in enumerate(request.runs(), start=1):
+        if request.seeds > 1:
+            print(f"Seed {settings.seed}, run {number} of {request.seeds}.", flush=True)
+        try:
+            yield _fit(settings, request)
+        except TrainingError as error:
+            if request.seeds == 1:
+                raise
+            faults += (replace(fault, message=f"seed={settings.seed}: {fault}") for fault in error.faults)
+        except Interruption as interruption:
+            if request.seeds == 1:
+                raise
+            advice = "to continue with all seeds, type the same command with resume=auto."
+            raise Interruption(interruption.number, advice) from None
+    if faults:
+        raise TrainingError(*faults)
+
+
+def _fit(settings: Settings, request: Request) -> runs.Run:
+    if request.resume is None:
+        return fit(settings)
+    if request.seeds > 1 and (finished := ranks.from_rank_zero(find_finished(settings))):
+        print(f"{finished} is finished.")
+        return runs.load(finished)
+    # The search locks runs, so that several ranks would find one another's locks.
+    interrupted = ranks.from_rank_zero(find_interrupted(settings) if ranks.is_rank_zero() else None)
+    print(f"Continuing {interrupted}." if interrupted else "No interrupted run of these settings: a new one begins.")
+    return fit(settings, resume=interrupted)
 
 
 def fit(
@@ -53,33 +126,111 @@ def fit(
             trains says so.
         Interruption: If a signal ended it; the message says how to continue.
     """
-    with ranks.connected():
-        if not ranks.several() and (processes := devices.count_here(settings["trainer"])) > 1:
-            assert not callbacks, "callbacks cannot be passed to other processes"
-            return launch(settings, processes, resume=resume, directory=directory, study=study)
-        environment.reset_peak_memory()
-        settings = choose_precision(devices.as_launched(settings, devices.rank_info()))
-        with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as locks:
-            with ranks.raise_on_all_ranks():
-                run = open_interrupted(resume) if resume else None
-            with _explained_end(run, signals), ranks.raise_on_all_ranks():
-                if ranks.is_rank_zero():
-                    runs.require_writable(settings["output_dir"])
-                    require_package(settings["logger"])
-                    if run:
-                        locks.enter_context(runs.lock(run.path))
-                prepared = prepare(settings, progress)
+    if not ranks.several() and (processes := devices.count_here(settings.trainer)) > 1:
+        assert not callbacks, "callbacks cannot be passed to other processes"
+        return launch(settings, processes, resume=resume, directory=directory, study=study)
+    environment.reset_peak_memory()
+    trainer = devices.as_launched(settings.trainer, ranks.launched())
+    settings = choose_precision(replace(settings, trainer=trainer))
+    with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as locks:
+        with ranks.raise_on_all_ranks():
+            run = open_interrupted(resume) if resume else None
+        with _explained_end(run, signals), ranks.raise_on_all_ranks():
+            if ranks.is_rank_zero():
+                runs.require_writable(settings.output_dir)
+                require_package(settings.logger)
                 if run:
-                    require_same(run, prepared.identity)
-                elif ranks.is_rank_zero():
-                    run = runs.create(settings, directory)
                     locks.enter_context(runs.lock(run.path))
-            run = ranks.from_rank_zero(run)
-            assert run is not None, "rank 0 has created it"
-            with _explained_end(run, signals):
-                _train(settings, prepared, run, study, callbacks, signals, progress, resumed=resume is not None)
-                ranks.wait_for_rank_zero()
+            prepared = prepare(settings, progress)
+            if run:
+                require_same(run, prepared.identity)
+            elif ranks.is_rank_zero():
+                run = runs.create(settings, directory)
+                locks.enter_context(runs.lock(run.path))
+        run = ranks.from_rank_zero(run)
+        assert run is not None, "rank 0 has created it"
+        with _explained_end(run, signals):
+            _train(settings, prepared, run, study, callbacks, signals, progress, resumed=resume is not None)
+            ranks.wait_for_rank_zero()
     return run
+
+
+def choose_precision(settings: Settings) -> Settings:
+    """Returns settings with rank 0's precision in place of `trainer.precision=auto`, and prints it."""
+    trainer = settings.trainer
+    if trainer.get("precision") != devices.AUTO:
+        return settings
+    if devices.is_on_gpu(trainer):
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no types for it
+    trainer = ranks.from_rank_zero(devices.resolve_precision(trainer) if ranks.is_rank_zero() else trainer)
+    print(f"Precision: {trainer['precision']} (trainer.precision=auto).")
+    return replace(settings, trainer=trainer)
+
+
+def prepare(settings: Settings, progress: Progress) -> Prepared:
+    """Reads the data, builds the module, and prints notes on both.
+
+    Raises:
+        UserError: If the settings do not fit this machine or one another, or the data cannot be used. What this machine
+            or a slot refuses is refused before the data is read.
+    """
+    environment.quiet_libraries()
+    environment.set_up_torch(settings)
+    evaluator = evaluate.Evaluator(settings.trainer, progress)
+    # Without memory, so that no model is too large for it.
+    with torch.device("meta"), environment.explained_sizes(settings.model):
+        outline = build.build_model(settings.model, num_embeddings=8, classes=2)
+    environment.require_memory(settings, outline)
+    environment.require_lstm(settings.trainer, evaluator.device, outline)
+    build_optimizer(settings, outline)
+    data = _build_datamodule(settings, progress)
+    module = _build_module(settings, data)
+    vectors = data.word_vectors.fingerprint if data.word_vectors else None
+    identity = {"setting": setting_hash(settings, vectors=vectors), "data_fingerprint": data.fingerprint}
+    return Prepared(data, module, evaluator, identity)
+
+
+def _build_datamodule(settings: Settings, progress: Progress) -> TextData:
+    """Reads, tokenizes and splits the data, or finds it in the cache, and prints its report."""
+    seed_everything(settings.seed, workers=True, verbose=False)
+    data = build.build_data(settings)
+    with ranks.rank_zero_first():
+        data.prepare(progress)
+    progress.close()
+    print("\n".join(data.report))
+    metric = settings.objective.metric
+    if metric.partition("/")[2] in ORDERED_ONLY and not data.ordered:
+        message = (
+            f"objective.metric={metric} needs classes that are steps of a scale; those of "
+            f"data={data.name} ({', '.join(data.labels)}) are not. Choose val/accuracy or val/log_loss."
+        )
+        raise SettingError(Fault("objective.metric", "conflict", message))
+    limit, batches = settings.trainer.get("limit_train_batches"), len(data.train_dataloader())
+    if isinstance(limit, float) and not int(limit * batches):
+        message = f"trainer.limit_train_batches={limit} of {batches} batches is none: type a larger share, or 1 batch."
+        raise SettingError(Fault("trainer.limit_train_batches", "range", message))
+    return data
+
+
+def _build_module(settings: Settings, data: TextData) -> LitClassifier:
+    """Builds the model for the vocabulary and the classes of the data, with its loss, optimizer and schedule."""
+    train = data.split("train")
+    model = build.build_model(settings.model, num_embeddings=len(data.tokenizer), classes=len(data.labels))
+    model.count(lambda: TrainingTexts(*train.flat(), train.labels))
+    if data.word_vectors is not None:
+        with build.explained("data.vectors"):
+            model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
+    if settings.compile:
+        model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
+    module = build_lit(settings, data, model, class_counts=data.class_counts)
+    loss = module.loss
+    if settings.model["embedding"].get("frozen") and settings.data.get("vectors") is None:
+        print("model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with.")
+    if loss.class_weights:
+        print(f"Class weights: {', '.join(f'{name} {weight:.4g}' for name, weight in loss.class_weights.items())}.")
+    if loss.penalty and model.attention.hops == 1:
+        print(f"loss.penalty={loss.penalty} with one hop only pushes the weights towards a single token.")
+    return module
 
 
 def _train(
@@ -98,19 +249,19 @@ def _train(
     announce(run.path)
     result = evaluate.initial_result(settings, module, identity, study)
     print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")
-    recorder = EpochRecorder(run.path / runs.METRICS, **settings["objective"])
-    minutes, folder = settings["checkpoint_minutes"], run.path / runs.CHECKPOINTS
+    recorder = EpochRecorder(run.path / runs.METRICS, **settings.objective)
+    minutes, folder = settings.checkpoint_minutes, run.path / runs.CHECKPOINTS
     checkpoints = Checkpoints(folder, recorder, signals, minutes=minutes, identity=identity)
     logger = None
     if ranks.is_rank_zero():
         logger = build_logger(settings, run.path, setting=identity["setting"], resumed=resumed, study=study)
-    steps = [] if logger is None else [StepPoints(logger, every=settings["trainer"].get("log_every_n_steps") or 0)]
+    steps = [] if logger is None else [StepPoints(logger, every=settings.trainer.get("log_every_n_steps") or 0)]
     callbacks = [
         *(FiniteLoss(), recorder, EpochLines(recorder, progress), *steps),
         *(*callbacks, checkpoints, *averaging(settings)),
     ]
     with _recorded(run, result, recorder, logger), environment.explained_out_of_memory():
-        trainer = build_trainer(settings, callbacks=callbacks, logger=logger)
+        trainer = build_trainer(settings.trainer, callbacks=callbacks, logger=logger)
         trainer.fit(module, datamodule=data, ckpt_path=checkpoints.last if resumed else None, weights_only=True)
         if ranks.is_rank_zero():
             module.load_state_dict(checkpoints.best_weights())
@@ -120,7 +271,7 @@ def _train(
 
 
 @contextmanager
-def _recorded(run: runs.Run, result: dict[str, Any], recorder: EpochRecorder, logger: Guard | None) -> Iterator[None]:
+def _recorded(run: runs.Run, result: Tree, recorder: EpochRecorder, logger: Guard | None) -> Iterator[None]:
     """Writes the result of a run that is finished, pruned or failed; an interrupted one has none, and is resumed."""
     try:
         yield
@@ -154,7 +305,28 @@ def _explained_end(run: runs.Run | None, signals: Signals) -> Iterator[None]:
     except RuntimeError as error:
         if ranks.several() and signals.received:
             raise Interruption(signals.received, runs.advice(run)) from None
-        if not ranks.is_peer_failure(error):
+        # NCCL's error has this type. gloo raises a plain one: which rank has died is then seen from the exit codes.
+        if not isinstance(error, DistError):
             raise
         message = f"Another process of this training has ended, and so this one ends; {runs.advice(run)}"
         raise RunError(Fault("trainer.devices", "interrupted", message)) from None
+
+
+def main() -> int:
+    """Trains as the task in the launcher's folder says; returns the exit code."""
+    ranks.end_with_agent()
+    task = json.loads((Path(os.environ[FOLDER]) / TASK).read_text(encoding="utf-8"))
+    resume, directory = (Path(task[key]) if task[key] else None for key in ("resume", "directory"))
+    try:
+        with ranks.connected(devices.rank_info()):
+            fit(Settings.of(task["settings"]), study=task["study"], resume=resume, directory=directory)
+    except (Exception, Interruption) as error:
+        ranks.write_error_file(error)  # the launcher prints it, unless another rank has caused it
+        return error.exit_code if isinstance(error, Interruption) else 2 if isinstance(error, UserError) else 1
+    except KeyboardInterrupt:  # before the training has set its handlers
+        return 128 + signal.SIGINT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

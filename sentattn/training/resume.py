@@ -8,17 +8,19 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from sentattn import run
 from sentattn.config.compose import setting_hash
 from sentattn.config.groups import get_path
+from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
+from sentattn.distributed.devices import resolve_precision
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.training.precision import resolve_precision
 
 SAME = ("seed", "test", "data.vectors")
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
+Identity: TypeAlias = tuple[object, ...]
 
 
 def open_interrupted(path: Path) -> run.Run:
@@ -44,9 +46,9 @@ def require_same(interrupted: run.Run, current: Mapping[str, str]) -> None:
     Raises:
         RunError: If they differ, or the checkpoint cannot be read.
     """
-    from sentattn.training.checkpoint import Checkpoints, read_checkpoint
+    from sentattn.training.checkpoint import read_identity
 
-    before = read_checkpoint(interrupted.last_checkpoint)["callbacks"][Checkpoints.__qualname__]["identity"]
+    before = read_identity(interrupted.last_checkpoint)
     for name, key, cause in (
         ("data_fingerprint", "data", "its data was"),
         ("setting", "resume", "its config.yaml, its file of word vectors or sentattn itself was"),
@@ -64,55 +66,48 @@ class SavedRuns:
     """The runs in the output folders of settings, by the `identity` of their settings; each is read once."""
 
     def __init__(self) -> None:
-        self._identities: dict[Path, tuple[Any, ...] | None] = {}
-        self._by_identity: dict[Path, dict[tuple[Any, ...] | None, list[run.Run]]] = {}
+        self._identities: dict[Path, Identity | None] = {}
+        self._by_identity: dict[Path, dict[Identity | None, list[run.Run]]] = {}
 
-    def of(self, settings: Mapping[str, Any]) -> list[run.Run]:
+    def of(self, settings: Node) -> list[run.Run]:
         """Returns the runs with these settings, the newest first."""
         folder = Path(settings["output_dir"]) / settings["data"]["name"] / settings["model"]["name"]
         if folder not in self._by_identity:
-            self._by_identity[folder] = self._read(folder)
+            found = self._by_identity[folder] = {}
+            paths = sorted((file.parent for file in folder.glob(f"*/{run.CONFIG}")), reverse=True)  # begin with time
+            for saved in map(run.Run, paths):
+                if saved.path not in self._identities:
+                    self._identities[saved.path] = _identity(saved)
+                found.setdefault(self._identities[saved.path], []).append(saved)
         return self._by_identity[folder].get(identity(settings), [])
 
     def refresh(self) -> None:
         """Lists the folders again when they are asked for next, and reads the runs that are new."""
         self._by_identity.clear()
 
-    def _read(self, folder: Path) -> dict[tuple[Any, ...] | None, list[run.Run]]:
-        found: dict[tuple[Any, ...] | None, list[run.Run]] = {}
-        files = folder.glob(f"*/{run.CONFIG}")
-        for path in sorted(
-            (file.parent for file in files), key=lambda path: path.name, reverse=True
-        ):  # begin with time
-            saved = run.Run(path)
-            if path not in self._identities:
-                self._identities[path] = _identity(saved)
-            found.setdefault(self._identities[path], []).append(saved)
-        return found
+    def without_result(self, settings: Node) -> Iterator[tuple[Path, bool]]:
+        """Yields the runs of these settings that have not ended, the newest first, and whether it is being trained."""
+        for saved in self.of(settings):
+            if not (saved.path / run.RESULT).exists():
+                yield saved.path, _is_being_trained(saved.path)
 
 
-def find_interrupted(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
-    """Returns the newest interrupted run of these settings, or None.
+def find_interrupted(settings: Node, saved: SavedRuns | None = None, *, has_checkpoint: bool = True) -> Path | None:
+    """Returns the newest interrupted run of these settings that no living process trains, or None.
 
-    It has a checkpoint and no result, and no living process trains it.
+    It has no result, and a checkpoint or, on request, none yet.
     """
-    runs = (saved_run for saved_run in _without_result(settings, saved) if saved_run.last_checkpoint.is_file())
-    return next((saved_run.path for saved_run in runs if not _is_being_trained(saved_run.path)), None)
+    runs = (saved or SavedRuns()).without_result(settings)
+    idle = (path for path, is_trained in runs if not is_trained)
+    return next((path for path in idle if run.Run(path).last_checkpoint.is_file() is has_checkpoint), None)
 
 
-def find_begun(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
-    """Returns the newest run of these settings that was killed before its first checkpoint, or None."""
-    runs = (saved_run for saved_run in _without_result(settings, saved) if not saved_run.last_checkpoint.is_file())
-    return next((saved_run.path for saved_run in runs if not _is_being_trained(saved_run.path)), None)
-
-
-def find_running(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
+def find_running(settings: Node, saved: SavedRuns | None = None) -> Path | None:
     """Returns a run of these settings that a living process trains, or None."""
-    paths = (saved_run.path for saved_run in _without_result(settings, saved))
-    return next((path for path in paths if _is_being_trained(path)), None)
+    return next((path for path, is_trained in (saved or SavedRuns()).without_result(settings) if is_trained), None)
 
 
-def find_finished(settings: Mapping[str, Any], saved: SavedRuns | None = None) -> Path | None:
+def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None:
     """Returns the newest finished run of these settings on the current rows of the data, or None.
 
     A run on other rows is reported and skipped. Rows are not compared where the data cannot be read.
@@ -127,12 +122,6 @@ def find_finished(settings: Mapping[str, Any], saved: SavedRuns | None = None) -
         message = f"it was trained on other data (data_fingerprint {before}, now {now}) and does not count as finished."
         print(f"warning: {saved_run.path}: {message}", file=sys.stderr)
     return None
-
-
-def _without_result(settings: Mapping[str, Any], saved: SavedRuns | None) -> Iterator[run.Run]:
-    """Yields the runs of these settings that have not ended, the newest first."""
-    saved_runs = (saved or SavedRuns()).of(settings)
-    return (saved_run for saved_run in saved_runs if not (saved_run.path / run.RESULT).exists())
 
 
 @cache
@@ -153,7 +142,7 @@ def _fingerprint(data: str) -> str:
     return module.fingerprint
 
 
-def _finished(saved: run.Run, seed: int) -> dict[str, Any]:
+def _finished(saved: run.Run, seed: int) -> Tree:
     """Returns the result of a finished run with a seed; empty if it has ended otherwise, or not at all."""
     try:
         result = saved.result
@@ -162,7 +151,7 @@ def _finished(saved: run.Run, seed: int) -> dict[str, Any]:
         return {}
 
 
-def _identity(saved: run.Run) -> tuple[Any, ...] | None:
+def _identity(saved: run.Run) -> Identity | None:
     """Returns the identity of a run's settings; None where they are damaged, or have values that no setting has."""
     try:
         key = identity(saved.settings)
@@ -172,9 +161,10 @@ def _identity(saved: run.Run) -> tuple[Any, ...] | None:
         return None
 
 
-def identity(settings: Mapping[str, Any]) -> tuple[Any, ...]:
+def identity(settings: Node) -> Identity:
     """Returns the key of duplicate runs: hash of the setting, seed, test, vectors."""
-    return setting_hash(resolve_precision(settings)), *(get_path(settings, key) for key in SAME)
+    trainer = resolve_precision(settings["trainer"])
+    return setting_hash({**settings, "trainer": trainer}), *(get_path(settings, key) for key in SAME)
 
 
 def _is_being_trained(path: Path) -> bool:

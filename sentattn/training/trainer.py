@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from pytorch_lightning import Trainer
@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from sentattn.build import explained, instantiate
 from sentattn.config.parameters import known
+from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError
 from sentattn.models.classifier import TextClassifier
@@ -26,22 +27,20 @@ if TYPE_CHECKING:
 
     from sentattn.data.datamodule import TextData
 
-Settings = Mapping[str, Any]
 
-
-def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
-    """Returns Lightning's trainer, which writes only what its callbacks and its logger write.
+def build_trainer(settings: Node, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
+    """Returns Lightning's trainer of `trainer` settings, which writes only what its callbacks and its logger write.
 
     It is that of one rank where several train together, and one of a single device otherwise.
 
     Raises:
         SettingError: If Lightning refuses the settings, such as a GPU that is not there.
     """
-    node, has_own_gpu = dict(settings["trainer"]), False
+    node, has_own_gpu = dict(settings), False
     if ranks.several():
         # Buffers are the same everywhere, and ranks measure different numbers of batches.
         node["strategy"] = DDPStrategy(broadcast_buffers=False)
-        if has_own_gpu := node["accelerator"] in ("auto", "gpu", "cuda") and ranks.have_own_gpus():
+        if has_own_gpu := node["accelerator"] in devices.ON_GPU and ranks.have_own_gpus():
             node |= {"devices": 1, "num_nodes": ranks.world()}
     else:
         node |= {"devices": devices.first(node["devices"]), "num_nodes": 1, "strategy": "auto"}
@@ -63,7 +62,7 @@ def build_trainer(settings: Settings, *, callbacks: Sequence[Callback] = (), log
 
 
 def build_lit(
-    settings: Settings, data: TextData, model: TextClassifier, *, class_counts: Mapping[str, int]
+    settings: Node, data: TextData, model: TextClassifier, *, class_counts: Mapping[str, int]
 ) -> LitClassifier:
     """Returns the LightningModule that trains and measures a model on data.
 
@@ -84,7 +83,7 @@ def build_lit(
     )
 
 
-def build_optimizer(settings: Settings, model: TextClassifier) -> Optimizer:
+def build_optimizer(settings: Node, model: TextClassifier) -> Optimizer:
     """Returns the optimizer of a model's parameters.
 
     Raises:

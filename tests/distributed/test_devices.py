@@ -92,7 +92,7 @@ def test_several_machines_need_a_launcher() -> None:
 
 @pytest.mark.parametrize("devices", [1, 2, -1, "auto", [0, 1]])
 def test_settings_say_what_was_launched(devices: Any) -> None:
-    placed = as_launched({"seed": 1, "trainer": trainer(devices, max_epochs=3)}, PLACE)["trainer"]
+    placed = as_launched(trainer(devices, max_epochs=3), PLACE)
     assert placed["num_nodes"] == 2
     assert placed["devices"] == ([0, 1] if devices == [0, 1] else 2)
     assert placed["max_epochs"] == 3
@@ -101,11 +101,11 @@ def test_settings_say_what_was_launched(devices: Any) -> None:
 @pytest.mark.parametrize(("key", "number"), [("devices", 3), ("devices", [0, 1, 2]), ("num_nodes", 3)])
 def test_another_number_than_was_launched_is_refused(key: str, number: Any) -> None:
     with pytest.raises(SettingError, match=f"trainer.{key}=.*processes were started for 2"):
-        as_launched({"trainer": trainer(2) | {key: number}}, PLACE)
+        as_launched(trainer(2) | {key: number}, PLACE)
 
 
 def test_without_a_launcher_settings_stay() -> None:
-    settings = {"trainer": trainer(3, "cpu")}
+    settings = trainer(3, "cpu")
     assert as_launched(settings, None) == settings
 
 

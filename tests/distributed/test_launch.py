@@ -20,9 +20,11 @@ import torch
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.distributed import devices, launch
+from sentattn.config.settings import Settings
+from sentattn.distributed import devices
 from sentattn.errors import DataError, Fault, Interruption, RunError, SettingError
 from sentattn.run import Run
+from sentattn.training import launch
 from sentattn.training.fit import fit as train
 from sentattn.training.launch import FOLDER
 
@@ -209,7 +211,7 @@ def test_a_signal_ends_both_at_one_step_and_the_run_goes_on_to_the_same_end(tmp_
     assert caught.value.number == signal.SIGINT
     assert f"resume={config.parent}" in str(caught.value)
     assert len(_rows(Run(config.parent))) < 20
-    resumed = train(Run(config.parent).settings, resume=config.parent)
+    resumed = train(Settings.of(Run(config.parent).settings), resume=config.parent)
     one, two = _checkpoint(whole), _checkpoint(resumed)
     for state in ("current_model_state", "state_dict"):
         assert all(torch.equal(two[state][name], weights) for name, weights in one[state].items())

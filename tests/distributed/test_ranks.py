@@ -58,19 +58,6 @@ def test_an_error_that_is_no_users_fault_is_not_waited_with(monkeypatch: pytest.
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (distributed.DistBackendError("communicator was aborted"), True),
-        (distributed.DistNetworkError("connection refused"), True),
-        (RuntimeError("gloomy_reviews/train.csv: nccl.txt cannot be memory-mapped"), False),
-        (ValueError("gloo"), False),
-    ],
-)
-def test_which_errors_say_that_a_rank_is_gone(error: Exception, *, expected: bool) -> None:
-    assert ranks.is_peer_failure(error) is expected
-
-
 def test_errors_are_left_as_data_for_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "error.json"
     monkeypatch.setenv(ranks.ERROR_FILE, str(file))
@@ -100,7 +87,6 @@ def test_gpus_wait_minutes_for_one_another_and_main_memory_days(
     def connect(backend: str, *, timeout: timedelta, **_: Any) -> None:
         waits[backend] = timeout
 
-    monkeypatch.setattr(ranks, "rank_info", lambda: RankInfo(0, 2, 2))
     monkeypatch.setattr(ranks, "launcher_variables", lambda environ: {})
     monkeypatch.setattr(ranks, "rendezvous", lambda *_, **__: iter([(None, 0, 2)]))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpus)
@@ -109,7 +95,7 @@ def test_gpus_wait_minutes_for_one_another_and_main_memory_days(
     monkeypatch.setattr(
         distributed, "new_group", lambda *, backend, timeout: connect(f"host {backend}", timeout=timeout)
     )
-    with ranks.connected():
+    with ranks.connected(RankInfo(0, 2, 2)):
         pass
     assert waits == {"cpu:gloo,cuda:nccl" if has_gpus else "gloo": on_devices, "host gloo": ranks.WORK}
     assert ranks.ON_GPU < timedelta(hours=1) < ranks.WORK
@@ -123,7 +109,7 @@ def test_ranks_with_a_gpu_each(
     sees: list[str], seen_by_the_other: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `srun --gpus-per-task=1` starts them."""
-    monkeypatch.setattr(ranks, "rank_info", lambda: RankInfo(0, 2, 2))
+    monkeypatch.setattr(ranks, "_here", RankInfo(0, 2, 2))
     monkeypatch.setattr(ranks, "several", lambda: True)
     monkeypatch.setattr(ranks, "gather", lambda own: [own, seen_by_the_other])
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(sees))
@@ -141,8 +127,7 @@ def test_a_rank_that_sees_one_gpu_uses_it(has_own_gpu: bool, monkeypatch: pytest
     monkeypatch.setattr(ranks, "rank", lambda: 1)
     monkeypatch.setattr(ranks, "have_own_gpus", lambda: has_own_gpu)
     monkeypatch.setattr(trainer, "instantiate", lambda node, **more: asked.update(node, **more))
-    settings = {"trainer": {"accelerator": "auto", "devices": 2, "num_nodes": 1}}
-    trainer.build_trainer(settings)
+    trainer.build_trainer({"accelerator": "auto", "devices": 2, "num_nodes": 1})
     place = asked["plugins"][0]
     numbers = (asked["devices"], asked["num_nodes"], place.local_rank(), place.node_rank())
     assert numbers == ((1, 2, 0, 1) if has_own_gpu else (2, 1, 1, 0))

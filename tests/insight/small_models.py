@@ -10,7 +10,8 @@ import torch
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.wide import TrainingTexts, WideNGrams
+from sentattn.models.embedding import TrainingTexts
+from sentattn.models.wide import WideNGrams
 
 WORDS = 30
 

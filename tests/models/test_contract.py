@@ -23,7 +23,7 @@ from sentattn.config.groups import conf_dir
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.wide import TrainingTexts
+from sentattn.models.embedding import TrainingTexts
 from sentattn.training.environment import cpu_has_lstm
 
 DIM, WORDS = 6, 30

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir, defaults, load
+from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun
 from sentattn.training.fit import fit as train
 
@@ -70,11 +70,13 @@ VARIANTS = [f"model={name}" for name in PRESETS if not is_an_attention_over_the_
 
 def assert_learns(choice: str, seed: int, folder: Path, *, quick: bool) -> LoadedRun:
     common = [choice, f"seed={seed}", "logger=none", "trainer.accelerator=cpu", f"output_dir={folder}"]
-    settings = compose(common)
+    settings = read_request(common).settings
     encoder = settings["model"]["encoder"]["_target_"].rpartition(".")[2]
     if quick:
         words = QUICK_WORDS if "size" in settings["model"]["embedding"] else []
-        settings = compose([*common, *QUICK, *words, *(f"model.encoder.{one}" for one in QUICK_ENCODERS[encoder])])
+        settings = read_request(
+            [*common, *QUICK, *words, *(f"model.encoder.{setting}" for setting in QUICK_ENCODERS[encoder])]
+        ).settings
     low, high = REACH.get(settings["model"]["name"]) or REACH.get(encoder, (0.9 if quick else 0.95, 1.0))
     run = train(settings)
     for split in ("val", "test"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
-from sentattn.models.embedding import UNKNOWN_ID
+from sentattn.models.embedding import UNKNOWN_ID, TrainingTexts
 from sentattn.models.ngrams import NGrams
 
 WORDS = 12
@@ -28,7 +28,9 @@ def make(**settings: object) -> NGrams:
 
 def counted(embedding: NGrams, rows: list[list[int]]) -> NGrams:
     offsets = np.cumsum([0, *map(len, rows)])
-    embedding.count(lambda: (np.concatenate(rows).astype(np.int64), offsets))
+    embedding.count(
+        lambda: TrainingTexts(np.concatenate(rows).astype(np.int64), offsets, np.zeros(len(rows), np.int64))
+    )
     return embedding
 
 

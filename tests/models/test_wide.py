@@ -26,8 +26,8 @@ from sentattn.config.compose import compose
 from sentattn.data.batching import Batch
 from sentattn.errors import DataError, SettingError
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.embedding import UNKNOWN_ID
-from sentattn.models.wide import TrainingTexts, WideNGrams, fit_scale
+from sentattn.models.embedding import UNKNOWN_ID, TrainingTexts
+from sentattn.models.wide import WideNGrams, fit_scale
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.losses import ClassifierLoss
 

@@ -12,12 +12,17 @@ import pytest
 import torch
 from tiny import tiny
 
-from sentattn.config.compose import compose
+from sentattn.config.request import read_request
+from sentattn.config.settings import Settings
 from sentattn.distributed import devices
 from sentattn.errors import DataError, SettingError, TrainingError
 from sentattn.models.embedding import Words
 from sentattn.training import dry_run, environment
 from sentattn.training.dry_run import check
+
+
+def settings_of(words: list[str]) -> Settings:
+    return read_request(words).settings
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +32,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
         patch.chdir(folder)
-        check(compose(tiny()), seeds=3)
+        check(settings_of(tiny()), seeds=3)
     assert list(folder.iterdir()) == []
     return out.getvalue()
 
@@ -73,7 +78,7 @@ def test_memory_time_and_disk(printed: str) -> None:
 
 
 def test_time_by_hand() -> None:
-    settings = compose(["trainer.max_epochs=10"])
+    settings = settings_of(["trainer.max_epochs=10"])
     # 10 epochs of 6 s and 4 s, then 4 s and 8 s for the best epoch
     assert "about 0:01:52 a run: 10 epochs" in dry_run._time(settings, 6.0, {"val": 4.0, "test": 8.0}, seeds=1, world=1)
     # validation is shared by two devices: 10 x (6 + 2) + 4, three times 84
@@ -84,7 +89,7 @@ def test_time_by_hand() -> None:
 
 def test_memory_that_the_system_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "peak_memory_bytes", lambda: None)
-    assert dry_run._memory(compose([]), 10**6, 2 * 10**6).startswith("Memory: not measured on this system of ")
+    assert dry_run._memory(settings_of([]), 10**6, 2 * 10**6).startswith("Memory: not measured on this system of ")
 
 
 def test_a_disk_without_room(tmp_path: Path) -> None:
@@ -97,7 +102,7 @@ def test_devices_share_each_batch(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(devices, "cores", lambda: 2)
-    check(compose(tiny("trainer=ddp", "trainer.devices=2", "trainer.num_nodes=2")))
+    check(settings_of(tiny("trainer=ddp", "trainer.devices=2", "trainer.num_nodes=2")))
     printed = capsys.readouterr().out
     assert "largest of 10 training batches has 5 texts" in printed  # of 20
     assert "on 4 devices" in printed
@@ -106,14 +111,14 @@ def test_devices_share_each_batch(
 def test_more_processes_than_cores_are_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "cores", lambda: 2)
     with pytest.raises(SettingError) as caught:
-        check(compose(tiny("trainer.devices=24", "data=table", "data.train=missing.csv")))
+        check(settings_of(tiny("trainer.devices=24", "data=table", "data.train=missing.csv")))
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("trainer.devices", "resources")]
 
 
 def test_a_model_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "total_memory", lambda _: (10**8, "this machine"))
     with pytest.raises(TrainingError) as caught:
-        check(compose(tiny("model.attention.hops=1000000", "data=table", "data.train=missing.csv")))
+        check(settings_of(tiny("model.attention.hops=1000000", "data=table", "data.train=missing.csv")))
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("model", "resources")]
 
 
@@ -128,7 +133,7 @@ def test_steps_of_the_average_and_of_the_largest_batch(tmp_path: Path, monkeypat
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Words, "forward", count)
-    check(compose(tiny()))
+    check(settings_of(tiny()))
     average, largest, again = sizes
     assert average == again < largest
 
@@ -141,12 +146,12 @@ def test_a_share_of_the_batches_takes_a_share_of_the_time(
     monkeypatch.setattr(dry_run, "_time", lambda settings, training, *_, **__: seconds.append(training))
     monkeypatch.setattr(dry_run.Timer, "on_train_end", lambda self, *_: setattr(self, "seconds", [1.0]))
     for limit in ("null", "4", "40", "0.25"):
-        check(compose(tiny(f"trainer.limit_train_batches={limit}")))
+        check(settings_of(tiny(f"trainer.limit_train_batches={limit}")))
     assert seconds == [10, 4, 10, 2]
 
 
 def test_data_that_is_missing_is_an_error_as_in_training(tmp_path: Path) -> None:
-    settings = compose(tiny("data=table", f"data.train={tmp_path / 'missing.csv'}"))
+    settings = settings_of(tiny("data=table", f"data.train={tmp_path / 'missing.csv'}"))
     with pytest.raises(DataError, match=r"missing\.csv"):
         check(settings)
 
@@ -161,7 +166,7 @@ def test_a_step_for_which_there_is_too_little_memory(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Words, "forward", too_much)
     with pytest.raises(TrainingError) as caught:
-        check(compose(tiny(f"output_dir={tmp_path / 'outputs'}")))
+        check(settings_of(tiny(f"output_dir={tmp_path / 'outputs'}")))
     assert [fault.kind for fault in caught.value.faults] == ["resources"]
     assert list(tmp_path.iterdir()) == []
 
@@ -171,6 +176,6 @@ def test_other_variants(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    check(compose([f"model={model}", "data.limit=100", "trainer.accelerator=cpu", "test=false"]))
+    check(settings_of([f"model={model}", "data.limit=100", "trainer.accelerator=cpu", "test=false"]))
     printed = capsys.readouterr().out
     assert len(numbers(printed, "encoder    states_BLD")) == 4

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from tiny import tiny
 
 from sentattn import build, fit
 from sentattn.config.compose import compose
+from sentattn.config.settings import Settings
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.errors import TrainingError
 from sentattn.run import Run
 from sentattn.training import environment, evaluate
 from sentattn.training.environment import format_bytes, require_memory, total_memory
+from sentattn.training.fit import prepare
 from sentattn.training.lit_module import LitClassifier
-from sentattn.training.prepare import prepare
 
 
 @pytest.fixture(autouse=True)
@@ -37,14 +39,17 @@ def _as_before() -> Iterator[None]:
 
 
 def test_threads_and_precision_of_products_are_those_asked_for_and_no_other_setting(tiny_run: Run) -> None:
-    settings = {**tiny_run.settings, "threads": 2, "matmul_precision": "medium"}
+    settings = Settings.of({**tiny_run.settings, "threads": 2, "matmul_precision": "medium"})
     with Progress() as progress:
         prepared = prepare(settings, progress)
     assert torch.get_num_threads() == 2
     assert torch.get_float32_matmul_precision() == "medium"
     assert prepared.identity["setting"] != tiny_run.result["setting"]
     with Progress() as progress:
-        assert prepare({**tiny_run.settings, "threads": 2}, progress).identity["setting"] == tiny_run.result["setting"]
+        assert (
+            prepare(replace(settings, matmul_precision="highest"), progress).identity["setting"]
+            == tiny_run.result["setting"]
+        )
 
 
 @pytest.mark.parametrize(("precision", "allowed"), [("highest", False), ("high", True), ("medium", True)])

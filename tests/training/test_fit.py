@@ -13,11 +13,10 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.config.compose import compose
+from sentattn.config.request import read_request
 from sentattn.errors import Pruned, RunError, SettingError, TrainingError
 from sentattn.metrics import MAJORITY
 from sentattn.run import Run
-from sentattn.train import main
 from sentattn.training.evaluate import evaluate_run
 from sentattn.training.fit import fit as train
 
@@ -215,7 +214,7 @@ def test_a_penalty_on_one_hop_is_reported(tmp_path: Path, capsys: pytest.Capture
     extra = [*ONE_BATCH, "test=false", "model=additive", "loss.penalty=0.5", f"output_dir={tmp_path}"]
     assert "train/penalty" in fit(tiny(*extra)).metrics
     out = capsys.readouterr().out
-    assert out.count("loss.penalty=0.5 with one hop") == 1
+    assert out.count("loss.penalty=0.5") == 1
     assert "Class weights" not in out
 
 
@@ -268,21 +267,8 @@ def test_a_model_of_one_class_is_told_apart_from_one_that_learned(
     # Almost no step: the constant of the head decides.
     run = fit([*columns, *small, "optimizer.lr=1e-9", f"output_dir={tmp_path / 'outputs'}"])
     assert run.result["majority"] == {"val": pytest.approx(0.75, abs=0.05), "test": pytest.approx(0.75, abs=0.05)}
-    captured = capsys.readouterr()
-    [line] = [line for line in captured.out.splitlines() if MAJORITY in line]
+    [line] = [line for line in capsys.readouterr().out.splitlines() if MAJORITY in line]
     assert [float(word) for word in line.split()[-2:]] == pytest.approx(list(run.result["majority"].values()), abs=1e-4)
-    assert captured.err.count("one class") == 2  # of validation and of test rows
-
-
-@pytest.mark.parametrize(("hops", "warned"), [(4, False), (5000, True)])
-def test_a_model_of_ten_times_its_presets_size_is_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], hops: int, *, warned: bool
-) -> None:
-    words = tiny(f"model.attention.hops={hops}", "model.encoder.hidden=100", f"output_dir={tmp_path}", "check=true")
-    assert main(words) == 0
-    captured = capsys.readouterr()
-    assert (f"{hops}." in captured.err) is warned
-    assert ("parameters, " in captured.err) is warned
 
 
 def test_a_sane_training_warns_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,7 +297,7 @@ class Ends(Callback):
 def test_a_pruned_trial_has_the_metrics_of_its_best_epoch_in_the_folder_of_its_study(
     tiny_run: Run, tmp_path: Path
 ) -> None:
-    settings = compose(tiny(f"output_dir={tmp_path / 'outputs'}"))
+    settings = read_request(tiny(f"output_dir={tmp_path / 'outputs'}")).settings
     directory = tmp_path / "study" / "trials" / "7"
     run = train(settings, directory=directory, study="a-study", callbacks=[Ends(1)])
     assert run.path == directory

@@ -16,11 +16,12 @@ from tiny import tiny
 from sentattn import fit, train
 from sentattn.config.compose import compose, setting_hash
 from sentattn.config.request import read_request
+from sentattn.distributed import devices
+from sentattn.distributed.devices import gpu_has_bfloat16, resolve_precision
 from sentattn.errors import SettingError
 from sentattn.evaluate import main as evaluate
 from sentattn.run import Run, load
-from sentattn.training import environment, precision
-from sentattn.training.precision import gpu_has_bfloat16, resolve_precision
+from sentattn.training import environment
 from sentattn.training.resume import find_finished, identity
 
 WITHOUT_LSTM = "model=mean"
@@ -39,7 +40,7 @@ def pretend_gpus(monkeypatch: pytest.MonkeyPatch, *capabilities: int) -> None:
 
 
 def resolved(*words: str) -> str:
-    return str(resolve_precision(compose(list(words)))["trainer"]["precision"])
+    return str(resolve_precision(compose(list(words))["trainer"])["precision"])
 
 
 def test_auto_is_the_default() -> None:
@@ -82,7 +83,7 @@ def test_another_process_looks_where_this_process_has_not_initialized_cuda(monke
         asked.append(command)
         return SimpleNamespace(stdout=b"True\n")
 
-    monkeypatch.setattr(precision.subprocess, "run", answer)
+    monkeypatch.setattr(devices.subprocess, "run", answer)
     assert resolved() == resolved() == "bf16-mixed"
     assert len(asked) == 1  # once for all runs of a grid
     compile(asked[0][-1], "", "exec")
@@ -97,7 +98,7 @@ def test_a_run_on_a_processor_is_hashed_and_stored_with_32_bits(tiny_run: Run) -
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device with bfloat16, which is the processor in truth."""
-    monkeypatch.setattr(precision, "is_on_gpu", lambda trainer: True)
+    monkeypatch.setattr(devices, "is_on_gpu", lambda trainer: True)
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda i: SimpleNamespace(major=9))
 
@@ -121,7 +122,7 @@ def test_a_run_on_a_gpu_is_hashed_stored_found_and_evaluated_with_bfloat16(
     assert find_finished(auto) == run.path
     assert find_finished(read_request(words(tmp_path, "trainer.precision=32-true")).settings) is None
     # On a machine without a GPU, the same words are another setting, and the run can still be read.
-    monkeypatch.setattr(precision, "is_on_gpu", lambda trainer: False)
+    monkeypatch.setattr(devices, "is_on_gpu", lambda trainer: False)
     assert find_finished(auto) is None
     assert read_request([f"from={run.path}"]).settings["trainer"]["precision"] == "bf16-mixed"
     assert evaluate([str(run.path)]) == 0
@@ -133,7 +134,7 @@ def test_an_interrupted_run_resumes_with_the_precision_that_it_began_with(
 ) -> None:
     run = fit(words(tmp_path))
     (run.path / "result.json").unlink()
-    monkeypatch.setattr(precision, "is_on_gpu", lambda trainer: False)
+    monkeypatch.setattr(devices, "is_on_gpu", lambda trainer: False)
     resumed = fit([f"resume={run.path}"])
     assert resumed.settings["trainer"]["precision"] == "bf16-mixed"
     assert load(run.path).result["status"] == "finished"

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from sentattn import run
 from sentattn.config.compose import compose
+from sentattn.config.settings import Settings
 from sentattn.errors import Fault, RunError
 from sentattn.run import Run
 from sentattn.training.fit import fit as train
@@ -112,7 +114,7 @@ def test_a_finished_run_of_other_settings_is_not_the_one(settings: dict[str, Any
 def refuse(settings: dict[str, Any], path: Path) -> Fault:
     """Returns why a run is not resumed."""
     with pytest.raises(RunError) as caught:
-        train(settings, resume=path)
+        train(Settings.of(settings), resume=path)
     [fault] = caught.value.faults
     return fault
 
@@ -136,6 +138,16 @@ def test_a_damaged_checkpoint_is_named(left: Path) -> None:
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     fault = refuse(run.load(left).settings, left)
     assert (fault.key, fault.kind) == (str(checkpoint), "damaged")
+
+
+def test_a_checkpoint_of_another_version_is_named(left: Path) -> None:
+    path = left / "checkpoints/last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    state = checkpoint["callbacks"]["Checkpoints"]
+    state["about"] = state.pop("identity")
+    torch.save(checkpoint, path)
+    fault = refuse(run.load(left).settings, left)
+    assert (fault.key, fault.kind) == (str(path), "damaged")
 
 
 def test_other_rows_are_refused(left: Path) -> None:

@@ -14,8 +14,8 @@ from sentattn.config.request import read_request
 from sentattn.errors import DataError, Interruption, TrainingError
 from sentattn.run import Run
 from sentattn.train import main
-from sentattn.training import seeds
-from sentattn.training.seeds import fit_seeds
+from sentattn.training import fit as training
+from sentattn.training.fit import fit_seeds
 
 
 def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "finished", **metrics: float) -> Run:
@@ -35,7 +35,7 @@ class Trained:
 
     def __init__(self, patch: pytest.MonkeyPatch, folder: Path, failing: tuple[int, ...] = ()) -> None:
         self.folder, self.failing = folder, failing
-        patch.setattr(seeds, "fit", self)
+        patch.setattr(training, "fit", self)
         self.seeds: list[int] = []
         self.resumed: list[Path | None] = []
 
@@ -124,7 +124,7 @@ def interruption_of(patch: pytest.MonkeyPatch, *words: str) -> Interruption:
     def train(settings: Any, *, resume: Path | None = None) -> Run:
         raise Interruption(15, "continue with: python -m sentattn.train resume=DIR")
 
-    patch.setattr(seeds, "fit", train)
+    patch.setattr(training, "fit", train)
     with pytest.raises(Interruption) as caught:
         list(fit_seeds(read_request(list(words))))
     return caught.value
@@ -147,6 +147,6 @@ def test_an_error_of_the_data_ends_them_all(tmp_path: Path, monkeypatch: pytest.
     def train(settings: Any, *, resume: Path | None = None) -> Run:
         raise DataError("There is no such file.")
 
-    monkeypatch.setattr(seeds, "fit", train)
+    monkeypatch.setattr(training, "fit", train)
     with pytest.raises(DataError):
         list(fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"])))

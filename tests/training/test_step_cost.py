@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from sentattn.build import build_model, instantiate
 from sentattn.config.compose import compose
-from sentattn.models.wide import TrainingTexts
+from sentattn.models.embedding import TrainingTexts
 
 CALLS_AND_MB = {
     "structured": (250, 8.8),

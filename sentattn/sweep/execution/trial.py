@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 
 from sentattn import build
 from sentattn.config.request import read_request
+from sentattn.config.settings import Settings
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
-from sentattn.distributed.devices import leave_step
-from sentattn.distributed.launch import explain, run_ranks
+from sentattn.distributed.devices import leave_step, rank_info
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
 from sentattn.loggers.wandb.run import TrialCallback
 from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
@@ -44,7 +44,8 @@ from sentattn.sweep.execution.interfaces import (
 from sentattn.sweep.spec.plan import metric_of
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries
-from sentattn.training.fit import Settings, fit
+from sentattn.training.fit import fit
+from sentattn.training.launch import explain, run_ranks
 from sentattn.training.trainer import build_optimizer
 
 RELAY = "SENTATTN_TRIAL"
@@ -82,7 +83,8 @@ def _train_and_send(task: TrialTask, connection: TrialConnection | None) -> None
     """Trains as this process; the connection is None on every rank but rank 0."""
     torch.set_num_threads(task.threads)  # before anything touches CUDA
     try:
-        values = _train(task, connection)
+        with ranks.connected(rank_info()):
+            values = _train(task, connection)
         outcome = TrialOutcome("complete", values) if values else TrialOutcome("pruned")
     except UserError as error:
         print(error, file=sys.stderr)
@@ -103,12 +105,12 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
     settings = read_request([*task.arguments, *devices]).settings
     compared = task.metrics[0] if len(task.metrics) == 1 else None
     values: list[list[float]] = []
-    for seed in range(settings["seed"], settings["seed"] + task.repeats):
+    for seed in range(settings.seed, settings.seed + task.repeats):
         directory = task.folder / f"seed-{seed}" if task.repeats > 1 else task.folder
         callbacks: list[Callback] = [SchedulerCallback(connection, compared if task.repeats == 1 else None)]
         if task.study:
             callbacks.append(TrialCallback(task.values))
-        record = _run({**settings, "seed": seed}, directory, task.study, callbacks)
+        record = _run(replace(settings, seed=seed), directory, task.study, callbacks)
         if record.result["status"] == "pruned":
             return None
         finite = [value for metric in task.metrics if (value := metric_of(record.result, metric)) is not None]
