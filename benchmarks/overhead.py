@@ -106,7 +106,7 @@ class Bare:
         loss = instantiate(settings["loss"], class_counts=data.class_counts)
         optimizer = build_optimizer(settings, model)
         steps = len(self.batches)
-        schedule = instantiate(settings["scheduler"])(optimizer, Steps(total=steps, per_epoch=steps))["scheduler"]
+        schedule = instantiate(settings["scheduler"])(optimizer, Steps(total=steps, per_epoch=steps))
         parameters = list(model.parameters())
         averaged, average = [p.detach().clone() for p in parameters], get_ema_multi_avg_fn(settings["ema_decay"])
         model.train()

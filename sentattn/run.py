@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 from filelock import FileLock, Timeout
@@ -28,6 +28,10 @@ except ImportError:
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
 
+Node: TypeAlias = Mapping[str, Any]
+Tree: TypeAlias = dict[str, Any]
+"""Settings or results, nested; read-only and not."""
+
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
 SPLITS = ("val", "test")
 """Splits that a training evaluates."""
@@ -41,7 +45,7 @@ FORMAT_KEY, FORMAT = "format", 1
 """Of `result.json` and of a study's database."""
 
 
-def require_format(place: object, found: Any) -> None:
+def require_format(place: object, found: object) -> None:
     """Refuses what another version of sentattn has written in another format.
 
     Raises:
@@ -70,12 +74,12 @@ class Run:
         return f"{type(self).__name__}({str(self.path)!r})"
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Tree:
         """The resolved settings; a `RunError` if they are missing or damaged."""
         return self._read(CONFIG, lambda text: yaml.load(text, SafeLoader))
 
     @property
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Tree:
         """The content of `result.json`; a `RunError` if the run was interrupted before it, or has another format."""
         if not (self.path / RESULT).exists():
             message = f"{self.path} has no {RESULT}: the run was interrupted before its end."
@@ -84,7 +88,7 @@ class Run:
         require_format(self.path / RESULT, result.get(FORMAT_KEY))
         return result
 
-    def _read(self, name: str, parse: Callable[[str], Any]) -> dict[str, Any]:
+    def _read(self, name: str, parse: Callable[[str], Any]) -> Tree:
         try:
             content = parse((self.path / name).read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError) as error:
@@ -111,7 +115,7 @@ class Run:
         metrics: dict[str, float] = self.result["metrics"]
         return metrics
 
-    def write_result(self, result: Mapping[str, Any]) -> None:
+    def write_result(self, result: Node) -> None:
         """Writes `result.json` atomically, with the number of its format; a `RunError` if it cannot be written."""
         content = {FORMAT_KEY: FORMAT, **result}
         with writing(self.path / RESULT):
@@ -183,7 +187,7 @@ def advice(run: Run | None) -> str:
     return f"continue with: python -m sentattn.train resume={shlex.quote(str(run.path))}"
 
 
-def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
+def create(settings: Node, directory: Path | None = None) -> Run:
     """Creates the directory of a new run and writes its settings.
 
     Args:
@@ -200,7 +204,7 @@ def create(settings: Mapping[str, Any], directory: Path | None = None) -> Run:
     return Run(path, trust=True)  # its classes are those of this process
 
 
-def new_directory(settings: Mapping[str, Any]) -> Path:
+def new_directory(settings: Node) -> Path:
     """Returns the path of a new run: under `output_dir`, by data, model and time."""
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     return Path(settings["output_dir"], settings["data"]["name"], settings["model"]["name"], name)

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
+from config_faults import refused
 
 import sentattn
 from sentattn.config.request import read_request
-from sentattn.errors import DataError, RunError, UserError
+from sentattn.errors import DataError, RunError
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
 from sentattn.run import Run, advice, write_atomically
@@ -65,9 +67,7 @@ def test_predictions_equal_those_written_by_training(tiny_run: LoadedRun) -> Non
 
 @pytest.mark.parametrize("text", ["", "  \n", "<br/>"])
 def test_a_text_without_a_word_has_nothing_to_explain(tiny_run: LoadedRun, text: str) -> None:
-    with pytest.raises(DataError) as caught:
-        tiny_run.explain(text)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("text", "missing")]
+    assert refused(lambda: tiny_run.explain(text)) == [("text", "missing")]
 
 
 NOTHING = [None, math.nan, 7, "", " \n", "<br>"]
@@ -159,9 +159,7 @@ def test_a_series_is_a_list_of_texts(tiny_run: LoadedRun) -> None:
 def test_what_cannot_be_meant_as_texts_is_refused(
     tiny_run: LoadedRun, texts: list[object], typed: dict[str, str], expected: tuple[str, str]
 ) -> None:
-    with pytest.raises(UserError) as caught:
-        tiny_run.predict(texts, **typed)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [expected]
+    assert refused(lambda: tiny_run.predict(texts, **typed)) == [expected]
 
 
 def copy_of(run: Run, folder: Path) -> Path:
@@ -170,9 +168,7 @@ def copy_of(run: Run, folder: Path) -> Path:
 
 def test_faults_of_a_run_directory(tiny_run: LoadedRun, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(RunError) as caught:
-            sentattn.load(path)
-        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("run", "not_found")]
+        assert refused(partial(sentattn.load, path)) == [("run", "not_found")]
     copy = copy_of(tiny_run, tmp_path)
     (copy / "model" / "labels.json").unlink()
     with pytest.raises(RunError, match=r"labels\.json is missing"):
@@ -222,9 +218,7 @@ def test_latest_is_the_newest_finished_run(
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "unfinished")
     (tmp_path / "outputs" / "unfinished" / "result.json").unlink()
     assert sentattn.load("latest").result == {"format": 1, "name": "newer"}
-    with pytest.raises(RunError) as caught:
-        open_interrupted(Path("latest"))
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("resume", "conflict")]
+    assert refused(lambda: open_interrupted(Path("latest"))) == [("resume", "conflict")]
 
 
 def make_run(path: Path, tiny_run: LoadedRun, **result: object) -> Path:
@@ -237,9 +231,7 @@ def make_run(path: Path, tiny_run: LoadedRun, **result: object) -> Path:
 def test_latest_is_no_trial_of_a_sweep(tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trial = make_run(tmp_path / "outputs" / "sweeps" / "a-study" / "trials" / "3", tiny_run, study="a-study")
-    with pytest.raises(RunError, match="trials of sweeps") as caught:
-        load("latest")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("run", "not_found")]
+    assert refused(lambda: load("latest")) == [("run", "not_found")]
     wanted = make_run(tmp_path / "outputs" / "demo" / "wanted", tiny_run, study=None)
     elsewhere = make_run(tmp_path / "outputs" / "moved-trial", tiny_run, study="a-study")
     for age, path in enumerate((trial, elsewhere, wanted)):

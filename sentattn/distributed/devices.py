@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sentattn.config.types import Node, as_typed
 from sentattn.errors import Fault, SettingError
@@ -152,7 +152,7 @@ def as_launched(trainer: Node, info: RankInfo | None) -> Node:
     return {**trainer, "devices": kept, "num_nodes": info.nodes}
 
 
-def first(devices: Any) -> Any:
+def first(devices: object) -> object:
     """Returns the device of a process that works alone: the first of those listed, or any."""
     return devices[:1] if isinstance(devices, list) else 1
 

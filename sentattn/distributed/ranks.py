@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
@@ -131,7 +131,7 @@ def write_error_file(error: BaseException) -> None:
     """Writes an error as JSON for the agent that has started this rank, if there is one."""
     if ERROR_FILE not in os.environ:
         return
-    content: dict[str, Any] = {"message": str(error), "timestamp": int(time.time())}
+    content: dict[str, object] = {"message": str(error), "timestamp": int(time.time())}
     if isinstance(error, UserError):
         content |= {"error": type(error).__name__, "faults": [asdict(fault) for fault in error.faults]}
     elif isinstance(error, Interruption):
@@ -241,7 +241,7 @@ def largest(*numbers: int) -> list[int]:
 
 def gather(value: T) -> list[T]:
     """Returns the object of each rank, by rank."""
-    values: list[Any] = [value] * world()
+    values = [value] * world()
     if several():
         distributed.all_gather_object(values, value, group=_host)
     return values

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -22,7 +21,7 @@ from sentattn.errors import Fault, TrainingError
 from sentattn.loggers.guard import Guard
 from sentattn.metrics import format_value
 from sentattn.run import write_atomically
-from sentattn.training.lit_module import LitClassifier
+from sentattn.training.lit_module import LitClassifier, State
 
 Row = dict[str, float]
 SPEED, TIE = "train/tokens_per_second", "val/log_loss"
@@ -73,7 +72,7 @@ class EpochRecorder(Callback):
         first, second = (-math.inf if math.isnan(merit) else merit for merit in merits)
         return first, second
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         self._add_train_seconds()
         self._add_tokens()
         return {
@@ -84,7 +83,7 @@ class EpochRecorder(Callback):
             "best_epoch": self.best.get("epoch"),
         }
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         self.rows = state_dict["rows"]
         self.best = next((row for row in self.rows if row["epoch"] == state_dict["best_epoch"]), {})
         self._tokens = state_dict["tokens"]
@@ -98,7 +97,7 @@ class EpochRecorder(Callback):
         self._since = time.perf_counter()
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
         self._own_tokens += int(batch.lengths_B.sum())
 
@@ -146,7 +145,7 @@ class EpochLines(Callback):
             self._epoch, self._first_batch, self._started = trainer.current_epoch, batch_idx, time.monotonic()
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
         def note() -> str:
             assert isinstance(pl_module, LitClassifier)
@@ -158,7 +157,13 @@ class EpochLines(Callback):
         self.progress(stage, batch_idx + 1, int(trainer.num_training_batches), note)
 
     def on_validation_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, _: int = 0
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: object,
+        batch: Batch,
+        batch_idx: int,
+        _: int = 0,
     ) -> None:
         stage = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, validation"
         self.progress(stage, batch_idx + 1, int(sum(trainer.num_val_batches)))
@@ -186,11 +191,12 @@ class StepPoints(Callback):
         self._step = trainer.global_step
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
         assert isinstance(pl_module, LitClassifier)
         is_step, self._step = trainer.global_step != self._step, trainer.global_step
         if is_step and self.every and self._step % self.every == 0:
+            assert isinstance(outputs, Mapping)
             loss = float(outputs["loss"]) * trainer.accumulate_grad_batches  # by which Lightning has divided it
             epochs = trainer.current_epoch + (batch_idx + 1) / int(trainer.num_training_batches)
             self.logger.log_step({"step/loss": loss, "step/lr": pl_module.lr}, step=self._step, epochs=epochs)
@@ -207,8 +213,9 @@ class FiniteLoss(Callback):
         self._losses: list[Tensor] = []
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
+        assert isinstance(outputs, Mapping)
         self._losses.append(outputs["loss"])  # which Lightning has detached
         if len(self._losses) == self.every or trainer.is_last_batch:
             finite = torch.stack(self._losses).isfinite()
@@ -251,7 +258,7 @@ class WeightAverage(Callback):
         self._average: dict[str, Tensor] = {}
         self._weights: list[Tensor] = []
 
-    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         self._loaded = checkpoint["state_dict"]
         pl_module.load_state_dict(checkpoint["current_model_state"])
 
@@ -268,7 +275,7 @@ class WeightAverage(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._steps = trainer.global_step
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         if trainer.global_step == self._steps:  # the gradient is accumulated
             return
         decay = min(self.decay, (1 + self._steps) / (10 + self._steps)) if self._steps else 0.0
@@ -289,7 +296,7 @@ class WeightAverage(Callback):
             weight.copy_(kept)
         self._weights = []
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         checkpoint["current_model_state"] = checkpoint["state_dict"]
         checkpoint["state_dict"] = checkpoint["state_dict"] | self._average
 

@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from sentattn.distributed import ranks
 from sentattn.errors import Fault, Interruption, RunError
 from sentattn.run import LAST, replacing
 from sentattn.training.callbacks import EpochRecorder
+from sentattn.training.lit_module import State
 from sentattn.training.signals import Signals
 
 BEST = "best.ckpt"
@@ -35,9 +35,7 @@ class FileInPlace(TorchCheckpointIO):
     Lightning goes through the folder for temporary files, which may be too small, and a killed process leaves one.
     """
 
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: object | None = None
-    ) -> None:
+    def save_checkpoint(self, checkpoint: State, path: str | Path, storage_options: object | None = None) -> None:
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
         for leftover in Path(path).parent.glob(f".{Path(path).name}.*"):
@@ -46,14 +44,14 @@ class FileInPlace(TorchCheckpointIO):
             temporary.write_bytes(buffer.getbuffer())
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
+def read_checkpoint(path: Path) -> State:
     """Reads a checkpoint without executing anything in it.
 
     Raises:
         RunError: If it is missing or damaged.
     """
     try:
-        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint: State = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has no common class for what it finds in a damaged file
         reason = " ".join(str(error).split())[:200]
         raise RunError(Fault(str(path), "damaged", f"{path} cannot be read: {reason}")) from error
@@ -74,7 +72,7 @@ def read_identity(path: Path) -> Mapping[str, str]:
         raise RunError(Fault(str(path), "damaged", message)) from error
 
 
-def random_state() -> dict[str, Any]:
+def random_state() -> State:
     """Returns the states of Python's, NumPy's and torch's generators, as plain values."""
     kind, keys, *rest = np.random.get_state(legacy=True)
     return {
@@ -85,7 +83,7 @@ def random_state() -> dict[str, Any]:
     }
 
 
-def restore_random_state(state: Mapping[str, Any]) -> None:
+def restore_random_state(state: State) -> None:
     """Sets all random generators to what `random_state` returned."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
@@ -116,20 +114,20 @@ class Checkpoints(Checkpoint):
     ) -> None:
         self.folder, self.recorder, self.signals, self.minutes = folder, recorder, signals, minutes
         self.identity = identity
-        self._loaded: dict[str, Any] | None = None
+        self._loaded: State | None = None
         self._batches = 0
         self._validation_batches = 0
         self._written = time.monotonic()
         self.last = folder / LAST
 
-    def best_weights(self) -> dict[str, Any]:
+    def best_weights(self) -> State:
         """Returns the weights of the best epoch."""
         return dict(read_checkpoint(self.folder / BEST)["state_dict"])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"random": ranks.gather(random_state()), "batches": self._batches, "identity": self.identity}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         self._loaded = state_dict
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -152,7 +150,7 @@ class Checkpoints(Checkpoint):
                 restore_random_state(states[ranks.rank()])
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
         step, batches = trainer.accumulate_grad_batches, int(trainer.num_training_batches)
         done = batch_idx + 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 from torch.utils.data import DataLoader
@@ -111,7 +112,7 @@ class Timer(Callback):
         self.signals.install()  # Ctrl-C and SIGTERM raise at once, not as Lightning handles them
         self._started = time.perf_counter()
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         if pl_module.device.type == "cuda":
             torch.cuda.synchronize(pl_module.device)
         now = time.perf_counter()
@@ -123,7 +124,7 @@ class Timer(Callback):
         self.state_bytes = sum(value.nbytes for state in states for value in state.values() if torch.is_tensor(value))
 
 
-def _lengths(lengths: Any, max_length: int | None, *, padding: float) -> str:
+def _lengths(lengths: NDArray[np.int64], max_length: int | None, *, padding: float) -> str:
     cut = " (cut there by data.max_length)" if lengths.max() == max_length else ""
     most = np.quantile(lengths, 0.95, method="inverted_cdf")
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class Evaluator:
     """
 
     def __init__(self, trainer: Node, progress: Progress) -> None:
-        def show(trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int, _: int = 0) -> None:
+        def show(trainer: Trainer, module: object, outputs: object, batch: object, batch_idx: int, _: int = 0) -> None:
             progress(self._stage, batch_idx + 1, self._batches)
 
         self._progress, self._stage, self._batches = progress, "", 0

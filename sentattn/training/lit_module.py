@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pytorch_lightning import LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
@@ -21,7 +23,9 @@ from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.training.losses import ClassifierLoss, LossParts, at_least_float32
 from sentattn.training.schedulers import Steps
 
-Schedule = Callable[[Optimizer, Steps], dict[str, Any]]
+Schedule = Callable[[Optimizer, Steps], LRScheduler | None]
+State = dict[str, Any]
+"""Content of a checkpoint, or a part of it."""
 
 
 class EpochMeans:
@@ -56,13 +60,13 @@ class EpochMeans:
         """Begins a new epoch."""
         self._sums, self._weights = {}, {}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {
             "sums": {name: total.cpu() for name, total in self._sums.items()},
             "weights": {name: float(total) for name, total in self._weights.items()},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self._sums, self._weights = dict(state["sums"]), dict(state["weights"])
 
 
@@ -153,11 +157,11 @@ class LitClassifier(LightningModule):
                 return
         self.means.add({"train/gradient_norm": norm}, weight=1)
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: State) -> None:
         checkpoint["means"] = self.means.state_dict()
         checkpoint["confusion"] = ranks.total(self._counts()).cpu()
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: State) -> None:
         self.means.load_state_dict(checkpoint["means"])
         if ranks.is_rank_zero():  # which has the sum over all ranks
             self._counts_CC = checkpoint["confusion"]
@@ -203,12 +207,14 @@ class LitClassifier(LightningModule):
     test_step = validation_step
     on_test_epoch_end = on_validation_epoch_end
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.optimizer(self.model)
         total = int(self.trainer.estimated_stepping_batches)
         steps = Steps(total=total, per_epoch=max(1, total // (self.trainer.max_epochs or 1)))
         schedule = self.scheduler(optimizer, steps)
-        return {"optimizer": optimizer, "lr_scheduler": schedule} if schedule else optimizer
+        if schedule is None:
+            return optimizer
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def compute_loss(self, batch: Batch) -> tuple[Classified, LossParts]:
         """Classifies a batch and returns its loss too."""

@@ -1,12 +1,12 @@
 """Learning rate schedules, sized as shares of the training so that they fit any number of epochs.
 
-Each is called with an optimizer and the steps to take, and returns Lightning's description of the schedule.
+Each is called with an optimizer and the steps to take, and returns the schedule, which is stepped after each of them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import (
@@ -32,8 +32,8 @@ class Steps(NamedTuple):
 class Constant:
     """The optimizer's learning rate throughout."""
 
-    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
-        return {}
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> None:
+        return None
 
 
 class Step:
@@ -48,8 +48,8 @@ class Step:
     def __init__(self, *, step_epochs: Count = 1, gamma: Positive = 0.5) -> None:
         self.step_epochs, self.gamma = step_epochs, gamma
 
-    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
-        return _by_step(StepLR(optimizer, step_size=self.step_epochs * steps.per_epoch, gamma=self.gamma))
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> LRScheduler:
+        return StepLR(optimizer, step_size=self.step_epochs * steps.per_epoch, gamma=self.gamma)
 
 
 class OneCycle:
@@ -68,21 +68,19 @@ class OneCycle:
         self.warmup_fraction = warmup_fraction
         self.initial_divisor, self.final_divisor = initial_divisor, final_divisor
 
-    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> LRScheduler | None:
         """Returns the schedule; a rise takes two steps, and two steps have none."""
         if steps.total <= 2:
-            return {}
+            return None
         rise = max(self.warmup_fraction, 2 / steps.total) if self.warmup_fraction else 0.0
-        return _by_step(
-            OneCycleLR(
-                optimizer,
-                max_lr=[group["lr"] for group in optimizer.param_groups],
-                total_steps=steps.total,
-                pct_start=rise,
-                div_factor=self.initial_divisor,
-                final_div_factor=self.final_divisor,
-                cycle_momentum=False,
-            )
+        return OneCycleLR(
+            optimizer,
+            max_lr=[group["lr"] for group in optimizer.param_groups],
+            total_steps=steps.total,
+            pct_start=rise,
+            div_factor=self.initial_divisor,
+            final_div_factor=self.final_divisor,
+            cycle_momentum=False,
         )
 
 
@@ -98,13 +96,13 @@ class Cosine:
     def __init__(self, *, warmup_fraction: Fraction = 0.0, final_fraction: Fraction = 0.0) -> None:
         self.warmup_fraction, self.final_fraction = warmup_fraction, final_fraction
 
-    def __call__(self, optimizer: Optimizer, steps: Steps) -> dict[str, Any]:
+    def __call__(self, optimizer: Optimizer, steps: Steps) -> LRScheduler:
         rise = int(self.warmup_fraction * steps.total)
         fall = self._fall(optimizer, max(1, steps.total - rise))
         if not rise:
-            return _by_step(fall)
+            return fall
         warm = LinearLR(optimizer, start_factor=1 / (rise + 1), total_iters=rise)
-        return _by_step(SequentialLR(optimizer, [warm, fall], milestones=[rise]))
+        return SequentialLR(optimizer, [warm, fall], milestones=[rise])
 
     def _fall(self, optimizer: Optimizer, steps: int) -> LRScheduler:
         rates = {group["lr"] for group in optimizer.param_groups}
@@ -112,7 +110,3 @@ class Cosine:
             return CosineAnnealingLR(optimizer, T_max=steps, eta_min=self.final_fraction * rates.pop())
         half = (1 - self.final_fraction) / 2  # a wide part has a rate of its own
         return LambdaLR(optimizer, lambda step: self.final_fraction + half * (1 + math.cos(math.pi * step / steps)))
-
-
-def _by_step(scheduler: LRScheduler) -> dict[str, Any]:
-    return {"scheduler": scheduler, "interval": "step"}

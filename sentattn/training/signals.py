@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
 
 from sentattn.errors import Interruption
 
@@ -26,7 +26,7 @@ class Signals:
         self.deferred = False
         self.received: int | None = None
         self._owner = os.getpid()
-        self._previous: dict[int, Any] = {}
+        self._previous: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():  # Python allows handlers in no other thread

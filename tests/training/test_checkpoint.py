@@ -24,13 +24,11 @@ import torch
 from runs_alike import assert_alike
 from tiny import tiny
 
-from sentattn import fit, run
-from sentattn.config.settings import Settings
+from sentattn import fit
 from sentattn.distributed import ranks
 from sentattn.errors import RunError
 from sentattn.run import Run
 from sentattn.training.checkpoint import Checkpoints, FileInPlace, random_state, restore_random_state
-from sentattn.training.fit import fit as train
 
 HANGS = 600.0
 SIZES = {
@@ -69,7 +67,7 @@ def kill_in_the_second_epoch(arguments: list[str], output_dir: Path) -> Path:
 def test_a_killed_run_is_continued_to_the_end_of_one_that_was_not(model: str, tmp_path: Path) -> None:
     whole = fit(settings(model, tmp_path / "whole"))
     left = kill_in_the_second_epoch(settings(model, tmp_path / "cut"), tmp_path / "cut")
-    assert_alike(whole.path, train(Settings.of(run.load(left).settings), resume=left).path)
+    assert_alike(whole.path, fit([f"resume={left}"]).path)
 
 
 @contextmanager
@@ -87,7 +85,7 @@ def no_room() -> Iterator[None]:
 
 def test_a_run_killed_at_its_very_end_is_evaluated_again(tiny_run: Run, left: Path) -> None:
     (left / "predictions.parquet").unlink()
-    assert_alike(tiny_run.path, train(Settings.of(run.load(left).settings), resume=left).path)
+    assert_alike(tiny_run.path, fit([f"resume={left}"]).path)
 
 
 class Killed(BaseException):
@@ -139,7 +137,7 @@ def test_lines_of_epochs_that_are_trained_again_are_not_written_twice(tiny_run: 
     with (left / "metrics.jsonl").open("a") as file:
         file.write(json.dumps({"epoch": 3}) + "\n")
         file.write('{"epoch": 4, "torn')
-    assert_alike(tiny_run.path, train(Settings.of(run.load(left).settings), resume=left).path)
+    assert_alike(tiny_run.path, fit([f"resume={left}"]).path)
 
 
 def test_a_checkpoint_that_cannot_be_written_inside_an_epoch_costs_itself_alone(

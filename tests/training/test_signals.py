@@ -12,13 +12,11 @@ import pytest
 from runs_alike import assert_alike
 from tiny import tiny
 
-from sentattn import fit, run
-from sentattn.config.settings import Settings
+from sentattn import fit
 from sentattn.data import datamodule
 from sentattn.errors import Interruption
 from sentattn.run import Run
 from sentattn.training.checkpoint import Checkpoints
-from sentattn.training.fit import fit as train
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.signals import Signals
 
@@ -85,7 +83,7 @@ def test_sigterm_while_training_and_evaluating_leaves_a_run_that_can_be_resumed(
     assert left is not None
     assert str(said) == f"ended by SIGTERM; continue with: python -m sentattn.train resume={left}"
     assert not (left / "result.json").exists()
-    again = train(Settings.of(run.load(left).settings), resume=left)
+    again = fit([f"resume={left}"])
     assert_alike(tiny_run.path, again.path)
 
 
@@ -124,7 +122,7 @@ def test_ctrl_c_ends_after_the_step_and_twice_at_once(
     assert left is not None
     assert "stopping after this step; a second signal stops at once" in capsys.readouterr().err
     with pytest.raises(Interruption, match=r"interrupted; continue with: .* resume="):
-        train(Settings.of(run.load(left).settings), resume=left)
+        fit([f"resume={left}"])
     assert len(steps) == 4
 
 
@@ -138,7 +136,7 @@ def test_a_step_that_holds_gradients_back_is_no_place_to_stop(tmp_path: Path, mo
         _, left = interrupted(tmp_path / "cut", *settings)
     assert left is not None
     assert stopped[0] == 4
-    assert_alike(whole.path, train(Settings.of(run.load(left).settings), resume=left).path)
+    assert_alike(whole.path, fit([f"resume={left}"]).path)
 
 
 def _listen(monkeypatch: pytest.MonkeyPatch, heard: Callable[[int], None]) -> None:
