@@ -198,7 +198,7 @@ def create(settings: Node, directory: Path | None = None) -> Run:
         RunError: If the output folder cannot be written.
     """
     path = directory or new_directory(settings)
-    with _writing(settings["output_dir"]):
+    with writing(Path(settings["output_dir"]), "output_dir"):
         path.mkdir(parents=True, exist_ok=directory is not None)
         write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
     return Run(path, trust=True)  # its classes are those of this process
@@ -212,30 +212,27 @@ def new_directory(settings: Node) -> Path:
 
 def require_writable(folder: str) -> None:
     """Refuses an output folder that cannot be written with a `RunError`, before anything is read or trained."""
-    with _writing(folder):
+    with writing(Path(folder), "output_dir"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
 
 
 @contextmanager
-def _writing(folder: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        message = f"output_dir={folder} cannot be written ({reason}); name another folder with output_dir=FOLDER."
-        raise RunError(Fault("output_dir", "unwritable", message)) from error
+def writing(path: Path, key: str | None = None) -> Iterator[None]:
+    """Turns an error of writing in the block, such as a full disk, into a `RunError` with its reason.
 
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns an error of writing in the block, such as a full disk, into a `RunError` with its reason."""
+    Args:
+        path: The file or folder.
+        key: The setting that names it, if there is one.
+    """
     try:
         yield
     except (OSError, SafetensorError) as error:  # the second is how that library reports the first
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise RunError(Fault(str(path), "unwritable", f"{path} cannot be written ({reason}).")) from error
+        named, advice = (f"{key}={path}", f"; type another {key}=FOLDER") if key else (path, "")
+        message = f"{named} cannot be written ({reason}){advice}."
+        raise RunError(Fault(key or str(path), "unwritable", message)) from error
 
 
 @contextmanager
@@ -255,9 +252,9 @@ def lock(path: Path, name: str = LOCK) -> Iterator[None]:
     except Timeout as error:
         message = f"{path} is being trained by {holder(path, name)}; wait for its end."
         raise RunError(Fault("resume", "busy", message)) from error
-    process = path / f"{name}{HOLDER}"
+    process = path / f"{name}{HOLDER}"  # it is for messages alone
     try:
-        with suppress(OSError):  # it is for messages alone
+        with suppress(OSError):
             process.write_text(str(os.getpid()), encoding="utf-8")
         yield
     finally:
