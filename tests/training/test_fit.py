@@ -138,43 +138,36 @@ def test_unwritable_output_folder_is_refused_before_reading(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("setting", "sentence"),
+    ("words", "fault"),
     [
-        ("trainer.accelerator=tpu", "Lightning's Trainer refuses"),
-        ("objective.metric=val/quadratic_kappa", r"needs classes that are steps of a scale.*negative, positive"),
+        (["model.attention.hopps=3"], ("model.attention.hopps", "unknown")),
+        (["model.attention.hops=9000000000000000000"], ("model.attention.hops", "range")),
+        (["trainer.accelerator=tpu"], ("trainer", "invalid")),
+        (["objective.metric=val/quadratic_kappa"], ("objective.metric", "conflict")),
+        (WITHOUT_MOMENTUM, ("optimizer", "invalid")),
     ],
 )
-def test_what_shows_only_later_leaves_no_run_either(tmp_path: Path, setting: str, sentence: str) -> None:
-    with pytest.raises(SettingError, match=sentence):
-        fit(tiny(f"output_dir={tmp_path}", setting))
+def test_faulty_settings_leave_no_run(tmp_path: Path, words: list[str], fault: tuple[str, str]) -> None:
+    assert refused(lambda: fit(tiny(f"output_dir={tmp_path}", *words))) == [fault]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_size_that_no_tensor_can_have_is_named(tmp_path: Path) -> None:
-    assert refused(lambda: fit(tiny("model.attention.hops=9000000000000000000", f"output_dir={tmp_path}"))) == [
-        ("model.attention.hops", "range")
-    ]
-
-
 def test_a_string_is_one_setting() -> None:
-    with pytest.raises(SettingError) as caught:
-        fit("modle=mean")
-    assert [fault.key for fault in caught.value.faults] == ["modle"]
+    assert refused(lambda: fit("modle=mean")) == [("modle", "unknown")]
 
 
 @pytest.mark.parametrize(
-    ("line", "name"),
+    ("line", "slot"),
     [
-        ("model=transformer model.embedding.size=10 model.encoder.heads=3", "heads"),
-        ("model=relation model.attention.score=linear", "gate"),
+        ("model=transformer model.embedding.size=10 model.encoder.heads=3", "model.encoder.heads"),
+        ("model=relation model.attention.score=linear", "model.attention"),
     ],
 )
 def test_slots_that_do_not_fit_are_refused_before_anything_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, slot: str
 ) -> None:
     monkeypatch.setattr("sentattn.build.build_data", lambda settings: pytest.fail("data asked for"))
-    with pytest.raises(SettingError, match=name):
-        fit([*line.split(), f"output_dir={tmp_path}"])
+    assert refused(lambda: fit([*line.split(), f"output_dir={tmp_path}"])) == [(slot, "conflict")]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -190,7 +183,7 @@ def weighted_loss(run: Run, split: str, weights: list[float]) -> float:
 
 def test_class_weights_are_printed_and_count_in_every_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = fit(tiny(*ONE_BATCH, f"output_dir={tmp_path}", "loss.class_weights=[1,3.5]"))
-    assert "Class weights: negative 1, positive 3.5.\n" in capsys.readouterr().out
+    assert "negative 1, positive 3.5" in capsys.readouterr().out
     for split in ("val", "test"):
         assert run.metrics[f"{split}/loss"] == pytest.approx(weighted_loss(run, split, [1, 3.5]), rel=1e-5)
     for name in ("best.ckpt", "last.ckpt"):
@@ -219,20 +212,7 @@ def test_a_penalty_on_one_hop_is_reported(tmp_path: Path, capsys: pytest.Capture
 
 def test_a_class_without_training_rows_cannot_be_balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sentattn.data.datamodule.TextData.class_counts", {"negative": 9, "positive": 0})
-    with pytest.raises(SettingError, match="there are none of positive"):
-        fit(tiny(f"output_dir={tmp_path}", "loss.class_weights=balanced"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_combination_that_the_optimizer_refuses_leaves_no_run(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"The optimizer refuses.*Nesterov"):
-        fit(tiny(f"output_dir={tmp_path}", *WITHOUT_MOMENTUM))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_faulty_settings_leave_no_run(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="hopps"):
-        fit(tiny(f"output_dir={tmp_path}", "model.attention.hopps=3"))
+    assert refused(lambda: fit(tiny(f"output_dir={tmp_path}", "loss.class_weights=balanced"))) == [("loss", "conflict")]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,8 +229,7 @@ def test_a_diverged_training_is_reported_and_its_columns_stay_apart(
 ) -> None:
     fit(tiny(f"output_dir={tmp_path}", "optimizer.lr=1e12", "trainer.max_epochs=1"))
     out, err = capsys.readouterr()
-    assert err.startswith("warning: the training diverged: val/log_loss was ")
-    assert "smaller optimizer.lr" in err
+    assert "diverged" in err
     [line] = [line for line in out.splitlines() if line.startswith("  loss")]
     assert [float(value) > 1000 for value in line.split()[1:]] == [True, True]
 

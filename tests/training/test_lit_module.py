@@ -1,8 +1,9 @@
-"""Means over an epoch: weighted, and the same after they were saved and loaded in its middle; the loss of an epoch."""
+"""Metrics of an epoch, and the norm of the gradients before they are clipped."""
 
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pytorch_lightning import Callback, LightningModule, Trainer
+from sklearn.metrics import accuracy_score, f1_score
 from tiny import tiny
+from torch import nn
 
 from sentattn import fit
+from sentattn.config.request import read_single
 from sentattn.data.batching import Batch
+from sentattn.training import lit_module
+from sentattn.training.fit import fit as train
 from sentattn.training.lit_module import EpochMeans, LitClassifier
 
 STEPS = st.lists(st.tuples(st.floats(-1e3, 1e3, allow_subnormal=False), st.integers(1, 500)), min_size=1, max_size=30)
@@ -96,3 +103,108 @@ def test_loss_of_an_epoch_by_numpy_in_float64(tmp_path: Path, monkeypatch: pytes
     assert row["train/loss"] == pytest.approx(loss_by_numpy(seen[True], reduction), rel=1e-12)
     assert row["val/loss"] == pytest.approx(loss_by_numpy(of_validation, reduction), rel=1e-12)
     assert run.metrics["val/loss"] == pytest.approx(row["val/loss"], rel=1e-12)
+
+
+def test_gradient_norm_is_that_before_clipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[float] = []
+    clip = nn.utils.clip_grads_with_norm_
+
+    def spying(parameters: list[nn.Parameter], *args: Any) -> None:
+        squares = [np.square(p.grad.double().numpy()).sum() for p in parameters if p.grad is not None]
+        lengths.append(float(np.sqrt(sum(squares))))
+        clip(parameters, *args)
+
+    monkeypatch.setattr(lit_module, "clip_grads_with_norm_", spying)
+    run = fit(tiny(f"output_dir={tmp_path}", "trainer.gradient_clip_val=0.001", "test=false"))
+    assert len(lengths) == 20
+    recorded = [
+        json.loads(line)["train/gradient_norm"] for line in (run.path / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert recorded == pytest.approx([np.mean(lengths[:10]), np.mean(lengths[10:])], rel=1e-5)
+
+
+class _Lit(LitClassifier):
+    def __init__(self, gradient: list[float]) -> None:
+        LightningModule.__init__(self)
+        self.weight = nn.Parameter(torch.zeros(len(gradient)))
+        self.weight.grad = torch.tensor(gradient)
+        self.means = EpochMeans()
+
+
+class _Scaler:
+    def get_scale(self) -> float:
+        return 4.0
+
+
+def norms(gradients: list[list[float]], *, scaled: bool, fused: bool = False) -> dict[str, float]:
+    """The mean over steps with these gradients."""
+    trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu", enable_progress_bar=False)
+    if scaled:
+        trainer.precision_plugin.scaler = _Scaler()  # type: ignore[attr-defined]
+    lit = _Lit([0.0, 0.0])
+    lit.trainer = trainer
+    optimizer = torch.optim.SGD(lit.parameters(), fused=fused)
+    for gradient in gradients:
+        lit.weight.grad = torch.tensor(gradient)
+        lit.configure_gradient_clipping(optimizer)
+    return lit.means.compute()
+
+
+def test_steps_that_float16_leaves_out_do_not_count() -> None:
+    gradients = [[3.0, 4.0], [float("inf"), 1.0], [6.0, 8.0]]
+    assert norms(gradients, scaled=True) == {"train/gradient_norm": 7.5}
+    assert norms(gradients, scaled=False) == {"train/gradient_norm": float("inf")}
+
+
+def test_gradients_that_a_fused_optimizer_scales_back_are_scaled_back_here_too() -> None:
+    assert norms([[12.0, 16.0]], scaled=True, fused=True) == {"train/gradient_norm": 5.0}
+
+
+@pytest.mark.parametrize(("algorithm", "clipped"), [("norm", [0.6, 0.8]), ("value", [1.0, 1.0])])
+def test_clipping_by_hand(algorithm: str, clipped: list[float]) -> None:
+    lit = _Lit([3.0, 4.0])
+    lit.trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu", enable_progress_bar=False)
+    lit.configure_gradient_clipping(torch.optim.SGD(lit.parameters()), 1.0, algorithm)
+    assert lit.weight.grad is not None
+    assert lit.weight.grad.tolist() == pytest.approx(clipped)
+    assert lit.means.compute() == {"train/gradient_norm": 5.0}
+
+
+class Rates(Callback):
+    """Notes the learning rate of each step."""
+
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        self.rates.append(optimizer.param_groups[0]["lr"])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_metrics_of_the_training_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    labels: list[list[int]] = []
+    predicted: list[list[int]] = []
+    compute_loss = LitClassifier.compute_loss
+
+    def noting(self: LitClassifier, batch: Any) -> Any:
+        classified, loss = compute_loss(self, batch)
+        if self.training:
+            labels.append(batch.labels_B.tolist())
+            predicted.append(classified.logits_BC.argmax(dim=-1).tolist())
+        return classified, loss
+
+    monkeypatch.setattr(LitClassifier, "compute_loss", noting)
+    settings = tiny(
+        f"output_dir={tmp_path}", "test=false", "optimizer.lr=0.05", f"trainer.accumulate_grad_batches={step}"
+    )
+    rates = Rates()
+    run = train(read_single(settings).settings, callbacks=[rates])
+    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert len(labels) == 20, "one pass an epoch"
+    for row, start in zip(rows, (0, 10), strict=True):
+        true, guessed = (list(chain(*batches[start : start + 10])) for batches in (labels, predicted))
+        assert row["train/accuracy"] == pytest.approx(accuracy_score(true, guessed), abs=1e-12)
+        assert row["train/f1_weighted"] == pytest.approx(f1_score(true, guessed, average="weighted"), abs=1e-12)
+    last_steps = rates.rates[10 // step - 1 :: 10 // step]
+    assert [row["train/lr"] for row in rows] == last_steps
+    assert run.metrics["train/accuracy"] == rows[run.result["best_epoch"] - 1]["train/accuracy"]

@@ -122,10 +122,7 @@ def refuse(settings: dict[str, Any], path: Path) -> Fault:
 def test_a_finished_run_has_nothing_left_to_resume(tiny_run: Run) -> None:
     fault = refuse(tiny_run.settings, tiny_run.path)
     assert (fault.key, fault.kind) == ("resume", "conflict")
-    assert fault.message == (
-        f"{tiny_run.path} has ended (finished), nothing is left to resume; to train with its settings from the start: "
-        f"python -m sentattn.train from={tiny_run.path}"
-    )
+    assert f"from={tiny_run.path}" in fault.message
 
 
 def test_a_run_without_a_checkpoint_cannot_be_resumed(left: Path) -> None:

@@ -63,15 +63,6 @@ def _handlers_as_before() -> Iterator[None]:
         (LitClassifier, "validation_step", 22),
         (LitClassifier, "test_step", 1),
     ],
-    ids=[
-        "first batch",
-        "second epoch",
-        "last batch",
-        "validation",
-        "second validation",
-        "evaluating val",
-        "evaluating test",
-    ],
 )
 def test_sigterm_while_training_and_evaluating_leaves_a_run_that_can_be_resumed(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int
@@ -81,24 +72,20 @@ def test_sigterm_while_training_and_evaluating_leaves_a_run_that_can_be_resumed(
         said, left = interrupted(tmp_path)
     assert said.exit_code == 143
     assert left is not None
-    assert str(said) == f"ended by SIGTERM; continue with: python -m sentattn.train resume={left}"
+    assert f"resume={left}" in str(said)
     assert not (left / "result.json").exists()
     again = fit([f"resume={left}"])
     assert_alike(tiny_run.path, again.path)
 
 
-def test_sigterm_while_reading_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sends(monkeypatch, datamodule, "open_corpus")
+@pytest.mark.parametrize(("owner", "name"), [(datamodule, "open_corpus"), (Checkpoints, "on_fit_start")])
+def test_sigterm_before_the_first_step_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    sends(monkeypatch, owner, name)
     said, left = interrupted(tmp_path)
     assert left is None
-    assert str(said) == "ended by SIGTERM; nothing was trained yet: type the same command again."
-
-
-def test_sigterm_before_the_first_step_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sends(monkeypatch, Checkpoints, "on_fit_start")
-    said, left = interrupted(tmp_path)
-    assert left is None
-    assert str(said) == "ended by SIGTERM; nothing was trained yet: type the same command again."
+    assert (said.exit_code, "resume=" in str(said)) == (143, False)
 
 
 def test_ctrl_c_ends_after_the_step_and_twice_at_once(
@@ -120,8 +107,8 @@ def test_ctrl_c_ends_after_the_step_and_twice_at_once(
     said, left = interrupted(tmp_path)
     assert (said.exit_code, len(steps)) == (130, 2)
     assert left is not None
-    assert "stopping after this step; a second signal stops at once" in capsys.readouterr().err
-    with pytest.raises(Interruption, match=r"interrupted; continue with: .* resume="):
+    assert "a second signal stops at once" in capsys.readouterr().err
+    with pytest.raises(Interruption, match="resume="):
         fit([f"resume={left}"])
     assert len(steps) == 4
 
