@@ -172,7 +172,7 @@ def confirm(plan: Plan, folder: Path, winner: Record) -> dict[str, Any]:
     """
     if known := find_confirmed(plan, folder, winner):
         return known
-    from sentattn.training.seeds import fit_seeds  # imports torch
+    from sentattn.training.fit import fit_seeds  # imports torch
 
     print(f"{plan.study}: training trial {winner.number} with {plan.confirm} seeds, and testing it.", flush=True)
     runs = list(fit_seeds(read_request(confirm_arguments(plan, folder))))

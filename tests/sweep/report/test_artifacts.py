@@ -29,7 +29,7 @@ from sentattn.sweep.report.artifacts import (
     write_table,
 )
 from sentattn.sweep.spec.plan import Objective
-from sentattn.training import seeds
+from sentattn.training import fit as training
 
 HOPS = {"model.attention.hops": "range(1,31)"}
 WINNER = record(4, 0.9, values={"model.attention.hops": 8})
@@ -178,7 +178,7 @@ class Trained:
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
     runs = Trained(tmp_path)
     monkeypatch.setattr(artifacts, "read_request", lambda words: words)
-    monkeypatch.setattr(seeds, "fit_seeds", runs)
+    monkeypatch.setattr(training, "fit_seeds", runs)
     return runs
 
 
