@@ -27,6 +27,8 @@ Node: TypeAlias = Mapping[str, Any]
 """Settings by name: of all, or a `_target_` and its arguments, as its constructor declares them."""
 Tree: TypeAlias = dict[str, Any]
 """Settings as nested dictionaries, which may be changed."""
+Json: TypeAlias = dict[str, Any]
+"""A JSON object, such as the content of `result.json`."""
 
 LARGEST_SEED, LARGEST = 2**32 - 1, 2**63 - 1
 Count: TypeAlias = Annotated[int, Ge(1)]

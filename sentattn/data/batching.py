@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -255,5 +255,5 @@ class BatchLoader(DataLoader[Batch]):
         self._order.first = state["batches"]
 
 
-def _unchanged(batch: Any) -> Any:
+def _unchanged(batch: object) -> object:
     return batch

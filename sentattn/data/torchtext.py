@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sentattn.config.types import Tree
 from sentattn.data.datasets.table import Table
 from sentattn.errors import DataError, Fault
 
@@ -41,7 +42,7 @@ def from_torchtext(
     Raises:
         DataError: If an example has no such field.
     """
-    files: dict[str, Any] = {}
+    files: Tree = {}
     for split, dataset in {"train": train, "val": val, "test": test}.items():
         if dataset is None:
             continue

@@ -29,9 +29,9 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from sentattn.config import command_line
+from sentattn.config.types import Tree
 from sentattn.errors import Fault, RunError, SettingError
 
 KEYS = {
@@ -42,7 +42,7 @@ KEYS = {
     "open": "bool",
     "trust": "bool",
 }
-DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "split": "test", "threads": 1, "open": True, "trust": False}
+DEFAULTS: Tree = {"host": "127.0.0.1", "split": "test", "threads": 1, "open": True, "trust": False}
 PORT = 8765
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sentattn.compare.report.summaries import NEGATION
 from sentattn.compare.runs import run_folders
 from sentattn.compare.settings import names
 from sentattn.config.targets import current
+from sentattn.config.types import Json
 from sentattn.data.corpus import Split
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints
@@ -80,7 +81,7 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
     Returns at most `MOST_MODELS` models, and an error for each run that is left out; a `RunError` if none is left.
     """
     faults: list[Fault] = []
-    loaded: dict[str, tuple[LoadedRun, dict[str, Any], Classifier]] = {}
+    loaded: dict[str, tuple[LoadedRun, Json, Classifier]] = {}
     left_out = 0
     for path in run_folders(paths, faults):
         run = LoadedRun(path, trust=trust)

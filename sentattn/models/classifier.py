@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -139,7 +139,7 @@ class TextClassifier(nn.Module):
         """
         self.embedding.count(read)
 
-    def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, Any]]:
+    def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, object]]:
         """Returns the trainable parameters as PyTorch's optimizers take them.
 
         Lin et al. (2017) add 1e-4 times the sum of squared weights of attention and head to the loss, in their released

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -170,7 +170,7 @@ class WideAndDeep(TextClassifier):
         super().count(read)
         self.wide.count(read)
 
-    def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, Any]]:
+    def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, object]]:
         """Adds the weights of the wide part, which have their own learning rate and plain gradient descent.
 
         Adam and its like divide by root mean squares of gradients plus `eps`. These stay below 0.1, so eps=1 turns Adam
@@ -389,7 +389,7 @@ def _scaled(ratios_BGC: Tensor, rows_BG: Tensor) -> Tensor:
     return ratios_BGC / numbers_B1.to(ratios_BGC.dtype).sqrt()[..., None]
 
 
-def _resize_to(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+def _resize_to(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
     """Makes room for the n-grams of a saved model before it is loaded."""
     assert isinstance(module, WideNGrams)
     saved = state.get(f"{prefix}counts_FC")

@@ -22,6 +22,7 @@ from sentattn import run as runs
 from sentattn.build import build_model
 from sentattn.config.groups import Choices
 from sentattn.config.targets import check_targets
+from sentattn.config.types import Json
 from sentattn.data.batching import pad
 from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
@@ -43,9 +44,7 @@ CHUNK_BATCHES, MOST_NGRAMS = 16, 10
 class Classifier:
     """Predicts labels with the model's attention; `config` are the settings that are stored next to the weights."""
 
-    def __init__(
-        self, *, model: TextClassifier, tokenizer: Tokenizer, labels: Sequence[str], config: dict[str, Any]
-    ) -> None:
+    def __init__(self, *, model: TextClassifier, tokenizer: Tokenizer, labels: Sequence[str], config: Json) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.labels = tuple(labels)

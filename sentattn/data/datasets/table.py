@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from sentattn.config.types import Count, Fraction, Whole, checked
+from sentattn.config.types import Count, Fraction, Tree, Whole, checked
 from sentattn.data.cache import Progress, no_progress, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
@@ -240,5 +240,5 @@ class Table(TextData):
             return TableSource({split: files[split]}, text=self.text, label=self.label, classes=labels, ordered=ordered)
         if "train" not in files:
             raise DataError(missing_file({"name": self.name}))
-        columns: dict[str, Any] = {"text": self.text, "label": self.label, "group": self.group}
+        columns: Tree = {"text": self.text, "label": self.label, "group": self.group}
         return TableSource(files, **columns, classes=self.class_names, progress=progress)

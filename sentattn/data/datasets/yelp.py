@@ -23,7 +23,7 @@ from sentattn.data.readers.download import fetch
 from sentattn.data.readers.tables import delimited_rows, read_json_lines, read_parquet, require_unicode, text_lines
 from sentattn.errors import DataError, Fault
 
-Review: TypeAlias = tuple[str, Any, Any]
+Review: TypeAlias = tuple[str, object, object]
 """Line or row of a review, its text and its rating, as in the file."""
 
 KEY = "data.path"
@@ -41,9 +41,9 @@ SKIPPED = re.compile(rb"^(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*|\0")
 SHOWN = 20
 
 STARS = range(1, 6)
-OF_STARS: Mapping[Any, int] = {form: n - 1 for n in STARS for form in (n, str(n), f"{n}.0")}
+OF_STARS: Mapping[object, int] = {form: n - 1 for n in STARS for form in (n, str(n), f"{n}.0")}
 """The class of each way to write a number of stars; 5.0 equals 5."""
-OF_LABELS: Mapping[Any, int] = {label: label for label in range(len(STARS))}
+OF_LABELS: Mapping[object, int] = {label: label for label in range(len(STARS))}
 
 
 class File(NamedTuple):
@@ -144,7 +144,7 @@ def _only_json(names: Sequence[str], place: Path) -> str:
     return candidates[0]
 
 
-def _label(value: Any, classes: Mapping[Any, int], where: str) -> int:
+def _label(value: object, classes: Mapping[object, int], where: str) -> int:
     label = classes.get(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     if label is None:
         legal = "1, 2, 3, 4 or 5 stars" if classes is OF_STARS else "a label from 0 to 4"
@@ -191,7 +191,7 @@ def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Review]:
 
 
 Reader: TypeAlias = Callable[[BufferedReader, File], Iterator[Review]]
-FORMATS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[Any, int]], ...] = (
+FORMATS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[object, int]], ...] = (
     (re.compile(rb"PAR1"), _read_parquet, OF_LABELS),
     (re.compile(rb'\{\s*"(texts|labels)"\s*:'), _read_arrays, OF_STARS),
     (re.compile(rb"\{"), _read_lines, OF_STARS),
@@ -200,7 +200,7 @@ FORMATS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[Any, int]], ...] = (
 """Of each format: its beginning, after what `SKIPPED` removes; its reader; and the class of each rating."""
 
 
-def _reader(head: bytes, name: str) -> tuple[Reader, Mapping[Any, int]]:
+def _reader(head: bytes, name: str) -> tuple[Reader, Mapping[object, int]]:
     """Returns the reader of a file by its beginning, and the class of each rating."""
     content = SKIPPED.sub(b"", head)
     for beginning, reader, classes in FORMATS:

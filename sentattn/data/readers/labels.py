@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any
 
 from sentattn.config.types import as_typed
 from sentattn.errors import DataError, Fault, suggestion
@@ -26,7 +25,7 @@ MAX_CHARACTERS, MAX_SHOWN = 40, 20
 """Length of a label and number of labels in messages."""
 
 
-def label_name(value: Any) -> str | None:
+def label_name(value: object) -> str | None:
     """Returns the name of the class of a label, or None for a missing label.
 
     1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE". Spaces around a word are ignored. `MISSING`
@@ -85,7 +84,7 @@ def steps(names: Sequence[str]) -> dict[str, int]:
     return {number: index for index, number in enumerate(numbers)} if is_unique else {}
 
 
-def class_faults(classes: Sequence[Any]) -> list[Fault]:
+def class_faults(classes: Sequence[object]) -> list[Fault]:
     """Returns the faults of `data.classes`: repeated names, empty names, or fewer than two names."""
     names = {label_name(value) for value in classes}
     if not classes or (len(names) == len(classes) > 1 and None not in names):

@@ -8,12 +8,13 @@ import io
 import itertools
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias, cast
+from typing import IO, NamedTuple, TypeAlias, cast
 
+from sentattn.config.types import Json, Node
 from sentattn.data.readers.archives import existing, reading
 from sentattn.data.readers.labels import class_faults
 from sentattn.errors import DataError, Fault, suggestion
@@ -44,7 +45,7 @@ class Record(NamedTuple):
     """
 
     where: str
-    values: dict[str, Any]
+    values: Json
 
 
 def records(path: Path, columns: Sequence[str], hint: str = "", *, keep_others: bool = False) -> Iterator[Record]:
@@ -180,7 +181,7 @@ def read_json_lines(
         yield Record(f"line {number}", values)
 
 
-def require_unicode(value: Any, where: str) -> None:
+def require_unicode(value: object, where: str) -> None:
     """Refuses half a character: JSON can escape one half of a surrogate pair without the other."""
     try:
         if isinstance(value, str):
@@ -293,7 +294,7 @@ def text_of(record: Record, column: str, path: Path) -> str:
     return value or ""
 
 
-def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
+def setting_faults(data: Node) -> list[Fault]:
     """Returns which settings of `data=table` are out of range or exclude each other; reads no file."""
     faults = class_faults(data.get("classes") or ())
     val, val_size, group = data.get("val"), data.get("val_size"), data.get("group")
@@ -311,7 +312,7 @@ def setting_faults(data: Mapping[str, Any]) -> list[Fault]:
     return faults
 
 
-def check(data: Mapping[str, Any], *, split: str | None = None) -> None:
+def check(data: Node, *, split: str | None = None) -> None:
     """Checks settings of `data=table` and the first record of each file, before anything imports torch.
 
     Settings of other data sets pass. The file of the split that a trained model is evaluated on suffices.
@@ -339,7 +340,7 @@ def check(data: Mapping[str, Any], *, split: str | None = None) -> None:
         raise DataError(*faults)
 
 
-def missing_file(data: Mapping[str, Any]) -> Fault:
+def missing_file(data: Node) -> Fault:
     """Returns the fault that the settings of `data=table` name no file to train on."""
     message = (
         f"data={data.get('name', 'table')} has no rows: type data.train=FILE data.text=COLUMN data.label=COLUMN, "
