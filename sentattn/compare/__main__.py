@@ -53,6 +53,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
+from sentattn.config.types import Tree
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.run import CONFIG, SPLITS, TRIALS, Run, write_atomically
 
@@ -107,7 +108,7 @@ def _command(arguments: list[str]) -> None:
             print(line, flush=True)
 
 
-def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
+def _read_options(arguments: Sequence[str]) -> Tree:
     """Returns the options with defaults; with a plan, the split and the margin are the plan's.
 
     Raises:
@@ -135,7 +136,7 @@ def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def _faults(options: dict[str, Any]) -> Iterator[Fault]:
+def _faults(options: Tree) -> Iterator[Fault]:
     """Yields the errors of options that have a legal type."""
     if not options["runs"]:
         yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
@@ -153,7 +154,7 @@ def _faults(options: dict[str, Any]) -> Iterator[Fault]:
         yield Fault("to", "conflict", f"W&B has split=test and split=val alone, not {options['split']}.")
 
 
-def _compare(paths: Sequence[Path], options: dict[str, Any]) -> list[Comparison]:
+def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     """Returns the comparisons of the runs in some folders, with everything that the options ask for."""
     from sentattn.compare.comparison import read_comparisons
 
@@ -190,7 +191,7 @@ def _default_split(paths: Sequence[Path]) -> str:
     return "test"
 
 
-def _print(comparisons: Sequence[Comparison], options: dict[str, Any]) -> None:
+def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
     from sentattn.compare.insight_table import lines
     from sentattn.compare.leaderboard import board_lines, message_lines, verdict_lines

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import board_lines, notes
+from sentattn.config.types import Json, Node
 from sentattn.errors import Fault, RunError
 from sentattn.loggers.wandb.dashboard import (
     Specification,
@@ -29,7 +29,7 @@ INTERVALS = (
 )
 
 
-def specification(comparison: Comparison, ids: Mapping[Path, str], place: Mapping[str, Any]) -> Specification:
+def specification(comparison: Comparison, ids: Mapping[Path, str], place: Node) -> Specification:
     """Returns the dashboard of a comparison.
 
     Args:
@@ -43,7 +43,7 @@ def specification(comparison: Comparison, ids: Mapping[Path, str], place: Mappin
     curves, errors = curve_panels(), [confusion_panel(split)]
     sections = {"Leaderboard": boards, "Learning curves": curves, "Errors": errors, "Attention": picture_panels(paths)}
     table = board_lines(comparison, "markdown")
-    blocks: list[dict[str, Any]] = [
+    blocks: list[Json] = [
         {"kind": "MarkdownBlock", "text": "\n".join(table)},
         *({"kind": "P", "text": text} for text in (INTERVALS, *notes(comparison.leaderboard))),
     ]
@@ -87,7 +87,7 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     former = wandb_dashboard.published(path)
     faults: list[Fault] = []
     specifications: list[Specification] = []
-    sources: list[tuple[list[Run], Mapping[Path, Mapping[str, Any]], Callable[..., Specification]]] = []
+    sources: list[tuple[list[Run], Mapping[Path, Node], Callable[..., Specification]]] = []
     for comparison in comparisons:
         runs = [run.run for setting in comparison.leaderboard for run in setting.runs]
         sources.append((runs, {}, partial(specification, comparison)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,10 +12,11 @@ from sentattn.compare.settings import Setting, rest
 from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import slots
+from sentattn.config.types import Node
 from sentattn.console import plural
 from sentattn.metrics import Ints
 
-Settings: TypeAlias = Mapping[str, Any]
+Settings: TypeAlias = Node
 SettingPair: TypeAlias = tuple[Setting, Setting]
 
 HARDEST = "nbsvm"

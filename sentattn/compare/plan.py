@@ -6,11 +6,10 @@ import hashlib
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -23,10 +22,11 @@ from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import current
+from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.run import Run, write_atomically
 
-KEYS: dict[str, Any] = {
+KEYS: dict[str, Kind] = {
     "split": 'Literal["test", "val"]',
     "metric": 'Literal["accuracy"]',
     "margin": "Positive",
@@ -48,7 +48,7 @@ class Plan:
     """A plan: its file, and its content, which is checked."""
 
     path: Path
-    content: Mapping[str, Any]
+    content: Node
 
     @property
     def digest(self) -> str:
@@ -59,7 +59,7 @@ class Plan:
     def lines(self) -> list[str]:
         """Its content as YAML, a pair a line."""
 
-        def flow(value: Any) -> str:
+        def flow(value: object) -> str:
             text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
             return text.removesuffix("...\n").strip()
 
@@ -96,7 +96,7 @@ def read_plan(path: Path) -> Plan:
     return Plan(path, content)
 
 
-def _faults(path: Path, content: Mapping[str, Any]) -> Iterator[Fault]:
+def _faults(path: Path, content: Node) -> Iterator[Fault]:
     """Yields the errors in the values of a plan that has all its keys."""
     if len(set(content["seeds"])) < max(SEEDS, len(content["seeds"])):
         message = f"plan={path}: seeds must be {SEEDS} or more different ones, got {types.as_typed(content['seeds'])}."
@@ -113,7 +113,7 @@ def _faults(path: Path, content: Mapping[str, Any]) -> Iterator[Fault]:
             yield Fault(f"pairs[{number}]", "type", message)
 
 
-def _texts(side: Mapping[str, Any]) -> dict[str, str]:
+def _texts(side: Node) -> dict[str, str]:
     return {str(key): types.as_typed(value) for key, value in side.items()}
 
 
@@ -148,7 +148,7 @@ def apply(plan: Plan, comparisons: Sequence[Comparison]) -> Comparison:
     return replace(comparisons[index], plan=PlannedPairs(title, plan.lines, pairs))
 
 
-def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, Any]]:
+def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], Tree]:
     """Returns the arguments of a side of a pair, and the flat settings that count."""
     base = dict(word.split("=", 1) for word in plan.content["base"])
     arguments = [f"{key}={text}" for key, text in (base | _texts(plan.content["pairs"][number][side])).items()]
@@ -159,7 +159,7 @@ def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], dict[str, 
         raise SettingError(*(Fault(fault.key, fault.kind, f"{place}: {fault}") for fault in error.faults)) from error
 
 
-def _match(wanted: Mapping[str, Any], comparison: Comparison) -> Setting | None:
+def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     """Returns the setting of a comparison that has the wanted values; of several the one with the preset's name."""
     ignored = {LABEL, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
     flat = {setting.key: rest(setting.settings) for setting in comparison.settings}
@@ -174,7 +174,7 @@ def _match(wanted: Mapping[str, Any], comparison: Comparison) -> Setting | None:
     return next(iter(named or alike), None)
 
 
-def _without(flat: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+def _without(flat: Node, keys: set[str]) -> Tree:
     return {key: value for key, value in flat.items() if key not in keys}
 
 
@@ -209,7 +209,7 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
         for settings in by_rows
     ]
     settings, pairs = max(candidates, key=lambda candidate: len(candidate[1]), default=([], []))
-    overrides: dict[int, dict[str, Any]] = {}
+    overrides: dict[int, Tree] = {}
     for number in sorted({number for pair in pairs for number in pair}):
         try:
             overrides[number] = as_overrides(current(settings[number][0].settings))
@@ -243,7 +243,7 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
 def _finished(folders: Sequence[Path]) -> tuple[list[list[list[Run]]], list[Fault]]:
     """Returns the finished runs, by data and rows, then by setting; and errors of those that cannot be read."""
     faults: list[Fault] = []
-    by_rows: dict[Any, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    by_rows: dict[object, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for path in run_folders(folders, faults):
         try:
             run = Run(path)
@@ -258,7 +258,7 @@ def _finished(folders: Sequence[Path]) -> tuple[list[list[list[Run]]], list[Faul
     return [list(by_setting.values()) for by_setting in by_rows.values()], faults
 
 
-def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
+def as_overrides(settings: Node) -> Tree:
     """Returns the overrides that train a run's settings again: choices of groups, then single values.
 
     Raises:
@@ -266,9 +266,9 @@ def as_overrides(settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     choices = Choices.of()
     chosen = {key: name for key, name in choices.chosen(settings).items() if key.startswith(GROUPS)}
-    overrides: dict[str, Any] = {key: chosen[key] for key in ("model", "data") if key in chosen}
+    overrides: Tree = {key: chosen[key] for key in ("model", "data") if key in chosen}
 
-    def composed() -> Mapping[str, Any]:
+    def composed() -> Node:
         return compose([f"{key}={text}" for key, text in _texts(overrides).items()])
 
     standard = choices.chosen(composed())

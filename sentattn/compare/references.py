@@ -21,6 +21,7 @@ import numpy as np
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import EvaluatedRun, read_runs
 from sentattn.config.compose import setting_hash
+from sentattn.config.types import Tree
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
 from sentattn.run import create
@@ -274,7 +275,7 @@ REFERENCES: Mapping[str, Reference] = {
 }
 
 
-def _vectorizer(ngrams: int) -> dict[str, Any]:
+def _vectorizer(ngrams: int) -> Tree:
     """Arguments of scikit-learn's vectorizers for tokens with a space between two."""
     return {"ngram_range": (1, ngrams), "token_pattern": r"\S+", "lowercase": False, "min_df": MIN_COUNT}
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import yaml
 
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.targets import check_targets, current
-from sentattn.config.types import parse
+from sentattn.config.types import Node, parse
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics
@@ -69,8 +69,8 @@ class EvaluatedRun:
     """
 
     run: Run
-    settings: Mapping[str, Any]
-    result: Mapping[str, Any]
+    settings: Node
+    result: Node
     setting: str
     seed: int
     rows: Rows
@@ -282,7 +282,7 @@ def _consistent(probabilities_NC: Floats, labels_N: Ints, predicted_N: Ints) -> 
     return bool(is_sum_1 and is_predicted and labels_N.min() >= 0 and labels_N.max() < classes)
 
 
-def _fits(settings: Mapping[str, Any], key: str, text: str) -> bool:
+def _fits(settings: Node, key: str, text: str) -> bool:
     """Whether settings have a value; a group such as `data` is compared by its name."""
     parent, _, last = key.rpartition(".")
     node = get_path(settings, parent) if parent else settings

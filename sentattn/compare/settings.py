@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from sentattn.compare.statistics import Estimate, correct_of, estimates
 from sentattn.config.groups import get_path
 from sentattn.config.schema import ADDED_LATER, SEEDS, counts
 from sentattn.config.targets import TARGET, label
-from sentattn.config.types import as_typed
+from sentattn.config.types import Node, Tree, as_typed
 from sentattn.metrics import Floats
 
 REVISION = 7
@@ -49,7 +48,7 @@ class Setting:
         return self.runs[0].setting
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> Node:
         """The resolved settings of its first run."""
         return self.runs[0].settings
 
@@ -126,7 +125,7 @@ def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[Evaluate
     return notes
 
 
-def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+def names(settings: Sequence[Node]) -> list[str]:
     """Returns the label of each setting, with the values in which settings of a label differ; references with all."""
     labels = list(map(label, settings))
     flat = list(map(rest, settings))
@@ -144,7 +143,7 @@ def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     return result
 
 
-def _as_typed(key: str, value: Any) -> str:
+def _as_typed(key: str, value: object) -> str:
     """Returns a setting as it would be typed, without `model.`, numbers rounded; a class by its last name."""
     text = f"{value:.4g}" if isinstance(value, float) else as_typed(value)
     is_class = key.endswith(f".{TARGET}")
@@ -152,7 +151,7 @@ def _as_typed(key: str, value: Any) -> str:
     return f"{key.removeprefix('model.')}={text}"
 
 
-def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(settings: Node, path: str = "") -> Iterator[tuple[str, object]]:
     """Yields the settings that can change a result, by dotted key; word vectors by the name of their file."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
@@ -166,6 +165,6 @@ def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
             yield inner, value
 
 
-def rest(settings: Mapping[str, Any], without: Sequence[str] = ()) -> dict[str, Any]:
+def rest(settings: Node, without: Sequence[str] = ()) -> Tree:
     """Returns the settings that can change a result, by dotted key, without those whose keys have some prefixes."""
     return {key: value for key, value in _flat(settings) if not key.startswith(tuple(without))}

@@ -8,16 +8,16 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
 
 from sentattn.config.targets import label, slots
-from sentattn.config.types import Whole
+from sentattn.config.types import Node, Whole
 from sentattn.errors import Fault, SettingError
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ class LoggedRun(NamedTuple):
     """
 
     directory: Path
-    settings: Mapping[str, Any]
+    settings: Node
     setting: str
     resumed: bool = False
     study: str | None = None
 
 
 def build_logger(
-    settings: Mapping[str, Any], directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
+    settings: Node, directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
 ) -> Guard | None:
     """Returns the opened logger of a run, or None with `logger=none`.
 
@@ -183,7 +183,7 @@ def no_logger(*, run: LoggedRun) -> None:
     """Returns no logger."""
 
 
-def require_package(node: Mapping[str, Any]) -> None:
+def require_package(node: Node) -> None:
     """Refuses `logger` settings whose package is not installed with a `SettingError`, before anything is read."""
     package = EXTRAS.get(str(node["_target_"]).rpartition(".")[2])
     if package is not None and find_spec(package) is None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pytorch_lightning.loggers.logger import DummyLogger, Logger
 
+from sentattn.config.types import Json, Node
 from sentattn.run import METRICS
 
 T = TypeVar("T")
@@ -114,7 +115,7 @@ class Guard(Logger):
     def finalize(self, status: str) -> None:
         """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""
 
-    def finish(self, summary: Mapping[str, Any], *, failed: bool = False) -> None:
+    def finish(self, summary: Node, *, failed: bool = False) -> None:
         """Logs the summary, such as that of `summarize`, and closes the logger."""
         self.attempt(lambda logger: self._finish(logger, summary, failed), None)
         self._logger = None
@@ -129,7 +130,7 @@ class Guard(Logger):
     def _log_step(self, logger: Logger, values: Mapping[str, float], step: int, epochs: float) -> None:
         logger.log_metrics(dict(values), step=step)
 
-    def _finish(self, logger: Logger, summary: Mapping[str, Any], failed: bool) -> None:
+    def _finish(self, logger: Logger, summary: Node, failed: bool) -> None:
         # The rows have the metrics of training and validation already.
         values = {name: value for name, value in summary.items() if not name.startswith(("train/", "val/"))}
         if (best := summary.get("best_epoch")) is not None:
@@ -157,9 +158,9 @@ def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
-def summarize(result: Mapping[str, Any]) -> dict[str, Any]:
+def summarize(result: Node) -> Json:
     """Returns the values of a `result.json` by names such as `val/accuracy`, `seconds/total` and `latency_ms/one`."""
-    summary: dict[str, Any] = {"best_epoch": result.get("best_epoch"), **result.get("metrics", {})}
+    summary: Json = {"best_epoch": result.get("best_epoch"), **result.get("metrics", {})}
     for name in ("seconds", "parameters", "latency_ms", "tokens_per_second", "peak_memory_bytes"):
         value = result.get(name)
         summary |= {f"{name}/{key}": x for key, x in value.items()} if isinstance(value, Mapping) else {name: value}

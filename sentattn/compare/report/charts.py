@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from sentattn.compare.report.summaries import (
     reliability,
 )
 from sentattn.compare.settings import Setting
+from sentattn.config.types import Json
 from sentattn.console import format_count
 from sentattn.insight import faithfulness
 from sentattn.rendering.html import BLUE, GREY, ORANGE, empty_figure, log_ticks, safe
@@ -74,17 +75,17 @@ def key(settings: Sequence[Setting]) -> list[tuple[int, str, str]]:
     return [(rank + 1, setting.name, COLOURS[rank]) for rank, setting in enumerate(settings[:MAX_DRAWN])]
 
 
-def marker(rank: int) -> dict[str, Any]:
+def marker(rank: int) -> Json:
     """Returns the marker of a setting, grey for those beyond the last colour."""
     return {"color": COLOURS[rank] if rank < MAX_DRAWN else GREY, "line": {"width": 1.5}}
 
 
-def line(rank: int, kind: str = "validation") -> dict[str, Any]:
+def line(rank: int, kind: str = "validation") -> Json:
     """Returns the line of a setting; that of its training rows is grey."""
     return {"color": COLOURS[rank] if kind == "validation" else GREY, "width": 2}
 
 
-def bar(values: Sequence[float], intervals: Sequence[Interval | None]) -> dict[str, Any]:
+def bar(values: Sequence[float], intervals: Sequence[Interval | None]) -> Json:
     """Returns the error bars of marks; those without an interval have none."""
     ends = [interval or (value, value) for value, interval in zip(values, intervals, strict=True)]
     return {

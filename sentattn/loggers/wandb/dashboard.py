@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from sentattn.config.types import Json, Node
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.loggers.wandb.upload import api_errors, server
 from sentattn.run import TRIALS, Run, write_atomically
@@ -30,11 +31,11 @@ OVER_SEEDS = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc"
 """A point for each setting: the mean over its seeds, with its standard error."""
 CONFUSION = {"Actual": "Actual", "Predicted": "Predicted", "nPredictions": "nPredictions"}
 _PICTURE = re.compile(r"(.+)_\d+_[0-9a-f]+\.png")
-Panel: TypeAlias = dict[str, Any]
-Specification: TypeAlias = dict[str, Any]
+Panel: TypeAlias = Json
+Specification: TypeAlias = Json
 
 
-def place_of(settings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def place_of(settings: Iterable[Node]) -> Json:
     """Returns `project`, `entity` and `host` of the first run that was logged to W&B, else the default project."""
     for of_run in settings:
         logger = of_run.get("logger")
@@ -89,7 +90,7 @@ def picture_panels(paths: Iterable[Path]) -> list[Panel]:
 
 
 def dashboard(
-    place: Mapping[str, Any],
+    place: Node,
     runs: Sequence[str],
     *,
     name: str,
@@ -105,7 +106,7 @@ def dashboard(
     return {**place, "about": about, "runs": list(runs), WORKSPACE: workspace, REPORT: report}
 
 
-def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str, Any]) -> Specification:
+def study_specification(study: Path, ids: Mapping[Path, str], place: Node) -> Specification:
     """Returns the dashboard of a study from its folder; `ids` are the names of its trials on W&B by directory."""
     from sentattn.loggers.guard import summarize  # imports Lightning
 
@@ -145,7 +146,7 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Mapping[str
     )
 
 
-def tried_values(study: Path, runs: Iterable[Run]) -> dict[Path, dict[str, Any]]:
+def tried_values(study: Path, runs: Iterable[Run]) -> dict[Path, Json]:
     """Returns the values that runs of a study tried, by their directories, from the study's table of trials."""
     from sentattn.loggers.guard import summarize  # imports Lightning
 
@@ -169,7 +170,7 @@ def _number(study: Path, path: Path) -> str:
     return inside.relative_to(folder).parts[0] if folder in inside.parents else ""
 
 
-def _trials(study: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def _trials(study: Path) -> tuple[dict[str, Json], list[str]]:
     """Returns the rows of a study's table of trials by number, and its columns of settings and objectives."""
     import pyarrow.parquet as pq
 

@@ -7,11 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from sentattn.config.types import Node
 from sentattn.errors import Fault, RunError
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.guard import Guard, summarize
@@ -114,7 +115,7 @@ def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: i
     return [row for row in turns if row is not None][:count]
 
 
-def log_run(run: Run, place: Mapping[str, Any], values: Mapping[str, Any] | None = None) -> LocalRun:
+def log_run(run: Run, place: Node, values: Node | None = None) -> LocalRun:
     """Returns W&B's folder of a run, and writes it if it is missing: metrics, summary and confusion matrices.
 
     Args:

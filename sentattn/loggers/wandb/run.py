@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
+from sentattn.config.types import Node
 from sentattn.errors import Pruned
 from sentattn.loggers.guard import Guard, first_line
 from sentattn.loggers.wandb import upload
@@ -144,7 +145,7 @@ class WandbGuard(Guard):
 class TrialCallback(Callback):
     """Logs the values that a trial of a sweep tries by their keys, and tags one that was pruned or failed."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Node) -> None:
         self._values = dict(values)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
