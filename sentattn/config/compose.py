@@ -20,8 +20,7 @@ from sentattn.config.arguments import LAST, Argument, closest, read, split_folde
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
-from sentattn.config.schema import HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
-from sentattn.config.settings import CHOICES
+from sentattn.config.schema import CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.targets import FIRST, check_targets, renamed
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, suggestion

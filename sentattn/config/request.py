@@ -13,8 +13,7 @@ from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import compose, override
-from sentattn.config.schema import COMMAND_KEYS
-from sentattn.config.settings import Settings
+from sentattn.config.schema import COMMAND_KEYS, Settings
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
 

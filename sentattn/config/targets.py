@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, defaults, get_path, load
-from sentattn.config.schema import REMOVED
-from sentattn.config.settings import CHOICES
+from sentattn.config.schema import CHOICES, REMOVED
 from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
 

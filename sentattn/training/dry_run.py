@@ -16,7 +16,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 from torch.utils.data import DataLoader
 
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.console import Progress, plural, table_lines
 from sentattn.data.batching import Batch
 from sentattn.distributed import devices

@@ -24,7 +24,7 @@ from sentattn import build
 from sentattn import run as runs
 from sentattn.config.compose import setting_hash
 from sentattn.config.request import AUTO, Request
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.config.types import Tree
 from sentattn.console import Progress
 from sentattn.distributed import devices, ranks

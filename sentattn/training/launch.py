@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn import errors, run
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import cores
 from sentattn.errors import Fault, Interruption, RunError, UserError

@@ -14,7 +14,7 @@ from config_faults import faults, kinds
 
 from sentattn.config.compose import compose, override
 from sentattn.config.request import COMMAND_KEYS, Request, read_request, read_single
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.errors import RunError
 
 

@@ -21,7 +21,7 @@ from config_faults import refused
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.distributed import devices
 from sentattn.errors import DataError, Fault, Interruption, RunError
 from sentattn.run import Run

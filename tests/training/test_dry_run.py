@@ -14,7 +14,7 @@ from config_faults import refused
 from tiny import tiny
 
 from sentattn.config.request import read_request
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.distributed import devices
 from sentattn.errors import DataError, TrainingError
 from sentattn.models.embedding import Words

@@ -16,7 +16,7 @@ from tiny import tiny
 
 from sentattn import build, fit
 from sentattn.config.compose import compose
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.errors import TrainingError

@@ -11,7 +11,7 @@ import yaml
 
 from sentattn import run
 from sentattn.config.compose import compose
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.errors import Fault, RunError
 from sentattn.run import Run
 from sentattn.training.fit import fit as train

@@ -25,7 +25,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 
 from sentattn import build
 from sentattn.config.request import read_request
-from sentattn.config.settings import Settings
+from sentattn.config.schema import Settings
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
