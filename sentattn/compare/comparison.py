@@ -54,7 +54,7 @@ class Comparison:
         margin: Points of accuracy within which two settings count as equivalent.
         explore: Whether all pairs are tested, those that are not declared as exploratory.
         plan: The plan whose pairs are tested; None for the pairs that are declared by how settings differ.
-        insights: Diagnostics of the settings' attentions, where they were asked for.
+        insights: Diagnostics of the settings' attentions.
     """
 
     runs: Sequence[EvaluatedRun]

@@ -66,8 +66,8 @@ class Insight:
         """Returns the mean over seeds of a value that is computed from means over the same texts, with its error.
 
         A difference of two means is thus that of paired values. The errors from texts and from seeds are those of
-        `metrics.estimates` for statistics that are no mean over rows. A value of NaN does not apply; an error of NaN is
-        unknown, since the setting has too few seeds.
+        `statistics.estimates` for statistics that are no mean over rows. A value of NaN does not apply; an error of
+        NaN is unknown, since the setting has too few seeds.
 
         Args:
             names: The metrics whose means are taken.
@@ -88,9 +88,7 @@ class Insight:
 
         Its error from the seeds is that of the jackknife, as the pairs of a seed are not independent; with two seeds
         it is unknown.
-
-        Args:
-            among: Metrics that have to apply to a text, with both seeds, for it to count.
+        Metrics `among` have to apply to a text, with both seeds, for it to count.
         """
         numbers = range(len(self.seeds))
         pairs = list(combinations(numbers, 2))

@@ -16,6 +16,7 @@ from sentattn.compare.statistics import Estimate
 from sentattn.console import table_lines
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.insight.faithfulness import KINDS, SHARES, percent
+from sentattn.metrics import Floats
 from sentattn.run import SPLITS
 
 ABSENT = "-"
@@ -94,7 +95,7 @@ def _removal(kind: str, removal: str, title: str, about: str, more: Sequence[Col
     """The falls of the probability, less those with random tokens, for a kind and a way to remove tokens."""
     name = f"{kind}_{removal}"
 
-    def relative(attention: Any, random: Any, whole: Any, unknown: Any) -> Any:
+    def relative(attention: Floats, random: Floats, whole: Floats, unknown: Floats) -> Floats:
         return (attention - random) / (whole - unknown)
 
     rankings = [(f"{name}_{ranking}", heading) for ranking, heading in RANKINGS.items()]

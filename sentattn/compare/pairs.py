@@ -16,7 +16,6 @@ from sentattn.config.types import Node
 from sentattn.console import plural
 from sentattn.metrics import Ints
 
-Settings: TypeAlias = Node
 SettingPair: TypeAlias = tuple[Setting, Setting]
 
 HARDEST = "nbsvm"
@@ -30,28 +29,28 @@ class Contrast(NamedTuple):
     """
 
     differs: tuple[str, ...]
-    has_component: Callable[[Settings], bool]
-    is_control: Callable[[Settings], bool]
+    has_component: Callable[[Node], bool]
+    is_control: Callable[[Node], bool]
 
 
-def _is_baseline(settings: Settings) -> bool:
+def _is_baseline(settings: Node) -> bool:
     return _attention(settings) == "uniform" or settings["model"]["attention"].get("score") == "none"
 
 
-def _attention(settings: Settings) -> str | None:
+def _attention(settings: Node) -> str | None:
     return slots(settings).get("attention")
 
 
-def _is_frozen(settings: Settings) -> bool:
+def _is_frozen(settings: Node) -> bool:
     return bool(settings["model"].get("freeze_attention"))
 
 
-def _wide(settings: Settings, key: str) -> Any:
+def _wide(settings: Node, key: str) -> Any:
     """Returns a setting of the wide part; None without such a part."""
     return (settings["model"].get("wide") or {}).get(key)
 
 
-def _is_hybrid(settings: Settings) -> bool:
+def _is_hybrid(settings: Node) -> bool:
     """Whether a model has a wide and a deep part, and is not a control of such a model."""
     is_control = _wide(settings, "attend") == "uniform" or _wide(settings, "share") == 1
     return _wide(settings, "orders") is not None and slots(settings).get("embedding") != "none" and not is_control
@@ -145,7 +144,7 @@ class Pair:
                 return f"{text} a true difference of {least:.1f} points would have been found in 8 of 10 repetitions."
 
 
-def declared_indices(settings: Sequence[Settings], trained_on: Sequence[object]) -> list[tuple[int, int]]:
+def declared_indices(settings: Sequence[Node], trained_on: Sequence[object]) -> list[tuple[int, int]]:
     """Returns the indices of the pairs that are declared before looking (`CONTRASTS`).
 
     Both settings of a pair were trained on the same rows. References, which have no attention, are in no pair.

@@ -187,13 +187,7 @@ def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
 
 
 def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float) -> tuple[Plan, list[Fault]]:
-    """Writes a plan with the pairs that are declared for the settings of some runs; no prediction is read.
-
-    Args:
-        path: The file, which must not exist.
-        folders: Run directories, or folders that hold some.
-        split: `test` or `val`.
-        margin: Points of accuracy within which two settings count as equivalent.
+    """Writes a new plan with the pairs that are declared for the settings of runs; no prediction is read.
 
     Returns:
         The plan, and a fault for each run that is left out.

@@ -54,14 +54,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class EvaluatedRun:
-    """A finished run with its predictions of one split.
+    """A finished run with its resolved settings, its `result.json`, and its predictions of one split.
 
     Attributes:
-        run: The run directory.
-        settings: The resolved settings.
-        result: The content of `result.json`.
         setting: Hash of the settings without the seed.
-        seed: The seed.
         rows: The rows of the split.
         probabilities_NC: Probability of each class.
         ordered: Whether classes are steps of a scale, as far as the run's model says.

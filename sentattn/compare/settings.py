@@ -26,11 +26,10 @@ VECTORS = "data.vectors"
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ in their seed only.
+    """Runs that differ in their seed only, one for each seed.
 
     Attributes:
         name: The variant, and the values that distinguish it from the other settings.
-        runs: A run for each seed.
         deterministic: Whether all trainings of this setting are equal, so that another seed would change nothing.
         ordered: Whether classes are steps of a scale.
         notes: Remarks about its runs, such as that they are of several revisions of the code.

@@ -3,6 +3,10 @@
 A setting is trained with several seeds, and each run is evaluated on the same test rows. Another training would have
 another seed, and other rows might have been in the test set, so an estimate has a variance from both.
 
+Arguments: S seeds, N rows, C classes. `correct_SN` is 1 for each seed and row that is predicted correctly, else 0.
+`group_N` has the number of each row's group, such as its film, and is None where rows are independent. `deterministic`
+says that all trainings of a setting are equal, so that there is no error from seeds.
+
 `benchmarks/compare_error_rates.py` simulates the error rates of all that is computed here.
 """
 
@@ -172,11 +176,12 @@ def welch(first: Term, second: Term) -> Term:
 def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[float] = ()) -> Term:
     """Returns the error of a mean that comes from its rows.
 
+    With groups the variance is G / (G - 1) times the sum over groups of (sum of deviations)^2, over N^2, with G - 1
+    degrees of freedom (Liang and Zeger 1986, for a mean).
+
     Args:
         values_N: A value for each row.
-        group_N: Number of each row's group, such as its film, where rows of a group resemble each other; None where
-            rows are independent. The variance is then G / (G - 1) times the sum over groups of (sum of deviations)^2,
-            over N^2, with G - 1 degrees of freedom (Liang and Zeger 1986, for a mean).
+        group_N: Number of each row's group.
         half_rows: Values that are added with half a row each, independent of all others. They keep rows that are all
             alike from having no variance.
     """
@@ -196,11 +201,7 @@ def _mean(values_N: Floats, half_rows: Sequence[float]) -> float:
 
 
 def seed_term(means_S: Floats) -> Term:
-    """Returns the error of the mean over two or more seeds that comes from the seeds.
-
-    Args:
-        means_S: The mean of each seed's run.
-    """
+    """Returns the error of the mean over two or more seeds that comes from the seeds, from the mean of each run."""
     seeds = len(means_S)
     assert seeds > 1, "one seed says nothing about another"
     return Term(float(means_S.var(ddof=1)) / seeds, seeds - 1)
@@ -210,11 +211,6 @@ def accuracy(correct_SN: Floats, group_N: Ints | None = None, *, deterministic: 
     """Returns the accuracy of a setting, over new seeds and new rows.
 
     Two correct and two wrong rows are added for the interval (Agresti and Coull 1998).
-
-    Args:
-        correct_SN: 1 for each seed and row that is predicted correctly, else 0.
-        group_N: Number of each row's group; None where rows are independent.
-        deterministic: Whether all trainings are equal.
     """
     correct_N = correct_SN.mean(axis=0)
     terms = [row_term(correct_N, group_N, TWO_EACH)]
@@ -238,13 +234,8 @@ def difference(
     seeds of the rows vary by row, and by row and seed: s_row^2 / N, less the part of row and seed, which the first term
     has already.
 
-    Half a row is added in each of the four cells of agreement (Agresti and Min 2005).
-
-    Args:
-        first_SN: 1 for each seed and row that is predicted correctly, else 0.
-        second_SN: The same of the other setting, which may have another number of seeds.
-        group_N: Number of each row's group; None where rows are independent.
-        deterministic: For each setting, whether all its trainings are equal, so that there is no seed term.
+    Half a row is added in each of the four cells of agreement (Agresti and Min 2005). The settings may have different
+    numbers of seeds.
     """
     differences_N = first_SN.mean(axis=0) - second_SN.mean(axis=0)
     rows, seeds = row_term(differences_N, group_N, AGREEMENT), []
@@ -271,11 +262,6 @@ def mcnemar(first_N: NDArray[np.bool_], second_N: NDArray[np.bool_], group_N: In
 
     It is about these two models and says nothing about other seeds. Exact where rows are independent; with groups it is
     the test of the mean difference by groups.
-
-    Args:
-        first_N: Whether each row is predicted correctly by the first.
-        second_N: The same for the second.
-        group_N: Number of each row's group; None where rows are independent.
     """
     if group_N is not None:
         difference_N = first_N.astype(np.float64) - second_N
@@ -333,14 +319,8 @@ def estimates(
 
     The error has a term from the rows and one from the seeds; with one seed of a setting that is not deterministic
     it has the first alone. The calibration error has none (NaN): its bias is of the size of its error. `CALIBRATED` is
-    its mean value for a perfectly calibrated model with the same confidences.
-
-    Args:
-        probabilities_SNC: Probability of each class, for each seed and row.
-        labels_N: Numbers of the true classes.
-        group_N: Number of each row's group; None where rows are independent.
-        ordered: Whether classes are steps of a scale.
-        deterministic: Whether all trainings are equal.
+    its mean value for a perfectly calibrated model with the same confidences. Metrics of `ordered` classes, which are
+    steps of a scale, are left out for others.
     """
     correct_SN, confidence_SN = correct_of(probabilities_SNC, labels_N), probabilities_SNC.max(axis=2)
     result = {"accuracy": accuracy(correct_SN, group_N, deterministic=deterministic)}
