@@ -86,6 +86,7 @@ def test_a_setting_that_some_cells_do_not_have_is_refused_with_these_cells() -> 
 @pytest.mark.parametrize(
     ("word", "key", "kind"),
     [
+        ("--cfg|job", "--cfg job", "unsupported"),
         ("check=true", "check", "unsupported"),
         ("resume=auto", "resume", "unsupported"),
         ("resume=outputs/a", "resume", "unsupported"),
@@ -102,11 +103,7 @@ def test_a_setting_that_some_cells_do_not_have_is_refused_with_these_cells() -> 
     ],
 )
 def test_what_a_grid_cannot_have(word: str, key: str, kind: str) -> None:
-    assert faults(word) == [(key, kind)]
-
-
-def test_cfg_job_is_about_one_training() -> None:
-    assert faults("--cfg", "job") == [("--cfg job", "unsupported")]
+    assert faults(*word.split("|")) == [(key, kind)]
 
 
 def test_a_setting_that_is_given_twice() -> None:

@@ -1,14 +1,4 @@
-"""What suggests the next trial, prunes one and runs one: Optuna's samplers and pruners by name, and the engine.
-
-The default sampler is TPE over several settings at once, in groups of those that occur together. A sweep here has a few
-dozen trials over settings of mixed kinds, some of them conditional: groups model the settings of each condition from
-the trials that had them, where a Gaussian process and CMA-ES draw them at random.
-
-The default pruner ends a trial in the lowest quarter of what three or more complete ones had reached after the same
-epoch. Since pruned trials are not compared with, the rule grows stricter by itself: on recorded trainings it saves as
-many epochs as the median does in the beginning, at less than half of its regret (docs/performance.md). With the four to
-eight epochs of a training here, Hyperband and successive halving have two rungs to decide on.
-"""
+"""What suggests the next trial, prunes one and runs one: Optuna's samplers and pruners by name, and the engine."""
 
 from __future__ import annotations
 
@@ -87,13 +77,11 @@ PRUNERS: dict[str, Callable[..., BasePruner]] = {
 TABLES: dict[str, Mapping[str, Callable[..., object]]] = {"sampler": SAMPLERS, "pruner": PRUNERS}
 DEFAULTS: dict[str, dict[str, Any]] = {
     DEFAULT_SAMPLER: {"multivariate": True, "group": True},
-    "gp": {"warn_independent_sampling": False},
-    "cmaes": {"warn_independent_sampling": False},
+    **{name: {"warn_independent_sampling": False} for name in ("gp", "cmaes")},
     # Without scrambling every study would begin with the same points, the first of them a corner.
     "qmc": {"scramble": True, "warn_independent_sampling": False, "warn_asynchronous_seeding": False},
     # Optuna's 50 would be a sweep of random draws.
-    "nsgaii": {"population_size": 20},
-    "nsgaiii": {"population_size": 20},
+    **{name: {"population_size": 20} for name in ("nsgaii", "nsgaiii")},
     DEFAULT_PRUNER: {"percentile": 75.0, "n_startup_trials": 3},
 }
 """Settings that differ from Optuna's defaults."""

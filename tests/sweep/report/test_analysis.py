@@ -58,6 +58,13 @@ def test_the_only_setting_that_matters_comes_first_by_both(mode: Literal["max", 
     assert found.ranking[0] == "optimizer.lr"
 
 
+def test_settings_that_do_not_vary_have_no_shares_of_a_forest() -> None:
+    trials = [record(number, number / 20, values={"model/pooling": "flatten"}) for number in range(20)]
+    found = importances(trials, plan(SPACE), 0)
+    assert found
+    assert found.fanova == {}
+
+
 def test_few_or_equal_trials_have_none() -> None:
     one = plan(SPACE)
     assert importances(random_trials(3), one, 0) is None
@@ -65,13 +72,6 @@ def test_few_or_equal_trials_have_none() -> None:
     assert importances(same, one, 0) is None
     failed = [record(trial.number, None, values=trial.values) for trial in random_trials(20)]
     assert importances(failed, one, 0) is None
-
-
-def test_settings_that_do_not_vary_have_no_shares_of_a_forest() -> None:
-    trials = [record(one.number, one.number / 20, values={"model/pooling": "flatten"}) for one in random_trials(20)]
-    found = importances(trials, plan(SPACE), 0)
-    assert found is not None
-    assert found.fanova == {}
 
 
 def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,12 +99,8 @@ def test_of_many_trials_a_forest_looks_at_an_even_sample(monkeypatch: pytest.Mon
     ("ped", "fanova", "says"),
     [
         ({"a": 0.6, "b": 0.4}, {"a": 0.7, "b": 0.3}, ""),
-        ({"a": 0.78, "b": 0.22}, {"a": 0.01, "b": 0.99}, "PED-ANOVA and fANOVA disagree, most on a: 0.78 and 0.01."),
-        (
-            {"a": 0.9, "b": 0.06, "c": 0.04},
-            {"a": 0.5, "b": 0.25, "c": 0.25},
-            "PED-ANOVA and fANOVA disagree, most on a: 0.90 and 0.50.",
-        ),
+        ({"a": 0.78, "b": 0.22}, {"a": 0.01, "b": 0.99}, "a: 0.78 and 0.01."),
+        ({"a": 0.9, "b": 0.06, "c": 0.04}, {"a": 0.5, "b": 0.25, "c": 0.25}, "a: 0.90 and 0.50."),
         # A setting under a condition has no part in the comparison: 0.3 and 0.1 of 0.4 are 0.75 and 0.25.
         ({"c": 0.6, "a": 0.3, "b": 0.1}, {"a": 0.75, "b": 0.25}, ""),
     ],
@@ -113,7 +109,7 @@ def test_the_report_says_where_the_measures_disagree(
     ped: dict[str, float], fanova: dict[str, float], says: str
 ) -> None:
     text = disagreement(ped, fanova, "tpe")
-    assert text.startswith(says)
+    assert says in text
     assert bool(text) == bool(says)
     assert ("concentrates" in text) == bool(says)
     assert "concentrates" not in disagreement(ped, fanova, "random")
@@ -181,23 +177,20 @@ def test_edges_of_a_range(written: str, value: Value, end: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "written", "value", "says"),
+    ("key", "written", "value", "end"),
     [
-        ("model.attention.hops", "range(1,31)", 30, "model.attention.hops=30 lies at the upper end of range(1,31)"),
+        ("model.attention.hops", "range(1,31)", 30, "upper"),
         ("model.attention.hops", "range(1,31)", 1, None),  # there are no 0 hops
-        ("model.attention.hops", "range(4,31)", 4, "lies at the lower end"),
+        ("model.attention.hops", "range(4,31)", 4, "lower"),
         ("model.head.dropout", "interval(0,0.5)", 0.0, None),
-        ("model.head.dropout", "interval(0,0.5)", 0.5, "lies at the upper end"),
-        ("optimizer.lr", "tag(log,interval(1e-4,1e-2))", 0.0101 - 1e-4, "lies at the upper end"),
-        ("loss.penalty", "tag(log,zero,interval(1e-3,1))", 0.98, "lies at the upper end"),
+        ("loss.penalty", "tag(log,zero,interval(1e-3,1))", 0.98, "upper"),
     ],
 )
 def test_a_caution_where_legal_values_lie_beyond_the_best(
-    tmp_path: Path, key: str, written: str, value: Value, says: str | None
+    tmp_path: Path, key: str, written: str, value: Value, end: str | None
 ) -> None:
-    found = [record(0, 0.9, values={key: value}), *ENOUGH]
-    text = cautions(plan({key: written}), tmp_path, found)
-    assert [says in one if says else one for one in text] == ([True] if says else [])
+    found = cautions(plan({key: written}), tmp_path, [record(0, 0.9, values={key: value}), *ENOUGH])
+    assert [f"{key}={value} lies at the {end} end of {written}" in text for text in found] == [True] * bool(end)
 
 
 def test_cautions_about_few_trials_pruned_ones_and_failures(tmp_path: Path) -> None:

@@ -75,9 +75,17 @@ def test_settings_based_on_another_run_are_written_in_full(tmp_path: Path) -> No
     assert "# trial: 0" in (tmp_path / "best.yaml").read_text()
 
 
-def test_nothing_is_written_before_a_trial_is_complete(tmp_path: Path) -> None:
+def test_nothing_but_an_empty_table_is_written_before_a_trial_is_complete(tmp_path: Path) -> None:
     write_best(plan(), tmp_path, front([record(0)], plan().objectives))
-    assert list(tmp_path.iterdir()) == []
+    write_table(tmp_path, [], plan(TABLE_SPACE))
+    assert [file.name for file in tmp_path.iterdir()] == ["trials.parquet"]
+    assert pq.read_table(tmp_path / "trials.parquet").num_rows == 0
+
+
+def test_seconds_of_a_trial_of_several_trainings_are_those_of_all(tmp_path: Path) -> None:
+    for seed in (9, 10):
+        result(tmp_path, 0, seed=seed)
+    assert costs(tmp_path, record(0, 0.5)) == (None, 15.0, 1234)
 
 
 def test_each_setting_of_the_front_has_a_file_and_the_most_balanced_one_is_the_best(tmp_path: Path) -> None:
@@ -127,17 +135,6 @@ def test_choices_of_several_types_are_strings_and_booleans_stay(tmp_path: Path) 
     write_table(tmp_path, found, plan({}))
     columns = pq.read_table(tmp_path / "trials.parquet").to_pydict()
     assert (columns["a"], columns["b"]) == (["1", "many"], [True, False])
-
-
-def test_seconds_of_a_trial_of_several_trainings_are_those_of_all(tmp_path: Path) -> None:
-    for seed in (9, 10):
-        result(tmp_path, 0, seed=seed)
-    assert costs(tmp_path, record(0, 0.5)) == (None, 15.0, 1234)
-
-
-def test_a_study_without_trials_is_an_empty_table(tmp_path: Path) -> None:
-    write_table(tmp_path, [], plan(TABLE_SPACE))
-    assert pq.read_table(tmp_path / "trials.parquet").num_rows == 0
 
 
 def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,21 +172,12 @@ def test_a_value_goes_through_arguments_unchanged(value: Value) -> None:
     assert (type(parsed), parsed) == (type(value), value)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("flatten", "x=flatten"),
-        ("bf16-mixed", "x=bf16-mixed"),
-        ("32-true", "x='32-true'"),
-        (None, "x=null"),
-        (1e-5, "x=1e-05"),
-    ],
-)
-def test_words_stand_without_quotes(value: Value, expected: str) -> None:
-    assert override("x", value) == expected
-
-
-def test_texts_and_paths_are_taken_as_they_are() -> None:
+def test_words_stand_without_quotes_and_paths_are_taken_as_they_are() -> None:
+    assert [override("x", value) for value in ("bf16-mixed", "32-true", None)] == [
+        "x=bf16-mixed",
+        "x='32-true'",
+        "x=null",
+    ]
     assert override("data.vectors", "my vectors (1).txt") == "data.vectors=my vectors (1).txt"
 
 
