@@ -100,7 +100,7 @@ class Choices:
 def _groups(folder: Path) -> tuple[str, ...]:
     listed = defaults(load(folder / "train.yaml"))
     folders = [file.parent.relative_to(folder).as_posix() for file in sorted(folder.glob("*/**/*.yaml"))]
-    return tuple(group for group in dict.fromkeys([*listed, *folders]))
+    return tuple(dict.fromkeys([*listed, *folders]))
 
 
 def load(file: Path) -> Node:

@@ -29,7 +29,7 @@ class Section(Node):
         return iter(self.__dict__)
 
     def __len__(self) -> int:
-        return len(self.__dict__)
+        return len(list(iter(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +87,6 @@ class Settings(Section):
 
     def __iter__(self) -> Iterator[str]:
         return (key for key in self.__dict__ if key != CHOICES or self.choices)
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
 
 
 def types_by_key(section: type = Settings, prefix: str = "") -> Iterator[tuple[str, Kind]]:
