@@ -38,10 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     values = command_line.raw_arguments(arguments, KEYS, positional="folders")
     folders = [Path(folder) for folder in values["folders"]] or [Path(values.get("output_dir", "outputs"))]
-    advice = "give run directories, or output_dir=FOLDER"
-    missing = [folder for folder in folders if not folder.is_dir()]
-    if missing:
-        raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder; {advice}.") for path in missing))
+    if missing := [path for path in folders if not path.is_dir()]:
+        raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder.") for path in missing))
 
     from sentattn.loggers.wandb.upload import MINUTES, add_to_summary, find_runs, upload
 
@@ -75,10 +73,8 @@ def _insight(directory: Path) -> dict[str, float]:
 
 def _describe(subject: str, fault: Fault, paths: Sequence[Path]) -> Fault:
     """Returns one error for all runs with the same reason."""
-    runs = str(paths[0]) if len(paths) == 1 else f"{len(paths)} runs"
-    verb = "was" if subject or len(paths) == 1 else "were"
-    others = f" ({paths[0]} and others)" if len(paths) > 1 else ""
-    return Fault(str(paths[0]), fault.kind, f"{subject}{runs} {verb} not uploaded{others}: {fault.message}.")
+    more = f"(and {len(paths) - 1} more) " if len(paths) > 1 else ""
+    return Fault(str(paths[0]), fault.kind, f"{subject}{paths[0]} {more}was not uploaded: {fault.message}.")
 
 
 if __name__ == "__main__":

@@ -151,21 +151,19 @@ def test_one_error_does_not_keep_the_others(tmp_path: Path, capsys: pytest.Captu
     assert f"outputs/{broken.name} " in second
 
 
-def test_a_key_goes_to_no_server_that_only_the_run_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving() as server:
-        run = log_a_run(tmp_path / "run", host=server.address)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.delenv("NETRC")
-            assert sync.main([str(run)]) == 2
-        assert server.asked == 0
-    assert f"wandb login --host={server.address}" in capsys.readouterr().err
-
-
-def test_a_server_that_falls_silent_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_goes_to_no_server_that_only_the_run_names_and_a_silent_one_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with serving(mood_after_opening="silent") as server:
         run = log_a_run(tmp_path / "run", host=server.address)
         assert sync.main([str(run), "minutes=0.03"]) == 2
-    assert "minutes= allows more" in capsys.readouterr().err
+        asked = server.asked
+        monkeypatch.delenv("NETRC")
+        assert sync.main([str(run)]) == 2
+        assert server.asked == asked
+    shown = capsys.readouterr().err
+    assert "minutes= allows more" in shown
+    assert f"wandb login --host={server.address}" in shown
 
 
 def test_without_a_key_one_line_says_how_to_get_one(
@@ -179,20 +177,17 @@ def test_without_a_key_one_line_says_how_to_get_one(
     assert sync.main([str(tmp_path)]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.splitlines() == [
-        f"error: 3 runs were not uploaded ({tmp_path / 'a'} and others): "
-        "no key is configured for its server; `wandb login` asks for one and stores it."
-    ]
+    [line] = shown.err.splitlines()
+    assert line.startswith(f"error: {tmp_path / 'a'} (and 2 more) ")
+    assert "`wandb login`" in line
 
 
 def test_what_is_no_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sync.main(["nowhere"]) == 2
-    assert "nowhere is no folder" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
-    assert sync.main(["empty"]) == 0
-    assert "there is nothing to upload" in capsys.readouterr().out
-    assert sync.main(["minutes=0"]) == 2
-    assert "minutes must be" in capsys.readouterr().err
+    for argument, code in (("nowhere", 2), ("empty", 0), ("minutes=0", 2)):
+        assert sync.main([argument]) == code
+        shown = capsys.readouterr()
+        assert argument.partition("=")[0] in (shown.err if code else shown.out)
 
 
 def test_a_lost_file_is_reported(tmp_path: Path) -> None:

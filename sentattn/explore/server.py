@@ -27,8 +27,7 @@ from sentattn.prediction.prediction import clipped
 from sentattn.rendering.html import article, render
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MOST_BYTES = 2_000_000
-"""Of a request; a text of 20,000 words has about 120,000."""
+MOST_BYTES = 2_000_000  # of a request; a text of 20,000 words has about 120,000
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -105,14 +104,11 @@ def _require(key: str, number: int, things: Sized) -> None:
 
 
 def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
-    """Returns the web application.
+    """Returns the web application that passes requests to an explorer.
 
-    Args:
-        explorer: Handles the requests.
-        hosts: Legal names in a request's Host header, next to the address that the request has reached, so that no
-            foreign page reaches it through its own host name (DNS rebinding).
-        token: A request for the page names it (`/?token=...`), and one for data has it as its bearer token; empty where
-            none is needed.
+    A request's Host header is one of `hosts` or the address that the request has reached, so that no foreign page
+    reaches it through its own host name (DNS rebinding). A `token` is named by a request for the page (`/?token=...`),
+    and is the bearer token of one for data; empty where none is needed.
     """
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 

@@ -15,13 +15,10 @@ from sentattn.insight.metrics import Floats
 from sentattn.insight.weights import Ids, Ints, probabilities
 from sentattn.models.classifier import TextClassifier
 
-SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
-"""Of the tokens that count as first, at least one token."""
-DRAWS = 10
-"""Random rankings of a text."""
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens that count as first, at least one token
+DRAWS = 10  # random rankings of a text
 REMOVALS, KINDS = ("deleted", "replaced"), ("comprehensiveness", "sufficiency")
-CHUNK = 64
-"""Texts whose variants are held in memory together."""
+CHUNK = 64  # texts whose variants are held in memory together
 
 
 def order(scores_L: Floats, random: np.random.Generator) -> Ints:

@@ -21,9 +21,7 @@ from sentattn.run import replacing
 if TYPE_CHECKING:
     from sentattn.prediction.prediction import Prediction
 
-COLUMN = "text"
-STDIN = "-"
-TEXT = ".txt"
+COLUMN, STDIN, TEXT = "text", "-", ".txt"
 JSON = (".jsonl", ".ndjson", ".json")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUTS = (".jsonl", *DELIMITERS)

@@ -37,20 +37,14 @@ Floats: TypeAlias = NDArray[np.float64]
 # Lengths in inches, sizes of fonts in points.
 DPI, POINTS = 150, 72
 WIDTH, MARGIN, GUTTER, PADDING, GAP = 10.0, 0.15, 0.5, 0.05, 0.3
-TALLEST = 40.0
-"""No text begins, and no line of a text is drawn, below this height."""
+TALLEST = 40.0  # no text begins, and no line of a text is drawn, below this height
 LINE, WORD_ROW, HOP_ROW, HOP_ROWS = 0.17, 0.27, 0.16, 1.6
 SMALL_SIZE, WORD_SIZE, TITLE_SIZE = 7.5, 9.5, 11.0
 SCALE_LEFT, SCALE_WIDTH, SCALE_HEIGHT = 3.2, 1.8, 0.1
-LETTERS = 130
-"""Of a line of notes."""
-MAX_CLASSES = 4
-
+LETTERS, MAX_CLASSES = 130, 4  # of a line of notes, and next to a label
 MAX_TOKENS, MAX_HEADS, MAX_COLUMNS = 60, 24, 4
-SMALLEST_CELL, LARGEST_CELL, NUMBERED_CELL = 0.1, 0.34, 0.25
-MAX_LETTERS, LABELS, SMALLEST_SIZE = 12, 0.65, 6.0
-"""Of a word next to a map, the space for it, and its size."""
-SMALLEST_NUMBER = 0.005
+SMALLEST_CELL, LARGEST_CELL, NUMBERED_CELL, SMALLEST_NUMBER = 0.1, 0.34, 0.25, 0.005
+MAX_LETTERS, LABELS, SMALLEST_SIZE = 12, 0.65, 6.0  # of a word next to a map, the space for it, and its size
 
 GREY, FRAME = "#666666", "#d9d9d9"
 # Steep at its beginning: in a long text most weights are small compared with the largest.
@@ -257,10 +251,7 @@ class _Page:
         self.top = y[-1] + 0.13
 
     def draw_maps(self, prediction: Prediction) -> None:
-        """Draws a map of each head with the same words on both axes: queries are rows, keys are columns.
-
-        Of a long text these are the tokens with the most attention over all queries and heads.
-        """
+        """Draws a map of each head, queries by keys; of a long text the tokens with the most attention overall."""
         weights_HLL = np.array(prediction.pairs)
         heads, length = weights_HLL.shape[:2]
         columns = min(MAX_COLUMNS, math.ceil(math.sqrt(heads)))
