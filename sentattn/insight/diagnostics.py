@@ -110,11 +110,12 @@ def diagnose(
     ids = [encoded.ids for encoded in texts.encoded]
 
     def report(stage: str) -> Callable[[int], None]:
-        counts: list[int] = []
+        done = 0
 
         def advance(count: int) -> None:
-            counts.append(count)
-            progress(stage, sum(counts), len(ids))
+            nonlocal done
+            done += count
+            progress(stage, done, len(ids))
 
         return advance
 

@@ -18,7 +18,6 @@ from sentattn.models.classifier import TextClassifier
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens that count as first, at least one token
 DRAWS = 10  # random rankings of a text
 REMOVALS, KINDS = ("deleted", "replaced"), ("comprehensiveness", "sufficiency")
-CHUNK = 64  # texts whose variants are held in memory together
 
 
 def order(scores_L: Floats, random: np.random.Generator) -> Ints:
@@ -57,19 +56,14 @@ def drops(
     """
     rankings = len(orders[0])
     result = np.full((len(texts), rankings, len(REMOVALS), len(KINDS), len(SHARES)), np.nan)
-    for start in range(0, len(texts), CHUNK):
-        rows = [i for i in range(start, min(start + CHUNK, len(texts))) if len(texts[i]) > 1]
-        variants = [variant for i in rows for variant in (texts[i], *_variants(texts[i], orders[i]))]
-        owner = np.repeat(rows, [1 + rankings * len(_counts(len(texts[i]))) * 4 for i in rows])
-        if rows:
-            falls = probabilities(model, variants)[np.arange(len(variants)), classes_N[owner]]
-        for i in rows:
-            whole, *others = falls[owner == i]
-            counts = _counts(len(texts[i]))
+    for i, ids in enumerate(texts):
+        if len(ids) > 1:
+            counts = _counts(len(ids))
+            whole, *others = probabilities(model, [ids, *_variants(ids, orders[i])])[:, classes_N[i]]
             by_count = whole - np.reshape(others, (rankings, len(counts), len(REMOVALS), len(KINDS)))
-            of_share = [counts.index(_count(share, len(texts[i]))) for share in SHARES]
+            of_share = [counts.index(_count(share, len(ids))) for share in SHARES]
             result[i] = np.moveaxis(by_count[:, of_share], 1, -1)
-        advance(min(CHUNK, len(texts) - start))
+        advance(1)
     return result
 
 
