@@ -97,22 +97,13 @@ class ShuffledBatches(TrainingOrder):
             yield order[batch * self._batch_size : (batch + 1) * self._batch_size].tolist()
 
 
-class LengthBatches(Sampler[list[int]]):
-    """Every row once, the longest first: minimal padding, and a batch that exceeds the memory fails at once.
+def length_batches(lengths: NDArray[np.int64], *, batch_size: int) -> list[list[int]]:
+    """Returns the rows of each batch, every row once, the longest first; the last batch may be smaller.
 
-    The last batch may be smaller; `lengths` are the numbers of tokens of the rows.
+    The padding is minimal, and a batch that exceeds the memory fails at once. `lengths` are the numbers of tokens.
     """
-
-    def __init__(self, lengths: NDArray[np.int64], *, batch_size: int) -> None:
-        self._order = np.argsort(-lengths, kind="stable")
-        self._batch_size = batch_size
-
-    def __len__(self) -> int:
-        return -(-len(self._order) // self._batch_size)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for start in range(0, len(self._order), self._batch_size):
-            yield self._order[start : start + self._batch_size].tolist()
+    order = np.argsort(-lengths, kind="stable")
+    return [order[start : start + batch_size].tolist() for start in range(0, len(order), batch_size)]
 
 
 class FixedBuckets(TrainingOrder):
@@ -165,9 +156,10 @@ class FixedBuckets(TrainingOrder):
 
     def statistics(self) -> str:
         """Returns the buckets as a small table."""
-        rows = {"most tokens": self.keys, "rows": self.counts, "rows a batch": self.batch_sizes}
-        lines = [f"  {name:<12}" + "".join(f"{number:>9,}" for number in numbers) for name, numbers in rows.items()]
-        return "\n".join([f"Buckets: {sum(self.counts):,} training rows in {len(self):,} batches.", *lines])
+        lines = [f"Buckets: {sum(self.counts):,} training rows in {len(self):,} batches."]
+        for name, numbers in (("most tokens", self.keys), ("rows", self.counts), ("rows a batch", self.batch_sizes)):
+            lines.append(f"  {name:<12}" + "".join(f"{number:>9,}" for number in numbers))
+        return "\n".join(lines)
 
 
 class OrderOfRank(Sampler[list[int]]):
@@ -181,7 +173,7 @@ class OrderOfRank(Sampler[list[int]]):
         first: Number of batches that are skipped.
     """
 
-    def __init__(self, order: TrainingOrder | LengthBatches, *, rank: int, world_size: int, share: Share) -> None:
+    def __init__(self, order: TrainingOrder | Sequence[list[int]], *, rank: int, world_size: int, share: Share) -> None:
         self._order = order
         self._rank = rank
         self._world_size = world_size
@@ -216,7 +208,7 @@ class BatchLoader(DataLoader[Batch]):
     def __init__(
         self,
         split: Dataset[Batch],
-        order: TrainingOrder | LengthBatches,
+        order: TrainingOrder | Sequence[list[int]],
         num_workers: int,
         *,
         rank: int = 0,

@@ -44,7 +44,7 @@ def usable(cache: Path) -> Iterator[None]:
         cache.mkdir(parents=True, exist_ok=True)
         yield
     except (OSError, SafetensorError) as error:  # safetensors reports a full disk by its own class
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         message = f"The cache folder {cache} cannot be used ({reason}); set another with data.cache_dir=FOLDER."
         raise DataError(Fault("data.cache_dir", "unwritable", message)) from error
 

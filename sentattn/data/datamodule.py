@@ -14,14 +14,7 @@ from pytorch_lightning import LightningDataModule
 
 from sentattn.config.schema import TRAIN
 from sentattn.config.types import Count, Whole, checked, name_fault
-from sentattn.data.batching import (
-    BatchLoader,
-    FixedBuckets,
-    LengthBatches,
-    Share,
-    ShuffledBatches,
-    TrainingOrder,
-)
+from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, TrainingOrder, length_batches
 from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, open_corpus
 from sentattn.data.splits import By, few_rows, select
@@ -184,10 +177,8 @@ class TextData(LightningDataModule, ABC):
         )
         self.labels, self.ordered = corpus.classes, corpus.ordered
         if "train" in corpus.splits and "val" not in corpus.splits and self.val_size is None:
-            message = (
-                f"{self.name} has no validation rows: {type(self).__name__} must set val_size, such as 0.1 for a tenth "
-                "of the training rows, or its source must have a split val."
-            )
+            legal = f"{type(self).__name__} must set val_size, such as 0.1, or its source must have a split val"
+            message = f"{self.name} has no validation rows: {legal}."
             raise DataError(Fault("data.val_size", "missing", message))
         selection = select(
             corpus,
@@ -230,9 +221,7 @@ class TextData(LightningDataModule, ABC):
         ]
         if "train" in selection.rows:
             if (val_rows := len(selection.rows["val"])) < self.world_size:
-                message = (
-                    f"trainer.devices must be at most the number of validation rows, {val_rows}, got {self.world_size}."
-                )
+                message = f"trainer.devices must be at most {val_rows}, the validation rows, got {self.world_size}."
                 raise DataError(Fault("trainer.devices", "conflict", message))
             self.report += coverage(words, self.word_vectors, corpus, selection.rows, ids)
             if isinstance(order := self._training_order(), FixedBuckets):
@@ -279,25 +268,23 @@ class TextData(LightningDataModule, ABC):
     def batches(self, split: str) -> BatchLoader:
         """Returns the batches of a split, each row once, longest rows first."""
         rows = self.split(split)
-        return BatchLoader(rows, LengthBatches(rows.lengths, batch_size=self.batch_size), self.num_workers)
+        return BatchLoader(rows, length_batches(rows.lengths, batch_size=self.batch_size), self.num_workers)
 
     def train_dataloader(self) -> BatchLoader:
         """Returns this rank's rows of the training batches, in an order that depends on `seed` and epoch."""
-        return self._loader("train", self._training_order(), share="rows")
+        rows, order, rank, world_size = self.split("train"), self._training_order(), self.rank, self.world_size
+        return BatchLoader(rows, order, self.num_workers, rank=rank, world_size=world_size, share="rows")
 
     def val_dataloader(self) -> BatchLoader:
         """Returns this rank's validation batches, which are smaller if there are fewer batches than ranks."""
-        lengths = self.split("val").lengths
-        batch_size = max(1, min(self.batch_size, len(lengths) // self.world_size))
-        return self._loader("val", LengthBatches(lengths, batch_size=batch_size), share="batches")
+        rows = self.split("val")
+        batch_size = max(1, min(self.batch_size, len(rows) // self.world_size))
+        order = length_batches(rows.lengths, batch_size=batch_size)
+        return BatchLoader(rows, order, self.num_workers, rank=self.rank, world_size=self.world_size)
 
     def test_dataloader(self) -> BatchLoader:
         """Returns the test batches."""
         return self.batches("test")
-
-    def _loader(self, split: str, order: TrainingOrder | LengthBatches, *, share: Share) -> BatchLoader:
-        ranks = {"rank": self.rank, "world_size": self.world_size}
-        return BatchLoader(self.split(split), order, self.num_workers, **ranks, share=share)
 
     def _training_order(self) -> TrainingOrder:
         lengths = self.split("train").lengths

@@ -74,7 +74,10 @@ def select(
     assert val_size is not None or "val" in corpus.splits or not trains, "there are validation rows"
     rows, notes = dict(corpus.splits), list[str]()
     if trains:
-        _require_enough(len(rows["train"]), validates=val_size is not None, tests="test" not in rows)
+        others = ["val"] * (val_size is not None) + ["test"] * ("test" not in rows)
+        if others and len(rows["train"]) < (needed := 2 + len(others)):
+            message = f"{len(rows['train'])} rows are too few: {needed} at least, with rows for {' and '.join(others)}."
+            raise DataError(Fault("data.train", "missing", message))
     if trains or "test" in rows:
         notes += _select_test(corpus, rows, test_size, test_seed, val_by)
     before = sum(map(len, rows.values()))
@@ -103,25 +106,13 @@ def select(
     return Selection(rows, notes)
 
 
-def _require_enough(rows: int, *, validates: bool, tests: bool) -> None:
-    """Refuses too few training rows: two are for training, and one for each split that is drawn from them."""
-    needed = 2 + validates + tests
-    if rows < needed and (validates or tests):
-        others = " and ".join(name for name, is_taken in (("validation", validates), ("testing", tests)) if is_taken)
-        message = f"{rows} rows are too few: {needed} at least, since some are set aside for {others}."
-        raise DataError(Fault("data.train", "missing", message))
-
-
 def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int | None, val_by: By = "row") -> list[str]:
     """Selects test rows from the test rows of the source, or else from its training rows; returns notes."""
     split = "test" if "test" in splits else "train"
     rows = splits[split]
     if split == "test" and size is None:
         if seed is not None:
-            message = (
-                f"data.test_seed={seed} has no effect: all {len(rows):,} test rows of the data are used; type "
-                "data.test_size=ROWS for fewer, or data.test_seed=null."
-            )
+            message = f"data.test_seed={seed} has no effect without data.test_size=ROWS: all test rows are used."
             raise DataError(Fault("data.test_seed", "no_effect", message))
         return []
     if size is None:
@@ -152,9 +143,8 @@ def _draw(labels: Rows, groups: Rows | None, number: int, seed: int) -> Mask:
         return draw(labels, number, seed)
     if (drawn := draw_groups(labels, groups, number, seed)).any():
         return drawn
-    count = len(np.unique(groups))
-    reason = f"a class would have no training rows (groups: {count:,})"
-    message = f"data.val_by=group: no whole group can be set aside, since {reason}. Type data.val_by=row to draw rows."
+    reason = f"a class would have no training rows (groups: {len(np.unique(groups)):,})"
+    message = f"data.val_by=group: no whole group can be set aside, since {reason}; type data.val_by=row."
     raise DataError(Fault("data.val_by", "conflict", message))
 
 

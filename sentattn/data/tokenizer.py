@@ -167,10 +167,8 @@ class Tokenizer:
                 lines = ["\n".join(text[start:end] for start, end in its_spans) for text, its_spans in words]
             encodings = self._backend.encode_batch(lines, add_special_tokens=False)
             if self._rules != "spacy":
-                pairs = zip(chunk, encodings, strict=True)
-                spans = [_with_marks(text, encoding.offsets) for text, encoding in pairs]
-            for text, encoding, its_spans in zip(chunk, encodings, spans, strict=True):
-                encoded.append(self._clipped(text, encoding.ids, its_spans))
+                spans = [_with_marks(text, one.offsets) for text, one in zip(chunk, encodings, strict=True)]
+            encoded += map(self._clipped, chunk, [encoding.ids for encoding in encodings], spans)
         return encoded
 
     def _clipped(self, text: str, numbers: list[int], spans: list[Span]) -> Encoded:

@@ -72,20 +72,16 @@ def lookup_table(types: Sequence[str], words: Sequence[str]) -> NDArray[np.int64
 
 def unspaced(types: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
     """Returns a warning if many letters are of scripts without spaces; `counts` are the numbers of each word type."""
-    letters = sum(
-        int(count) * sum(map(str.isalpha, UNSPACED.findall(word)))
-        for word, count in zip(types, counts, strict=True)
-        if not word.isascii()
-    )
-    if not letters:
-        return []
-    share = letters / sum(int(count) * sum(map(str.isalpha, word)) for word, count in zip(types, counts, strict=True))
-    if share <= MANY_UNSPACED:
+    counted = [(word, int(count)) for word, count in zip(types, counts, strict=True) if count]
+    letters = sum(count * sum(map(str.isalpha, word)) for word, count in counted)
+    # `findall` is slow: words of ASCII have no such letters.
+    others = sum(count * sum(map(str.isalpha, UNSPACED.findall(word))) for word, count in counted if not word.isascii())
+    if others <= MANY_UNSPACED * letters:
         return []
     return [
-        f"warning: {share:.0%} of the letters in the training texts are of scripts without spaces, such as Chinese, "
-        "Japanese and Thai. data.tokenizer=words reads a run of them as one token, and data.tokenizer=spacy has the "
-        "rules of English: put spaces between the words of the texts."
+        f"warning: {others / letters:.0%} of the letters in the training texts are of scripts without spaces, such as "
+        "Chinese, Japanese and Thai. data.tokenizer=words reads a run of them as one token, and data.tokenizer=spacy "
+        "has the rules of English: put spaces between the words of the texts."
     ]
 
 

@@ -17,9 +17,9 @@ from sentattn.config.compose import compose
 from sentattn.data.batching import (
     BatchLoader,
     FixedBuckets,
-    LengthBatches,
     OrderOfRank,
     ShuffledBatches,
+    length_batches,
     pad,
 )
 from sentattn.data.corpus import Corpus, Split
@@ -43,18 +43,16 @@ def test_an_epoch_holds_every_row_once(lengths, batch_size, seed, epoch, by_leng
 
 @given(**lengths_and_sizes)
 def test_length_batches_hold_every_row_once_longest_first(lengths, batch_size) -> None:
-    batches = LengthBatches(lengths, batch_size=batch_size)
+    batches = length_batches(lengths, batch_size=batch_size)
     rows = [row for batch in batches for row in batch]
     assert sorted(rows) == list(range(len(lengths)))
     assert (np.diff(lengths[rows]) <= 0).all()
-    assert len(list(batches)) == len(batches)
 
 
-def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_order_depends_on_seed_and_epoch_alone(index: int) -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
-        batches = ShuffledBatches(np.arange(100), batch_size=8, seed=seed, by_length=True)
-        batches.set_epoch(epoch)
-        return list(batches)
+        return list(_orders(np.arange(1, 101), 8, epoch, seed)[index])
 
     assert order(0, 0) == order(0, 0)
     assert len({str(order(seed, epoch)) for seed in (0, 1) for epoch in (0, 1)}) == 4
@@ -119,18 +117,8 @@ def test_batches_of_short_rows_grow_with_the_ratio(ratio: float, sizes: list[int
     assert buckets.batch_sizes == sizes
 
 
-def test_the_order_of_fixed_buckets_depends_on_seed_and_epoch_alone() -> None:
-    def order(seed: int, epoch: int) -> list[list[int]]:
-        buckets = _buckets(np.arange(1, 101), batch_size=4, seed=seed)
-        buckets.set_epoch(epoch)
-        return list(buckets)
-
-    assert order(0, 0) == order(0, 0)
-    assert len({str(order(seed, epoch)) for seed in (0, 1) for epoch in (0, 1)}) == 4
-
-
-def _orders(lengths: np.ndarray, batch_size: int, epoch: int) -> list[ShuffledBatches | FixedBuckets]:
-    about = {"batch_size": batch_size, "seed": 3}
+def _orders(lengths: np.ndarray, batch_size: int, epoch: int, seed: int = 3) -> list[ShuffledBatches | FixedBuckets]:
+    about = {"batch_size": batch_size, "seed": seed}
     orders = [
         ShuffledBatches(lengths, **about, by_length=True),
         FixedBuckets(lengths, **about, num_buckets=10, bucket_ratio=0.5),
@@ -168,7 +156,7 @@ def test_shares_come_in_another_order_each_epoch() -> None:
 
 @given(**lengths_and_sizes, world_size=st.integers(1, 5))
 def test_each_batch_is_measured_by_one_rank(lengths, batch_size, world_size) -> None:
-    order = LengthBatches(lengths, batch_size=batch_size)
+    order = length_batches(lengths, batch_size=batch_size)
     measured = [OrderOfRank(order, rank=rank, world_size=world_size, share="batches") for rank in range(world_size)]
     assert [len(batches) for batches in measured] == [len(list(batches)) for batches in measured]
     in_turns = sorted((place, rank) for rank, batches in enumerate(measured) for place in range(len(batches)))
@@ -276,14 +264,5 @@ def test_a_pass_takes_no_number_from_the_training(corpus_of: Callable[..., Corpu
     corpus = corpus_of(train=["a", "b"])
     rows = Split(corpus, np.arange(2), ids=np.arange(len(corpus.words)), max_length=None, clip="head")
     before = torch.get_rng_state()
-    assert len(list(BatchLoader(rows, LengthBatches(rows.lengths, batch_size=1), 0))) == 2
+    assert len(list(BatchLoader(rows, length_batches(rows.lengths, batch_size=1), 0))) == 2
     assert torch.equal(before, torch.get_rng_state())
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_batches_of_like_lengths_hold_little_padding(seed: int) -> None:
-    # As many rows as IMDB has for training, with about its mean and spread of lengths.
-    lengths = np.random.default_rng(seed).lognormal(mean=5.3, sigma=0.65, size=22_500).clip(5, 600).astype(np.int64)
-    order = ShuffledBatches(lengths, batch_size=64, seed=seed, by_length=True)
-    tokens = sum(int(lengths[batch].max()) * len(batch) for batch in order)
-    assert 1 - lengths.sum() / tokens < 0.02

@@ -212,11 +212,6 @@ def test_a_digest_is_computed_once_while_the_file_stays_the_same(
     assert reads[-1] == file
 
 
-def test_the_digest_of_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        sha256(tmp_path / "none")
-
-
 @pytest.mark.parametrize(("umask", "rights"), [(0o022, 0o755), (0o002, 0o775), (0o077, 0o700)])
 def test_other_users_may_read_a_corpus_as_far_as_the_umask_lets_them(umask: int, rights: int, tmp_path: Path) -> None:
     before = os.umask(umask)

@@ -72,11 +72,6 @@ def test_classes_are_counted_in_the_training_rows(data_of: Callable[..., ListDat
     assert data_of({**ROWS, "train": ROWS["train"][:1]}).class_counts == {"negative": 0, "positive": 1}
 
 
-def test_classes_are_counted_after_splitting(imdb_archive: Path, tmp_path: Path) -> None:
-    data = Imdb(path=str(imdb_archive), val_size=3, cache_dir=str(tmp_path / "cache"))
-    assert sum(data.class_counts.values()) == len(data.split("train")) == 3
-
-
 @pytest.mark.parametrize(("module", "source"), [(Demo, DemoSource), (Imdb, ImdbSource), (Yelp, YelpSource)])
 def test_the_number_of_classes_is_known_before_reading(module: type[TextData], source: type[Source]) -> None:
     assert module.classes == len(source.labels)
@@ -262,15 +257,3 @@ def test_validation_rows_depend_on_their_own_seed(imdb_archive: Path, tmp_path: 
 
     assert rows(0, 0) == rows(1, 0)
     assert len({str(rows(0, split_seed)) for split_seed in range(10)}) > 1
-
-
-def test_dropping_duplicates_leaves_the_test_rows(imdb_archive: Path, tmp_path: Path) -> None:
-    data = Imdb(path=str(imdb_archive), val_size=1, drop_duplicates=True, cache_dir=str(tmp_path / "cache"))
-    assert len(data.split("train")) + len(data.split("val")) == 4
-    assert len(data.split("test")) == 2
-
-
-def test_more_validation_rows_than_there_are_is_refused(imdb_archive: Path, tmp_path: Path) -> None:
-    fault = fault_of(lambda: Imdb(path=str(imdb_archive), val_size=2500, cache_dir=str(tmp_path / "cache")).prepare())
-    assert fault.kind == "range"
-    assert "1 to 5 of 6" in fault.message

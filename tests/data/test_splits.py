@@ -10,7 +10,7 @@ import pytest
 from refusals import fault_of, refused
 
 from sentattn.data.corpus import Corpus, Row
-from sentattn.data.splits import MAX_TEST_ROWS, Selection, few_rows, num_rows, repeats, select
+from sentattn.data.splits import MAX_TEST_ROWS, Selection, few_rows, num_rows, select
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
 TRAIN = ["one", "one", "two", "both", "three"]
@@ -175,11 +175,6 @@ def test_more_training_rows_than_there_are_is_refused(corpus_of: Callable[..., C
     assert len(select(corpus, drop_duplicates=False, split_seed=0, **{**sizes, "train_size": 80}).rows["train"]) == 80
 
 
-def test_one_row_is_too_few_to_test(corpus_of: Callable[..., Corpus]) -> None:
-    fault = fault_of(lambda: select(corpus_of(train=["a"]), drop_duplicates=False, val_size=1, split_seed=0))
-    assert (fault.key, fault.kind) == ("data.train", "missing")
-
-
 FILMS = [Row(f"text {i}", i % 2, group=f"film {i // 6}") for i in range(120)]
 
 
@@ -245,13 +240,6 @@ def test_a_size_is_a_number_or_a_share(size: float, number: int) -> None:
     assert num_rows("data.test_size", size, 10, most=8) == number
 
 
-@pytest.mark.parametrize("size", [9, 0.9, 0.0])
-def test_a_size_out_of_range_is_refused(size: float) -> None:
-    fault = fault_of(lambda: num_rows("data.test_size", size, 10, most=8))
-    assert (fault.key, fault.kind) == ("data.test_size", "range")
-    assert "1 to 8 of 10 rows" in fault.message
-
-
 def test_validation_rows_have_the_shares_of_the_classes(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[Row(f"text {i}", int(i >= 80)) for i in range(100)], test=["x"])
     rows = select(corpus, drop_duplicates=False, val_size=10, split_seed=0).rows
@@ -271,10 +259,6 @@ def test_a_size_that_leaves_a_split_empty_is_refused(corpus_of: Callable[..., Co
 def test_one_row_cannot_be_split() -> None:
     fault = fault_of(lambda: num_rows("data.val_size", 1, 1, most=0))
     assert (fault.key, fault.kind) == ("data.val_size", "missing")
-
-
-def test_repeats_are_the_later_ones() -> None:
-    assert repeats(np.array([b"a", b"b", b"a", b"a", b"c"])).tolist() == [False, False, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_second_start_does_not_read_the_table(
 ) -> None:
     first = table_of(classes=["bad", "ok", "good"])
     first.prepare()
-    monkeypatch.setattr("sentattn.data.datasets.table.records", lambda *given: pytest.fail("read again"))
+    monkeypatch.setattr("sentattn.data.readers.tables.records", lambda *given: pytest.fail("read again"))
     second = table_of(classes=["bad", "ok", "good"], val_size=9)
     assert counts(second, "test") == [2, 1, 3]
     assert (second.labels, second.ordered) == (first.labels, first.ordered) == (("bad", "ok", "good"), True)

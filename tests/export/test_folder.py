@@ -88,13 +88,6 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "model.onnx").read_text() == "second"
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError) as caught:
-        write(tmp_path / "file" / "a", "first")
-    assert keys(caught.value) == UNWRITABLE
-
-
 def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) -> None:
     require_replaceable(tmp_path / "none")
     require_replaceable(tmp_path)
@@ -112,13 +105,6 @@ def test_files_of_the_same_names_are_no_export(config: str, tmp_path: Path) -> N
     (tmp_path / "config.json").write_text(config)
     with pytest.raises(RunError) as caught:
         require_replaceable(tmp_path)
-    assert keys(caught.value) == CONFLICT
-
-
-def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError) as caught:
-        require_replaceable(tmp_path / "file")
     assert keys(caught.value) == CONFLICT
 
 

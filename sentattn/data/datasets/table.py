@@ -14,29 +14,15 @@ from sentattn.config.types import Count, Fraction, Tree, Whole, checked
 from sentattn.data.cache import Progress, no_progress, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
+from sentattn.data.readers import tables
 from sentattn.data.readers.archives import reading
-from sentattn.data.readers.labels import (
-    MAX_COUNTED,
-    is_scale,
-    label_name,
-    require_labels,
-    sort_names,
-    steps,
-    unknown_label,
-)
-from sentattn.data.readers.tables import (
-    COLUMNS_HINT,
-    Record,
-    missing_file,
-    records,
-    require_table,
-    setting_faults,
-    text_of,
-)
+from sentattn.data.readers.labels import MAX_COUNTED, is_scale, label_name, require_labels, sort_names, steps
+from sentattn.data.readers.tables import Record
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 ROWS_BETWEEN_REPORTS = 1000
 TENTH = 0.1
+SHOWN = 20
 
 
 class TableSource(Source):
@@ -73,7 +59,7 @@ class TableSource(Source):
         assert "train" in files or classes is not None, "classes come from the training rows or are passed"
         self._files = {split: path.expanduser() for split, path in files.items()}
         for split, path in self._files.items():
-            require_table(path, f"data.{split}")
+            tables.require_table(path, f"data.{split}")
         self.splits = tuple(files)
         self._text = text
         self._label = label
@@ -106,15 +92,24 @@ class TableSource(Source):
         for record, name in self._records(path):
             if name not in self._indices:
                 owner = "the model" if "train" not in self._files else "data.classes" if self._classes else "data.train"
-                raise unknown_label(name, self.labels, owner, f"{path}, {record.where}")
+                legal = ", ".join(self.labels[:SHOWN]) + ", ..." * (len(self.labels) > SHOWN)
+                message = f"{path}, {record.where}: the label must be one of the classes of {owner} ({legal}), got "
+                message += f"{reprlib.repr(name)}.{suggestion(name, self.labels)}"
+                raise DataError(Fault("data.label", "unknown", message))
             group = "" if self._group is None else _name(record, "group", self._group, path, optional=True)
-            yield Row(text_of(record, self._text, path), self._indices[name], group)
+            yield Row(tables.text_of(record, self._text, path), self._indices[name], group)
 
     def _find_classes(self) -> None:
         classes = self._classes
         if "train" in self._files:
             path = self._files["train"]
-            counts = self._count_labels(path)
+            counts: Counter[str] = Counter()
+            for number, (_, name) in enumerate(self._records(path), start=1):
+                if number % ROWS_BETWEEN_REPORTS == 0:
+                    self._progress("Finding the classes", number, None)
+                counts[name] += 1
+                if len(counts) > MAX_COUNTED:
+                    break
             if classes is None:
                 require_labels(counts, self._label, str(path))
                 classes = sort_names(counts)
@@ -130,22 +125,11 @@ class TableSource(Source):
         if "train" not in self._files and self.ordered:
             self._indices |= steps(classes)
 
-    def _count_labels(self, path: Path) -> Counter[str]:
-        """Returns the number of rows of each label in a file; stops at `MAX_COUNTED` labels."""
-        counts: Counter[str] = Counter()
-        for number, (_, name) in enumerate(self._records(path), start=1):
-            if number % ROWS_BETWEEN_REPORTS == 0:
-                self._progress("Finding the classes", number, None)
-            counts[name] += 1
-            if len(counts) > MAX_COUNTED:
-                break
-        return counts
-
     def _records(self, path: Path) -> Iterator[tuple[Record, str]]:
         """Yields the records of a file, each with the name of its class."""
         record = None
         columns = [self._text, self._label, *([] if self._group is None else [self._group])]
-        for record in records(path, columns, COLUMNS_HINT):
+        for record in tables.records(path, columns, tables.COLUMNS_HINT):
             yield record, _name(record, "label", self._label, path)
         if record is None:
             raise DataError(Fault("", "missing", f"{path} holds no row."))
@@ -210,7 +194,7 @@ class Table(TextData):
     ) -> None:
         super().__init__(name=name, **settings)
         columns = {"text": text, "label": label, "group": group}
-        if faults := setting_faults(
+        if faults := tables.setting_faults(
             {**columns, "classes": classes, "val": val, "val_size": val_size, "val_by": val_by}
         ):
             raise SettingError(*faults)
@@ -239,6 +223,6 @@ class Table(TextData):
             split, labels, ordered = self._evaluated
             return TableSource({split: files[split]}, text=self.text, label=self.label, classes=labels, ordered=ordered)
         if "train" not in files:
-            raise DataError(missing_file({"name": self.name}))
+            raise DataError(tables.missing_file({"name": self.name}))
         columns: Tree = {"text": self.text, "label": self.label, "group": self.group}
         return TableSource(files, **columns, classes=self.class_names, progress=progress)

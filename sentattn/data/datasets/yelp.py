@@ -123,11 +123,9 @@ def _in_folder(folder: Path) -> dict[str, list[File]]:
         return {"train": [File(folder / _only_json(sorted(os.listdir(folder)), folder))]}
     splits = next(iter(tables.values()))
     if len(tables) > 1 or len(splits) < 2:
-        files = [file for of_folder in tables.values() for of_split in of_folder.values() for file in of_split]
-        message = (
-            f"data.path={folder} must hold train and test once, got {', '.join(file.name for file in files[:SHOWN])}. "
-            f"To draw test rows from a single file type data.path={files[0].path}."
-        )
+        files = [str(file.path) for of_folder in tables.values() for file in chain.from_iterable(of_folder.values())]
+        advice = f"To draw test rows from a single file type data.path={files[0]}."
+        message = f"data.path={folder} must hold train and test once, got {', '.join(files[:SHOWN])}. {advice}"
         raise _error("conflict" if len(tables) > 1 else "missing", message)
     return {split: splits[split] for split in ("train", "test")}
 
@@ -138,9 +136,8 @@ def _only_json(names: Sequence[str], place: Path) -> str:
     if len(candidates) > 1:
         candidates = [name for name in candidates if "review" in PurePosixPath(name).name]
     if len(candidates) != 1:
-        listed = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
-        kind = "conflict" if candidates else "missing"
-        raise _error(kind, f"{place} must hold one JSON with reviews, got {listed or 'no file'}. {WHERE}")
+        message = f"{place} must hold one JSON with reviews, got {', '.join(names[:SHOWN]) or 'no file'}. {WHERE}"
+        raise _error("conflict" if candidates else "missing", message)
     return candidates[0]
 
 

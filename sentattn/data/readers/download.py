@@ -14,8 +14,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sentattn.data.cache import Progress, locked, no_progress, sha256, usable
 from sentattn.data.readers.archives import neighbour
@@ -47,14 +48,6 @@ RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 CHUNK_BYTES, MEGABYTE = 1 << 20, 10**6
 
 
-class _PermanentError(Exception):
-    """A request that pooch must not retry; `__cause__` is the error of requests."""
-
-
-class _WrongChecksumError(Exception):
-    """A complete file with another checksum, which a retry would not change."""
-
-
 def fetch(name: str, *, folder: Path, mirror: str | None = None, progress: Progress = no_progress) -> Path:
     """Returns a file of `REGISTRY` from the cache, and downloads it first if needed. Each call verifies the checksum.
 
@@ -67,77 +60,78 @@ def fetch(name: str, *, folder: Path, mirror: str | None = None, progress: Progr
     Raises:
         DataError: If the file is not available or has another checksum, or the cache cannot be written.
     """
-    import pooch
-    from requests import RequestException
-
-    file, is_folder = folder / "downloads" / name, mirror is not None and "://" not in mirror
+    file, official = folder / "downloads" / name, URLS.get(name, STANFORD + name)
     key = "data.vectors" if name.startswith("glove.") else "data.path"
-    official = URLS.get(name, STANFORD + name)
     by_hand = f"Download {official} by hand and type {key}=FILE, or name a mirror: data.mirror=ADDRESS_OR_FOLDER."
-    pooch.get_logger().setLevel(logging.WARNING)
-    store = pooch.create(
-        path=file.parent,
-        base_url=STANFORD if mirror is None else _base_url(name, mirror, by_hand),
-        registry=REGISTRY,
-        urls=URLS if mirror is None else {},
-        retry_if_failed=0 if is_folder else RETRIES,
-    )
-    source = store.get_url(name)
+    source = official if mirror is None else _address(name, mirror, by_hand)
     with usable(file.parent):
-        if file.is_file() and sha256(file) == REGISTRY[name]:
-            return file
-        try:
+        if not file.is_file() or sha256(file) != REGISTRY[name]:
             with locked(file, progress):
-                return Path(store.fetch(name, downloader=_link if is_folder else _Download(name, progress)))
-        except (_PermanentError, RequestException) as error:
-            cause: Any = error.__cause__ if isinstance(error, _PermanentError) else error
-            answer = cause.response
-            reason = type(cause).__name__ if answer is None else f"HTTP status {answer.status_code} {answer.reason}"
-            message = f"{name} cannot be downloaded from {source} ({reason}). {by_hand}"
-            raise DataError(Fault(key, "network", message)) from error
-        except (_WrongChecksumError, ValueError) as error:  # pooch raises the second for a file of a mirror
-            advice = f"If you trust it, type {key}={source if is_folder else 'FILE, a local copy of it'}."
-            message = f"{source} is not the official {name}: its SHA-256 is not {REGISTRY[name]}. {advice}"
-            raise DataError(Fault(key, "damaged", message)) from error
+                _download(source, file, key, by_hand, progress)
+    return file
 
 
-def _base_url(name: str, mirror: str, by_hand: str) -> str:
-    """Returns the address of a mirror, to which pooch appends the name."""
+def _address(name: str, mirror: str, by_hand: str) -> str:
+    """Returns the address of a file of a mirror, or its path in a folder."""
     if SERVER.match(mirror):
-        return f"{mirror.rstrip('/')}/"
-    folder = Path(mirror).expanduser().absolute()
-    if "://" in mirror or not (folder / name).is_file():
+        return f"{mirror.rstrip('/')}/{name}"
+    file = Path(mirror).expanduser().absolute() / name
+    if "://" in mirror or not file.is_file():
         legal = f"an address that begins with http:// or https://, or a folder that holds {name}"
-        message = f"data.mirror={mirror} must be {legal}.{neighbour(folder / name)} {by_hand}"
+        message = f"data.mirror={mirror} must be {legal}.{neighbour(file)} {by_hand}"
         raise DataError(Fault("data.mirror", "type" if "://" in mirror else "not_found", message))
-    return f"{folder}/"
+    return str(file)
 
 
-def _link(url: str, output_file: str, pooch: object) -> None:
-    """A downloader for pooch that links to the file of a local mirror instead of copying 2 GB."""
-    os.unlink(output_file)
-    os.symlink(url, output_file)
-
-
-class _Download:
-    """Pooch's `HTTPDownloader`, and its progress bar. Only temporary errors are retried.
+def _download(source: str, file: Path, key: str, by_hand: str, progress: Progress) -> None:
+    """Downloads a file; only temporary errors are retried.
 
     If the server has never answered, a retry would only delay the message.
     """
+    import pooch
+    from requests import ReadTimeout, RequestException
 
-    def __init__(self, name: str, progress: Progress) -> None:
-        self._sha256 = REGISTRY[name]
-        self._stage = f"Downloading {name} (MB)"
+    pooch.get_logger().setLevel(logging.WARNING)
+    checksum, attempt = REGISTRY[file.name], 0
+    downloader = _Downloader(f"Downloading {file.name} (MB)", progress)
+    while True:
+        attempt += 1
+        try:
+            pooch.retrieve(source, checksum, file.name, file.parent, downloader=downloader)
+            return
+        except RequestException as error:
+            answer, reason = error.response, type(error).__name__
+            is_temporary = downloader.has_answered or isinstance(error, ReadTimeout)
+            if answer is not None:
+                is_temporary = answer.status_code in RETRIED_STATUS
+                reason = f"HTTP status {answer.status_code} {answer.reason}"
+            if not is_temporary or attempt > RETRIES:
+                message = f"{file.name} cannot be downloaded from {source} ({reason}). {by_hand}"
+                raise DataError(Fault(key, "network", message)) from error
+            time.sleep(attempt)
+        except ValueError as error:  # the checksum, which a retry would not change
+            advice = f"If you trust it, type {key}={'FILE, a local copy of it' if '://' in source else source}."
+            message = f"{source} is not the official {file.name}: its SHA-256 is not {checksum}. {advice}"
+            raise DataError(Fault(key, "damaged", message)) from error
+
+
+class _Downloader:
+    """A downloader for pooch, and its progress bar. A file of a local mirror, up to 2 GB, is linked to."""
+
+    def __init__(self, stage: str, progress: Progress) -> None:
+        self._stage = stage
         self._progress = progress
-        self._has_answered = False
         self._done = self.total = 0
+        self.has_answered = False
 
     def __call__(self, url: str, output_file: str, pooch: object) -> None:
         from pooch import HTTPDownloader
-        from requests import ReadTimeout, RequestException
 
-        self._done = 0
         os.unlink(output_file)  # pooch's temporary file; a new file has the rights of the umask
+        if "://" not in url:
+            os.symlink(url, output_file)
+            return
+        self._done = 0
         download = HTTPDownloader(
             progressbar=self,
             chunk_size=CHUNK_BYTES,
@@ -145,21 +139,10 @@ class _Download:
             headers={"Accept-Encoding": "identity"},
             hooks={"response": self._on_response},
         )
-        try:
-            download(url, output_file, pooch)
-        except RequestException as error:
-            if error.response is not None:
-                is_temporary = error.response.status_code in RETRIED_STATUS
-            else:
-                is_temporary = self._has_answered or isinstance(error, ReadTimeout)
-            if is_temporary:
-                raise
-            raise _PermanentError from error
-        if sha256(Path(output_file)) != self._sha256:
-            raise _WrongChecksumError
+        download(url, output_file, pooch)
 
     def _on_response(self, response: Response, **_: object) -> None:
-        self._has_answered = True
+        self.has_answered = True
         # A server may declare the compression of an archive as an encoding, which requests would decompress.
         response.raw.headers.pop("Content-Encoding", None)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from sentattn.config.types import as_typed
-from sentattn.errors import DataError, Fault, suggestion
+from sentattn.errors import DataError, Fault
 
 NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?")
 """A number as a label; 007 and 1e3 are words."""
@@ -21,8 +21,6 @@ MAX_CLASSES = 1000
 MAX_COUNTED = 100_000
 FEW_CLASSES = 20
 """More classes than this need two rows each, on average."""
-MAX_CHARACTERS, MAX_SHOWN = 40, 20
-"""Length of a label and number of labels in messages."""
 
 
 def label_name(value: object) -> str | None:
@@ -60,20 +58,15 @@ def _shortest(number: str) -> str:
     return "0" if short == "-0" else short
 
 
-def are_numbers(names: Iterable[str]) -> bool:
-    """Returns whether all classes are numbers."""
-    return all(NUMBER.fullmatch(name) for name in names)
-
-
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:
     """Returns class names sorted, as numbers if all of them are numbers."""
     names = list(names)
-    return tuple(sorted(names, key=Decimal) if are_numbers(names) else sorted(names))
+    return tuple(sorted(names, key=Decimal) if all(map(NUMBER.fullmatch, names)) else sorted(names))
 
 
 def is_scale(names: Sequence[str], *, typed: bool) -> bool:
     """Returns whether more than two classes are steps of a scale: numbers, or in an order that the user typed."""
-    return len(names) > 2 and (typed or are_numbers(names))
+    return len(names) > 2 and (typed or all(map(NUMBER.fullmatch, names)))
 
 
 def steps(names: Sequence[str]) -> dict[str, int]:
@@ -82,22 +75,6 @@ def steps(names: Sequence[str]) -> dict[str, int]:
     numbers = [_shortest(match[1]) for match in matches if match]
     is_unique = len(numbers) == len(names) == len(set(numbers))
     return {number: index for index, number in enumerate(numbers)} if is_unique else {}
-
-
-def class_faults(classes: Sequence[object]) -> list[Fault]:
-    """Returns the faults of `data.classes`: repeated names, empty names, or fewer than two names."""
-    names = {label_name(value) for value in classes}
-    if not classes or (len(names) == len(classes) > 1 and None not in names):
-        return []
-    message = f"data.classes must be two or more different labels, none of them empty, got {as_typed(classes)}."
-    return [Fault("data.classes", "range", message)]
-
-
-def unknown_label(name: str, classes: Sequence[str], owner: str, where: str) -> DataError:
-    """Returns the error for a label that is not among the classes of `owner`, such as `data.train`."""
-    legal = ", ".join(classes[:MAX_SHOWN]) + ", ..." * (len(classes) > MAX_SHOWN)
-    message = f"{where}: the label must be one of the classes of {owner} ({legal}), got {_cut(name)!r}."
-    return DataError(Fault("data.label", "unknown", f"{message}{suggestion(name, classes)}"))
 
 
 def require_labels(counts: Counter[str], column: str, where: str) -> None:
@@ -109,14 +86,10 @@ def require_labels(counts: Counter[str], column: str, where: str) -> None:
     rows = counts.total()
     if 1 < len(counts) <= MAX_CLASSES and (len(counts) <= FEW_CLASSES or rows >= 2 * len(counts)):
         return
-    examples = ", ".join(repr(_cut(name)) for name in list(counts)[:3])
+    examples = ", ".join(reprlib.repr(name) for name in list(counts)[:3])
     message = (
         f"{where}: {column!r} must hold 2 to {MAX_CLASSES} labels, most of them in more than one row, got "
         f"{len(counts):,} different values in {rows:,} rows, such as {examples}. Name the column of labels "
         "with data.label=COLUMN, or the labels with data.classes=[...]."
     )
     raise DataError(Fault("data.label", "range" if len(counts) == 1 else "type", message))
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= MAX_CHARACTERS else f"{name[:MAX_CHARACTERS]}..."

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias, cast
 
-from sentattn.config.types import Json, Node
+from sentattn.config.types import Json, Node, as_typed
 from sentattn.data.readers.archives import existing, reading
-from sentattn.data.readers.labels import class_faults
+from sentattn.data.readers.labels import label_name
 from sentattn.errors import DataError, Fault, suggestion
 
 MAX_CHARACTERS = 1 << 24
@@ -24,7 +24,7 @@ MAX_CHARACTERS = 1 << 24
 DELIMITERS = (",", ";", "\t", "|")
 MAX_HEADER_LINES = 20
 """Most lines of a header, whose names may contain line breaks."""
-SHOWN_NAMES, SHOWN_CHARACTERS = 20, 40
+SHOWN_NAMES = 20
 ROWS, BUFFER_BYTES = 1000, 1 << 20
 """Rows, and bytes of a column, that are read from parquet at once."""
 QUOTES = (
@@ -172,7 +172,7 @@ def read_json_lines(
         except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
-            raise damaged(f"{where} must hold one whole JSON object, got {_cut(line.strip())}.")
+            raise damaged(f"{where} must hold one whole JSON object, got {reprlib.repr(line.strip())}.")
         if not values.keys() >= {*columns}:
             require_columns(list(values), columns, where, hint)
         values = values if keep_others else {column: values[column] for column in columns}
@@ -262,7 +262,7 @@ def require_columns(names: Sequence[str], required: Sequence[str], where: str, h
     Raises:
         DataError: With the columns of the table and the closest; kind `missing` or `conflict`.
     """
-    listed = ", ".join(map(_cut, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
+    listed = ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
     for column in required:
         if column not in names:
             message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
@@ -270,10 +270,6 @@ def require_columns(names: Sequence[str], required: Sequence[str], where: str, h
         if names.count(column) > 1:
             message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."
             raise DataError(Fault("", "conflict", message))
-
-
-def _cut(text: str) -> str:
-    return repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}...")
 
 
 def damaged(message: str) -> DataError:
@@ -296,7 +292,11 @@ def text_of(record: Record, column: str, path: Path) -> str:
 
 def setting_faults(data: Node) -> list[Fault]:
     """Returns which settings of `data=table` are out of range or exclude each other; reads no file."""
-    faults = class_faults(data.get("classes") or ())
+    faults, classes = list[Fault](), data.get("classes") or []
+    names = {label_name(value) for value in classes}
+    if classes and (len(classes) < 2 or len(names) < len(classes) or None in names):
+        message = f"data.classes must be two or more different labels, none of them empty, got {as_typed(classes)}."
+        faults.append(Fault("data.classes", "range", message))
     val, val_size, group = data.get("val"), data.get("val_size"), data.get("group")
     columns = {"text": data.get("text", "text"), "label": data.get("label", "label"), "group": group}
     for (first, column), (second, other) in itertools.combinations(columns.items(), 2):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -196,10 +195,3 @@ def test_missing_files_are_reported_with_their_setting(tmp_path: Path) -> None:
     (tmp_path / "book.xlsx").touch()
     fault = fault_of(lambda: table(tmp_path / "book.xlsx"))
     assert (fault.key, fault.kind) == ("data.train", "unsupported")
-
-
-def test_a_compressed_table(tmp_path: Path) -> None:
-    plain = write(tmp_path / "train.csv")
-    packed = tmp_path / "packed.csv.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert list(table(packed).read("train")) == list(table(plain).read("train"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import tarfile
 from pathlib import Path
 
 import pytest
 from refusals import fault_of
 from yelp_forms import write_file, write_tar, write_zip
 
-from sentattn.data.readers.archives import container, existing, open_file, reading, tar_files
+from sentattn.data.readers.archives import container, existing, open_file, reading
 
 HINT = "Give another."
 KEY = "data.path"
@@ -60,26 +59,6 @@ def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
     assert "'reviews.csv'? Give another." in fault.message
 
 
-def test_a_missing_member_is_reported(tmp_path: Path) -> None:
-    fault = fault_of(lambda: content(write_tar(tmp_path, {"one.txt": b"1"}), "two.txt"))
-    assert fault.kind == "missing"
-    assert "two.txt" in fault.message
-
-
-@pytest.mark.parametrize("name", ["../one.txt", "/one.txt"])
-def test_members_that_point_outside_the_archive_are_refused(tmp_path: Path, name: str) -> None:
-    assert fault_of(lambda: list(tar_files(write_tar(tmp_path, {name: b"1"}), KEY, HINT))).kind == "unsafe"
-
-
 def test_other_exceptions_are_not_taken_for_damage(tmp_path: Path) -> None:
     with pytest.raises(KeyError), reading(tmp_path, KEY, HINT):
         raise KeyError
-
-
-def test_folders_are_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "a.tar"
-    (tmp_path / "inner").mkdir()
-    write_file(tmp_path, "inner/one.txt", b"1")
-    with tarfile.open(path, "w") as archive:
-        archive.add(tmp_path / "inner", "inner")
-    assert [(name, file.read()) for name, file in tar_files(path, KEY, HINT)] == [("inner/one.txt", b"1")]

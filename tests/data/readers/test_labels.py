@@ -14,14 +14,13 @@ from refusals import fault_of
 
 from sentattn.data.readers.labels import (
     MAX_CLASSES,
-    class_faults,
     is_scale,
     label_name,
     require_labels,
     sort_names,
     steps,
-    unknown_label,
 )
+from sentattn.data.readers.tables import setting_faults
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -92,16 +91,9 @@ def test_scales() -> None:
     ],
 )
 def test_faults_of_typed_classes(classes: list[Any], faults: list[str]) -> None:
-    assert [(fault.key, fault.kind) for fault in class_faults(classes)] == [("data.classes", kind) for kind in faults]
-
-
-def test_an_unknown_label_is_reported_with_the_legal_ones() -> None:
-    (fault,) = unknown_label("god", ["bad", "good"], "data.train", "line 3").faults
-    assert (fault.key, fault.kind) == ("data.label", "unknown")
-    assert fault.message.endswith("Did you mean 'good'?")
-    long = str(unknown_label("x" * 99, [f"c{i}" for i in range(25)], "data.train", "line 3"))
-    assert "c19, ...)" in long
-    assert "x" * 41 not in long
+    assert [(fault.key, fault.kind) for fault in setting_faults({"classes": classes})] == [
+        ("data.classes", kind) for kind in faults
+    ]
 
 
 @pytest.mark.parametrize(

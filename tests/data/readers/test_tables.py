@@ -174,13 +174,6 @@ def test_a_quote_inside_a_field_without_quotes_is_plain() -> None:
     assert values('review,stars\nok,3\nso "good",5\n') == [["ok", "3"], ['so "good"', "5"]]
 
 
-def test_rows_before_the_damage_are_yielded() -> None:
-    rows = read_delimited(io.BytesIO(b'review,stars\nok,3\n"so good,5\n'), "table", COLUMNS, delimiter=",")
-    assert next(rows).values == {"review": "ok", "stars": "3"}
-    with pytest.raises(DataError, match="line 3"):
-        next(rows)
-
-
 def test_an_unclosed_quote_does_not_read_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_CHARACTERS", 1000)
     stream = io.BytesIO(b'review,stars\n"so good,5\n' + b"bad,1\n" * 1_000_000)

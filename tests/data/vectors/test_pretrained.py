@@ -155,10 +155,6 @@ def test_a_file_without_any_of_the_words_is_refused(file: Path, tmp_path: Path) 
     assert refused(lambda: read(file, "der", "die", cache=tmp_path / "cache")) == ("data.vectors", "missing")
 
 
-def test_a_cache_that_cannot_be_used_is_named(file: Path, tmp_path: Path) -> None:
-    assert refused(lambda: read(file, "the", cache=file)) == ("data.cache_dir", "unwritable")
-
-
 def test_the_fingerprint_is_of_the_vectors_not_of_the_file(file: Path, tmp_path: Path) -> None:
     def fingerprint(name: str, text: str) -> str:
         (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())

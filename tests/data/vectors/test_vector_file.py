@@ -156,9 +156,3 @@ def test_files_of_equal_name_size_and_time_are_known_by_their_ends(place: int, t
     one, other = (VectorFile.named(str(file)).identity for file in files)
     assert one[:4] == other[:4]
     assert one != other
-
-
-def test_lines_without_a_word_are_yielded_empty(tmp_path: Path) -> None:
-    file = tmp_path / "v.txt"
-    file.write_bytes(TEXT.encode() + b" 1 2 3\n\xf6\xff 4 5 6\ndog 7 8 9\n")
-    assert words(file) == ["the", "cat", "", "", "dog"]
