@@ -82,30 +82,26 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         steps = DataLoader(dataset, batch_size=None, collate_fn=lambda batch: batch)
         once.fit(module, train_dataloaders=steps, val_dataloaders=[])
     weights = sum(parameter.nbytes for parameter in module.parameters())
+    states = [value for state in once.optimizers[0].state.values() for value in state.values()]
+    state = sum(value.nbytes for value in states if torch.is_tensor(value))
     limit, number = trainer.get("limit_train_batches"), len(batches)
     taken = number if limit is None else min(limit, number) if isinstance(limit, int) else int(limit * number)
     per_token = FORWARD * timer.seconds[-1] / average.tokens_BL.numel()
     splits = ("val", "test") if settings.test else ("val",)
     passes = {split: per_token * int(data.split(split).lengths.sum()) for split in splits}
-    checkpoint = weights + timer.state_bytes + (weights if settings.ema_decay is not None else 0)
-    print(_memory(settings, weights, timer.state_bytes))
+    checkpoint = weights + state + (weights if settings.ema_decay is not None else 0)
+    print(_memory(settings, weights, state))
     print(_time(settings, taken * timer.seconds[-1], passes, seeds=seeds, world=world))
     print(_disk(settings.output_dir, seeds * (CHECKPOINTS * checkpoint + weights)))
     print("Nothing was trained; leave out check=true to train.")
 
 
 class Timer(Callback):
-    """Times steps.
-
-    Attributes:
-        seconds: Of each step.
-        state_bytes: Size of the optimizer's state after the last step.
-    """
+    """Keeps the seconds of each step."""
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
         self.seconds: list[float] = []
-        self.state_bytes = 0
         self._started = 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -118,10 +114,6 @@ class Timer(Callback):
         now = time.perf_counter()
         self.seconds.append(now - self._started)
         self._started = now
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        states = [state for optimizer in trainer.optimizers for state in optimizer.state.values()]
-        self.state_bytes = sum(value.nbytes for state in states for value in state.values() if torch.is_tensor(value))
 
 
 def _lengths(lengths: NDArray[np.int64], max_length: int | None, *, padding: float) -> str:

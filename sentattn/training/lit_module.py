@@ -231,10 +231,10 @@ class LitClassifier(LightningModule):
     def compute_global_loss(self, batch: Batch) -> tuple[LossParts, Mapping[str, float | Tensor]]:
         """Returns the loss of a batch and the weight of each term, over all ranks that share the batch."""
         if not ranks.several():
-            rows = dict.fromkeys(self.loss.terms, len(batch.labels_B))
-            return self.compute_loss(batch)[1], rows if self.loss.weights_C is None else self.loss.weights_of(
-                batch.labels_B
-            )
+            loss = self.compute_loss(batch)[1]
+            if self.loss.weights_C is not None:
+                return loss, self.loss.weights_of(batch.labels_B)
+            return loss, dict.fromkeys(self.loss.terms, len(batch.labels_B))
         if len(batch.labels_B):
             local = self.compute_loss(batch)[1]
         else:

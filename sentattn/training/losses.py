@@ -76,7 +76,7 @@ class ClassifierLoss(nn.Module):
         parts = {"cross_entropy": cross_entropy}
         if self.penalty:
             parts["penalty"] = PENALTIES[self.penalty_form](overlap(weights_BRL)).mean()
-        return self.combine(parts)
+        return LossParts(self.total(parts), parts)
 
     def cross_entropy(self, logits_BC: Tensor, labels_B: Tensor, *, smooth: bool = True) -> Tensor:
         """Returns the cross entropy of a batch, with smoothed labels or with the labels as they are.
@@ -107,7 +107,7 @@ class ClassifierLoss(nn.Module):
 
     def of_no_rows(self, zero: Tensor) -> LossParts:
         """Returns the loss of a process without a row of a batch; `zero` depends on all parameters."""
-        return self.combine(dict.fromkeys(self.terms, zero))
+        return LossParts(zero, dict.fromkeys(self.terms, zero))
 
     def over_processes(self, local: LossParts, labels_B: Tensor, reduce: Reduce) -> tuple[LossParts, dict[str, Tensor]]:
         """Returns the loss of a batch that several processes share, from this process's, and the terms' weights."""
@@ -117,7 +117,7 @@ class ClassifierLoss(nn.Module):
         *sums, weight, rows = reduce(torch.stack([*sums, *divisors])).unbind()
         weights = {"cross_entropy": weight.detach(), "penalty": rows.detach()}
         parts = {name: total / weights[name] for name, total in zip(local.parts, sums, strict=True)}
-        return self.combine(parts), weights
+        return LossParts(self.total(parts), parts), weights
 
     def weights_of(self, labels_B: Tensor) -> dict[str, Tensor]:
         """Returns what each term was divided by, which is the weight of the batch in a mean over batches."""
@@ -125,10 +125,6 @@ class ClassifierLoss(nn.Module):
         if not self.by_weight or self.weights_C is None:
             return {"cross_entropy": rows, "penalty": rows}
         return {"cross_entropy": at_least_float32(self.weights_C)[labels_B].sum(), "penalty": rows}
-
-    def combine(self, parts: dict[str, Tensor]) -> LossParts:
-        """Returns the loss that consists of these terms."""
-        return LossParts(self.total(parts), parts)
 
     def total(self, terms: Mapping[str, Number]) -> Number:
         """Returns the loss of these terms, numbers or tensors."""
