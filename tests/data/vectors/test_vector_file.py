@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -68,36 +69,29 @@ def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
 
 def test_a_missing_file_suggests_the_closest_name(tmp_path: Path) -> None:
     (tmp_path / "reviews.vec").write_text(TEXT)
-    fault = fault_of(lambda: VectorFile.named(str(tmp_path / "review.vec")))
-    assert fault.kind == "not_found"
-    assert "Did you mean 'reviews.vec'?" in fault.message
-    fault = fault_of(lambda: width("glove6B.300d"))
-    assert fault.kind == "not_found"
-    assert "Did you mean 'glove.6B.300d'?" in fault.message
-    fault = fault_of(lambda: width("fasttext"))
-    assert fault.kind == "not_found"
-    assert "glove.twitter.27B.200d" in fault.message
-    fault = fault_of(lambda: VectorFile.named(str(tmp_path)))
-    assert fault.kind == "not_found"
-    assert "reviews.vec" in fault.message
+    for vectors, fragment in (
+        (str(tmp_path / "review.vec"), "'reviews.vec'?"),
+        ("glove6B.300d", "'glove.6B.300d'?"),
+        ("fasttext", "glove.twitter.27B.200d"),
+        (str(tmp_path), "reviews.vec"),
+    ):
+        fault = fault_of(partial(width, vectors))
+        assert fault.kind == "not_found"
+        assert fragment in fault.message
 
 
 def test_damaged_archives_are_refused(tmp_path: Path) -> None:
     text = "".join(f"w{i} 0.{i} 0.{i * 7} 0.{i * 11}\n" for i in range(3000))
-    packed = tmp_path / "v.txt.gz"
-    packed.write_bytes(gzip.compress(text.encode())[:-2000])
-    fault = fault_of(lambda: words(packed))
-    assert fault.kind == "damaged"
-    assert "v.txt.gz" in fault.message
     whole = zipped(tmp_path / "v.zip", {"v.txt": text}).read_bytes()
-    (tmp_path / "cut.zip").write_bytes(whole[:-200])
-    fault = fault_of(lambda: words(tmp_path / "cut.zip"))
-    assert fault.kind == "damaged"
-    assert "cut.zip" in fault.message
-    (tmp_path / "changed.zip").write_bytes(whole[:5000] + bytes(50) + whole[5050:])
-    fault = fault_of(lambda: words(tmp_path / "changed.zip"))
-    assert fault.kind == "damaged"
-    assert "changed.zip" in fault.message
+    for name, content in (
+        ("v.txt.gz", gzip.compress(text.encode())[:-2000]),
+        ("cut.zip", whole[:-200]),
+        ("changed.zip", whole[:5000] + bytes(50) + whole[5050:]),
+    ):
+        (tmp_path / name).write_bytes(content)
+        fault = fault_of(partial(words, tmp_path / name))
+        assert fault.kind == "damaged"
+        assert name in fault.message
 
 
 def test_a_damaged_lzma_archive_is_refused(tmp_path: Path) -> None:
