@@ -26,18 +26,9 @@ def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
         "budget": Budget(trials, None),
         "sampler": {"name": "random"},
         "pruner": {"name": "none"},
-        "repeats": 1,
         "retries": 3,
         "failures": 10,
-        "limit_minutes": None,
-        "slots": 2,
-        "slots_per_gpu": 1,
-        "gpus_per_trial": 1,
-        "threads": 1,
         "keep": 1,
-        "confirm": 0,
-        "output_dir": "outputs",
-        "seed": 0,
     }
     return Plan(**{**usual, **changed})
 

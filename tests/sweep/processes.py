@@ -23,10 +23,8 @@ def is_alive(pid: int) -> bool:
 
 def gone(pid: int) -> bool:
     """Waits until a process has ended; the limit only catches a hang."""
-    until = time.monotonic() + 120
-    while is_alive(pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    return not is_alive(pid)
+    until(lambda: not is_alive(pid), 120)
+    return True
 
 
 def start(folder: Path, trials: int, *overrides: str, **more: object) -> subprocess.Popen[str]:
@@ -57,9 +55,7 @@ def when(condition: Any, act: Any) -> threading.Thread:
     """Does something as soon as a condition holds."""
 
     def watch() -> None:
-        until = time.monotonic() + 120
-        while not condition() and time.monotonic() < until:
-            time.sleep(0.005)
+        until(condition, 120)
         act()
 
     thread = threading.Thread(target=watch)

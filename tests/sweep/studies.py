@@ -6,10 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.execution.interfaces import TrialOutcome
+import pytest
+
+from sentattn.errors import UserError
+from sentattn.sweep.execution.interfaces import TrialOutcome, TrialTask
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.study import SweepStudy, open_sweep
 
 
 def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:
@@ -20,6 +23,19 @@ def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:
             tell(study, asked.number, float(str(asked.values.get("model.attention.hops", 4))) / 100)
             numbers.append(asked.number)
     return numbers
+
+
+def ask(study: SweepStudy) -> TrialTask:
+    task = study.ask()
+    assert task
+    return task
+
+
+def refused(one: Plan, folder: Path) -> list[tuple[str, str]]:
+    """Key and kind of the errors with which a study is not opened."""
+    with pytest.raises(UserError) as caught, open_sweep(one, folder):
+        pass
+    return [(fault.key, fault.kind) for fault in caught.value.faults]
 
 
 def tell(study: SweepStudy, number: int, *values: float, state: Any = "complete", retry: bool = False) -> None:

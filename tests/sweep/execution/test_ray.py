@@ -16,6 +16,7 @@ from typing import Any
 import fake_sweep
 import pytest
 from fake_study import FAKE, Listed, Noted, prepared
+from processes import gone, until
 
 from sentattn.errors import DataError, RunError, SettingError, UserError
 from sentattn.sweep.execution import ray, ray_node
@@ -86,15 +87,6 @@ def faults(error: type[UserError], *arguments: Any, **settings: Any) -> list[tup
     with pytest.raises(error) as caught:
         sweep(*arguments, **settings)
     return [(fault.key, fault.kind) for fault in caught.value.faults]
-
-
-def gone(pid: int) -> bool:
-    """Whether a process ends; waits for it."""
-    for _ in range(300):
-        if not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 class OnceAllRun(Noted):
@@ -265,8 +257,7 @@ def resume(folder: Path, cluster: Any) -> subprocess.Popen[str]:
 def test_the_head_dies_and_the_same_command_resumes(tmp_path: Path, with_its_node: bool) -> None:
     with started_cluster(tmp_path) as first:
         process = resume(tmp_path, first)
-        while process.poll() is None and not [*tmp_path.glob("trials/*/done")]:
-            time.sleep(0.1)
+        until(lambda: process.poll() is not None or [*tmp_path.glob("trials/*/done")])
         if with_its_node:
             first.remove_node(first.head_node, allow_graceful=False)
         else:
@@ -305,10 +296,7 @@ def test_a_scheduler_that_dies_leaves_no_trial(cluster: Any, tmp_path: Path) -> 
     command = [sys.executable, "-c", DRIVER, str(tmp_path), cluster.address, str(Path(__file__).parent)]
     driver = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": PATH}, cwd=ROOT)
     files = [tmp_path / "trials" / str(number) / "pid" for number in range(2)]
-    for _ in range(600):
-        if all(file.exists() and file.read_text() for file in files) or driver.poll() is not None:
-            break
-        time.sleep(0.1)
+    until(lambda: all(file.exists() and file.read_text() for file in files) or driver.poll() is not None, 60)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     assert [gone(int(file.read_text())) for file in files] == [True, True]

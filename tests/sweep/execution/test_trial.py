@@ -20,7 +20,7 @@ from sentattn.sweep.execution import trial
 from sentattn.sweep.execution.interfaces import Report, TrialOutcome, TrialTask
 from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.spec.plan import metric_of
+from sentattn.sweep.spec.plan import Objective, metric_of
 from sentattn.sweep.study.records import continue_from
 
 MODULE = "sentattn.sweep.execution.trial"
@@ -66,15 +66,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         refused=(Listed([arguments(folder, "model.attention.hops=0"), arguments(folder)]), {"trials": 1}),
         cost=(
             Listed([arguments(folder)]),
-            {"objectives": tuple(map(Objective, ("latency_ms.one", "parameters.total")))},
+            {"objectives": (Objective("latency_ms.one", "min"), Objective("parameters.total", "min"))},
         ),
     )
-
-
-class Objective:
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
-        self.mode = "min"
 
 
 def test_the_value_is_the_best_epochs(ran: Ran) -> None:

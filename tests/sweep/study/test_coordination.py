@@ -18,13 +18,14 @@ from plans import plan
 from postgres_server import PASSWORD, PostgresServer
 from processes import start, until
 from sqlalchemy import create_engine, text
-from studies import tell
+from studies import ask, tell
 
 from sentattn.errors import RunError, SettingError, TrainingError, UserError
 from sentattn.sweep import cli
 from sentattn.sweep.report import callback
 from sentattn.sweep.spec.plan import Budget, Plan
 from sentattn.sweep.study import coordination, storage
+from sentattn.sweep.study.coordination import has_ended, identity, locked, owner
 from sentattn.sweep.study.records import Record, read
 from sentattn.sweep.study.study import SharedStudy, open_sweep
 
@@ -66,8 +67,7 @@ def test_what_runs_anywhere_is_reserved_in_the_budget(tmp_path: Path, database: 
         tell(second, 1, 0.5)
         tell(first, 2, 0.7)
         tell(first, 0, state="failed", retry=True)
-        retried = second.ask()
-        assert retried
+        retried = ask(second)
         assert asked[0]
         assert retried.values == asked[0].values
         assert first.ask() is None
@@ -102,13 +102,11 @@ def test_a_scheduler_that_falls_silent_loses_its_trials(tmp_path: Path, database
     one = shared(database, trials=1, heartbeat=1)
     (tmp_path / "mine").mkdir()
     silent = SharedStudy(one, tmp_path / "mine")
-    lost = silent.ask()
-    assert lost
+    lost = ask(silent)
     with open_sweep(one, tmp_path / "mine") as study:
         assert study.ask() is None
         until(lambda: study.tick() is not None and not study.elsewhere())
-        retried = study.ask()
-        assert retried
+        retried = ask(study)
         assert retried.values == lost.values
         assert silent.report(lost.number, 1, 0.9), "it ends the trial"
         tell(silent, lost.number, 0.9)
@@ -282,8 +280,7 @@ def test_a_scheduler_that_confirms_stays_alive_and_first(
     one = shared(database, trials=1, heartbeat=1, confirm=2)
     was_first = []
     with open_sweep(one, tmp_path / "mine") as study, open_sweep(one, tmp_path / "mine") as other:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         tell(study, asked.number, 0.5)
 
         def confirm(*_: object) -> dict[str, Any]:
@@ -322,8 +319,7 @@ def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
     monkeypatch.setattr(callback, "describe_confirmed", lambda *_: "confirmed")
     with open_sweep(one, tmp_path / "late" / "mine") as late:
         with open_sweep(one, tmp_path / "mine") as study:
-            asked = study.ask()
-            assert asked
+            asked = ask(study)
             tell(study, asked.number, 0.5)
             assert callback.ReportCallback(study).confirm() is None, "the other one was first"
         with pytest.raises(TrainingError):
@@ -335,3 +331,23 @@ def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
         assert study.is_first()
         assert callback.ReportCallback(study).confirm() is None, "it was done"
     assert len(trainings) == 2
+
+
+def test_a_folder_has_one_owner_at_a_time(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        assert owner(tmp_path) == os.getpid()
+        with pytest.raises(RunError) as caught, locked(tmp_path):
+            pass
+        assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
+    assert owner(tmp_path) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no process is known to have ended")
+def test_a_process_that_has_ended_is_known_on_its_machine_only() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        known = identity(process.pid)
+        assert not has_ended(known)
+        process.kill()
+    assert has_ended(known)
+    assert not has_ended(known | {"machine": "another"})
+    assert has_ended(identity(os.getpid()) | {"started": "0"}), "its number was given to this process"

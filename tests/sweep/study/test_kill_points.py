@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from plans import plan
 from sqlalchemy import Engine, event
-from studies import tell
+from studies import ask, tell
 
 from sentattn.sweep.spec.plan import Budget, Plan
 from sentattn.sweep.study.records import read
@@ -61,14 +61,12 @@ def test_no_point_is_lost(tmp_path: Path, name: str, write: int) -> None:
 def test_a_trial_to_be_tried_again_keeps_its_values_through_every_kill(tmp_path: Path) -> None:
     one = plan(budget=Budget(1, None), retries=9, failures=100)
     with open_sweep(one, tmp_path) as study:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         tell(study, asked.number, state="failed", retry=True)
     for write in range(3):
         assert start_and_die(one, tmp_path, write)
     with open_sweep(one, tmp_path) as study:
-        again = study.ask()
-        assert again
+        again = ask(study)
         assert again.values == asked.values
         tell(study, again.number, 0.5)
         assert study.ask() is None

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 from plans import SPACE, plan
-from studies import run, states, tell
+from studies import ask, refused, run, states, tell
 
 from sentattn.errors import RunError, SettingError
 from sentattn.sweep.execution.interfaces import TrialOutcome
@@ -29,7 +29,7 @@ from sentattn.sweep.report.callback import ReportCallback
 from sentattn.sweep.spec.components import DEFAULTS
 from sentattn.sweep.spec.plan import Budget, Objective
 from sentattn.sweep.study import storage
-from sentattn.sweep.study.records import read
+from sentattn.sweep.study.records import Record, best, read
 from sentattn.sweep.study.study import SweepStudy, open_sweep
 
 
@@ -67,8 +67,7 @@ def test_the_next_attempt_goes_on_from_a_checkpoint_unless_the_trial_itself_fail
     tmp_path: Path, end: TrialOutcome | str, resumes: bool
 ) -> None:
     study = SweepStudy(plan(), tmp_path)
-    first = study.ask()
-    assert first
+    first = ask(study)
     checkpoint = first.folder / "seed-0" / "checkpoints" / "last.ckpt"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_text("state")
@@ -79,8 +78,7 @@ def test_the_next_attempt_goes_on_from_a_checkpoint_unless_the_trial_itself_fail
         study.interrupt(first.number)
     else:
         study = SweepStudy(plan(), tmp_path)
-    again = study.ask()
-    assert again
+    again = ask(study)
     assert (again.values, again.number) == (first.values, 1)
     copied = again.folder / "seed-0" / "checkpoints" / "last.ckpt"
     assert copied.is_file() == resumes
@@ -91,8 +89,7 @@ def test_the_next_attempt_goes_on_from_a_checkpoint_unless_the_trial_itself_fail
 
 def test_no_attempt_is_left_for_a_killed_trial_without_its_checkpoint(tmp_path: Path) -> None:
     study = SweepStudy(plan(retries=0), tmp_path)
-    asked = study.ask()
-    assert asked
+    asked = ask(study)
     (asked.folder / "checkpoints").mkdir()
     study.tell(asked.number, TrialOutcome("failed", error="it was killed", retry=True, killed=True))
     assert not (asked.folder / "checkpoints").exists()
@@ -123,14 +120,12 @@ def test_a_dead_trial_is_tried_again_with_its_values_and_uses_no_budget(tmp_path
     with open_sweep(one, tmp_path) as study:
         tries = []
         for again in (True, True, False):
-            asked = study.ask()
-            assert asked
+            asked = ask(study)
             tries.append(asked)
             tell(study, asked.number, state="failed", retry=True)
             assert study.waiting() == again
         assert [one.values for one in tries] == [tries[0].values] * 3
-        other = study.ask()
-        assert other
+        other = ask(study)
         assert other.values != tries[0].values
     first, second, third, _ = read(tmp_path)
     assert [(r.retry_of, r.attempt, r.error) for r in (first, second, third)] == [
@@ -142,15 +137,13 @@ def test_a_dead_trial_is_tried_again_with_its_values_and_uses_no_budget(tmp_path
 
 def test_what_waits_to_be_tried_again_waits_on_disk(tmp_path: Path) -> None:
     with open_sweep(plan(), tmp_path) as study:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         tell(study, asked.number, state="failed", retry=True)
     for _ in range(2):
         with open_sweep(plan(), tmp_path) as study:
             assert study.waiting() == 1
     with open_sweep(plan(), tmp_path) as study:
-        again = study.ask()
-        assert again
+        again = ask(study)
         assert (again.values, study.waiting()) == (asked.values, 0)
 
 
@@ -159,8 +152,7 @@ def test_failures_in_a_row_end_it_and_a_new_start_begins_counting_anew(tmp_path:
     for _ in range(2):
         with open_sweep(one, tmp_path) as study:
             for _ in range(2):
-                asked = study.ask()
-                assert asked
+                asked = ask(study)
                 tell(study, asked.number, state="failed")
             assert study.ended() == "2 trials in a row have failed"
             assert study.ask() is None
@@ -169,13 +161,11 @@ def test_failures_in_a_row_end_it_and_a_new_start_begins_counting_anew(tmp_path:
 def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) -> None:
     one = plan(retries=0)
     with open_sweep(one, tmp_path) as study:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         study.interrupt(asked.number)
         assert study.waiting() == 1
     with open_sweep(one, tmp_path) as study:
-        again = study.ask()
-        assert again
+        again = ask(study)
         assert again.values == asked.values
         tell(study, again.number, state="failed", retry=True)
         assert study.waiting() == 0
@@ -185,8 +175,7 @@ def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) ->
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
 def test_a_trial_without_a_figure_has_failed(tmp_path: Path, value: float | None) -> None:
     with open_sweep(plan(), tmp_path) as study:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         tell(study, asked.number, *([] if value is None else [value]))
         assert (study.finished(), study.best()) == (0, [])
     assert states(tmp_path) == {"failed": 1}
@@ -210,8 +199,7 @@ def test_several_objectives(tmp_path: Path) -> None:
     two = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
     with open_sweep(plan(objectives=two, budget=Budget(2, None)), tmp_path) as study:
         for values in ([0.9, 10.0], [0.8, 5.0]):
-            asked = study.ask()
-            assert asked
+            asked = ask(study)
             assert study.report(asked.number, 1, 0.1) is False
             tell(study, asked.number, *values)
         assert [record.number for record in study.best()] == [0, 1]
@@ -219,8 +207,7 @@ def test_several_objectives(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     with open_sweep(plan(), tmp_path) as study:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         blocker = sqlite3.connect(tmp_path / storage.DATABASE)
         blocker.execute("ALTER TABLE trial_values RENAME TO gone")
         blocker.commit()
@@ -271,8 +258,7 @@ def test_only_the_best_keep_what_is_large(tmp_path: Path, mode: Literal["max", "
     (tmp_path / "trials" / "3-old").mkdir(parents=True)  # no trial
     with open_sweep(plan(keep=2, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
         for value in (1.0, 3.0, 2.0, 3.0):
-            asked = study.ask()
-            assert asked
+            asked = ask(study)
             run = tmp_path / "trials" / str(asked.number) / "seed-0"
             for name in ("checkpoints", "model"):
                 (run / name).mkdir(parents=True)
@@ -321,8 +307,7 @@ def test_a_study_in_a_database_elsewhere(tmp_path: Path) -> None:
     one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
     for name in ("mine", "other"):
         with open_sweep(replace(one, study=name), tmp_path / name) as study:
-            asked = study.ask()
-            assert asked
+            asked = ask(study)
             tell(study, asked.number, 0.5)
     assert [record.state for record in read(tmp_path / "mine", one.storage)] == ["complete"]
     assert not (tmp_path / "mine" / storage.DATABASE).exists()
@@ -339,9 +324,7 @@ def test_a_scheduler_of_another_machine_is_not_disturbed(tmp_path: Path) -> None
     shared = storage.load(tmp_path / "mine", one.storage)
     process = {"pid": 7, "host": "elsewhere", "machine": "another", "started": "1"}
     shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time()})
-    with pytest.raises(RunError) as caught, open_sweep(one, tmp_path / "there"):
-        pass
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
+    assert refused(one, tmp_path / "there") == [("study", "busy")]
     shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time() - 3600})
     with open_sweep(one, tmp_path / "there") as study:
         assert study.waiting() == 1
@@ -351,8 +334,7 @@ def test_a_folder_refuses_another_storage_or_study(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'first.db'}"
     one = plan(storage=url)
     with open_sweep(one, tmp_path / "mine") as study:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         tell(study, asked.number, 0.5)
     (asked.folder / "model").mkdir()
     others = [
@@ -378,9 +360,7 @@ def test_a_folder_with_a_file_refuses_a_database_and_may_be_renamed(tmp_path: Pa
         if record == "of an earlier revision":
             (tmp_path / "mine" / storage.RECORD).unlink()
         elsewhere = plan(storage=f"sqlite:///{tmp_path / 'first.db'}")
-        with pytest.raises(SettingError) as caught, open_sweep(elsewhere, tmp_path / "mine"):
-            pass
-        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("storage", "conflict")]
+        assert refused(elsewhere, tmp_path / "mine") == [("storage", "conflict")]
     assert run(plan(budget=Budget(2, None)), tmp_path / "mine") == [1]
     (tmp_path / "mine").rename(tmp_path / "renamed")
     assert run(plan(study="renamed", budget=Budget(3, None)), tmp_path / "renamed") == [2]
@@ -391,9 +371,7 @@ def test_a_storage_that_has_lost_the_study_is_refused(tmp_path: Path) -> None:
     with open_sweep(one, tmp_path / "mine"):
         pass
     (tmp_path / "first.db").unlink()
-    with pytest.raises(SettingError) as caught, open_sweep(one, tmp_path / "mine"):
-        pass
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("storage", "conflict")]
+    assert refused(one, tmp_path / "mine") == [("storage", "conflict")]
 
 
 def test_no_password_is_kept_in_the_folder(tmp_path: Path) -> None:
@@ -433,8 +411,7 @@ def test_a_record_that_cannot_be_read(tmp_path: Path) -> None:
 def test_checkpoints_of_trials_that_have_not_finished_are_kept(tmp_path: Path) -> None:
     one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}", keep=0)
     with open_sweep(one, tmp_path / "mine") as study:
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         (asked.folder / "checkpoints").mkdir()
     with open_sweep(one, tmp_path / "mine"):
         assert (asked.folder / "checkpoints").exists()
@@ -474,8 +451,7 @@ def test_the_end_of_a_trial_costs_no_comparison_of_all_trials(tmp_path: Path, is
             )
         with open_sweep(one, folder) as opened, ReportCallback(opened) as report:
             assert len(opened.best_values) == (3 if is_on_front else 1)
-            asked = opened.ask()
-            assert asked
+            asked = ask(opened)
             trial: Any = SimpleNamespace(task=asked, source=opened)
             outcome = TrialOutcome("complete", [2.0, size / 2 - 0.5])
             counts.append(calls(lambda: opened.tell(asked.number, outcome)))  # noqa: B023
@@ -525,8 +501,7 @@ def test_a_trial_that_diverged_is_the_worst_to_the_sampler_and_failed_to_people(
         failed_with_nan(study, numbers[2])
         assert (study.finished(), study.failures, study.waiting()) == (2, 1, 0)
         assert numbers[2] not in study.best_values
-        asked = study.ask()
-        assert asked
+        asked = ask(study)
         tell(study, asked.number, float("nan"))
     with open_sweep(one, tmp_path) as study:
         assert (study.finished(), study.waiting()) == (2, 0)
@@ -554,3 +529,14 @@ def test_before_anything_worse_was_seen_a_trial_that_diverged_has_no_value(tmp_p
         tell(study, numbers[0], 0.5)
         failed_with_nan(study, numbers[1])
     assert [trial.state for trial in storage.load(tmp_path).get_trials()][1:] == [TrialState.FAIL]
+
+
+def test_best_and_front() -> None:
+    def record(number: int, *objectives: float) -> Record:
+        return Record(number, "complete", {}, objectives, {}, "", None, 0, None, None)
+
+    single = [record(0, 0.5), record(1, 0.9), record(2, 0.9)]
+    assert [one.number for one in best(single, ["max"])] == [1]
+    assert [one.number for one in best(single, ["min"])] == [0]
+    several = [record(0, 0.9, 5.0), record(1, 0.8, 2.0), record(2, 0.8, 3.0), record(3, 0.1, 1.0)]
+    assert [one.number for one in best(several, ["max", "min"])] == [0, 1, 3]
