@@ -16,20 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from postgres_server import PostgresServer
+from studies import complete
 
-from sentattn.errors import RunError
-from sentattn.sweep.study.records import Record, read
+from sentattn.sweep.study.records import read
 
 STUDY, TRIALS_PER_OUTAGE = "outages", 2
 ARGUMENTS = ["model=mean", "data=demo", "optimizer.lr=tag(log,interval(1e-3,1e-1))", "trainer.max_epochs=2"]
-
-
-def finished(folder: Path, database: str) -> list[Record]:
-    """The complete trials so far; none where the study does not exist yet."""
-    try:
-        return [record for record in read(folder, database) if record.state == "complete"]
-    except RunError:
-        return []
 
 
 def run(folder: Path, server: PostgresServer, database: str, outages: int, seconds: float) -> tuple[Counter[str], str]:
@@ -47,7 +39,7 @@ def run(folder: Path, server: PostgresServer, database: str, outages: int, secon
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, "NO_COLOR": "1"})
     try:
         for outage in range(1, outages + 1):
-            while len(finished(study, database)) < TRIALS_PER_OUTAGE * outage - (outage < outages):
+            while len(complete(study, database)) < TRIALS_PER_OUTAGE * outage - (outage < outages):
                 assert process.poll() is None, log.read_text()
                 time.sleep(0.2)
             time.sleep(by_chance.uniform(0, 5))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sentattn.errors import UserError
+from sentattn.errors import RunError, UserError
 from sentattn.sweep.execution.interfaces import TrialOutcome, TrialTask
 from sentattn.sweep.spec.plan import Plan
-from sentattn.sweep.study.records import read
+from sentattn.sweep.study.records import Record, read
 from sentattn.sweep.study.study import SweepStudy, open_sweep
 
 
@@ -23,6 +23,14 @@ def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:
             tell(study, asked.number, float(str(asked.values.get("model.attention.hops", 4))) / 100)
             numbers.append(asked.number)
     return numbers
+
+
+def complete(folder: Path, url: str | None = None) -> list[Record]:
+    """The complete trials so far; none where the study does not exist yet."""
+    try:
+        return [record for record in read(folder, url) if record.state == "complete"]
+    except RunError:
+        return []
 
 
 def ask(study: SweepStudy) -> TrialTask:

@@ -227,40 +227,31 @@ GPUS = [Node("a", "10.0.0.1", 16, 4), Node("b", "10.0.0.2", 8, 3), Node("c", "10
 
 
 @pytest.mark.parametrize(
-    ("request_", "expected"),
+    ("nodes", "request_", "expected"),
     [
-        (SlotRequest(), (7, 1)),
-        (SlotRequest(slots=2), (2, 3)),
-        (SlotRequest(slots=3), (3, 2)),
-        (SlotRequest(threads=2), (3, 2)),
-        (SlotRequest(slots=1, threads=4), (1, 4)),
-        (SlotRequest(trials=2), (2, 3)),
+        (CPUS, SlotRequest(), (7, 0, 1)),
+        (CPUS, SlotRequest(slots=2), (2, 0, 3)),
+        (CPUS, SlotRequest(slots=3), (3, 0, 2)),
+        (CPUS, SlotRequest(threads=2), (3, 0, 2)),
+        (CPUS, SlotRequest(slots=1, threads=4), (1, 0, 4)),
+        (CPUS, SlotRequest(trials=2), (2, 0, 3)),
+        (GPUS, SlotRequest(), (7, 1, 2)),
+        (GPUS, SlotRequest(slots_per_gpu=2), (14, 0.5, 1)),
+        (GPUS, SlotRequest(slots=9), (9, 0.5, 2)),
+        (GPUS, SlotRequest(gpus_per_trial=2), (3, 2, 8)),
+        (GPUS, SlotRequest(gpus_per_trial=4), (1, 4, 16)),
+        (GPUS, SlotRequest(threads=8), (3, 1, 8)),
+        (GPUS, SlotRequest(accelerator="cpu"), (26, 0, 1)),
     ],
 )
-def test_cores_of_all_nodes_of_a_cluster(request_: SlotRequest, expected: tuple[int, int]) -> None:
-    slots = find_slots(request_, CPUS)
-    assert (len(slots), slots[0].threads) == expected
-    assert {(slot.num_gpus, slot.environment()["CUDA_VISIBLE_DEVICES"]) for slot in slots} == {(0, "")}
-
-
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        (SlotRequest(), (7, 1, 2)),
-        (SlotRequest(slots_per_gpu=2), (14, 0.5, 1)),
-        (SlotRequest(slots=9), (9, 0.5, 2)),
-        (SlotRequest(gpus_per_trial=2), (3, 2, 8)),
-        (SlotRequest(gpus_per_trial=4), (1, 4, 16)),
-        (SlotRequest(threads=8), (3, 1, 8)),
-        (SlotRequest(accelerator="cpu"), (26, 0, 1)),
-    ],
-)
-def test_gpus_of_all_nodes_of_a_cluster(request_: SlotRequest, expected: tuple[int, float, int]) -> None:
-    slots = find_slots(request_, GPUS)
+def test_slots_on_all_nodes_of_a_cluster(
+    nodes: list[Node], request_: SlotRequest, expected: tuple[int, float, int]
+) -> None:
+    slots = find_slots(request_, nodes)
     assert (len(slots), slots[0].num_gpus, slots[0].threads) == expected
     assert {max(1, len(slot.gpus)) for slot in slots} == {max(1, int(expected[1]))}
-    assert ("CUDA_VISIBLE_DEVICES" in slots[0].environment()) == (not expected[1]), "Ray names the GPUs"
-    assert str(len(slots)) in description(slots, GPUS)
+    assert slots[0].environment().get("CUDA_VISIBLE_DEVICES") == (None if expected[1] else ""), "Ray names the GPUs"
+    assert str(len(slots)) in description(slots, nodes)
 
 
 @pytest.mark.parametrize(

@@ -72,36 +72,24 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def test_the_value_is_the_best_epochs(ran: Ran) -> None:
-    study, run = ran.studies["plain"], ran.run("plain")
-    result = run.result
-    assert study.results[0] == ("complete", [result["metrics"]["val/accuracy"]], "")
-    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-    assert len(rows) == 3
-    assert result["metrics"]["val/accuracy"] == pytest.approx(max(row["val/accuracy"] for row in rows), abs=1e-6)
+    result, metric = ran.run("plain").result, "val/accuracy"
+    assert ran.studies["plain"].results[0] == ("complete", [result["metrics"][metric]], "")
+    so_far = [max(row[metric] for row in rows(ran.run("plain").path)[:count]) for count in (1, 2, 3)]
+    assert result["metrics"][metric] == pytest.approx(so_far[-1], abs=1e-6)
+    reports = [(step, value) for number, step, value in ran.studies["plain"].reports if number == 0]
+    assert reports == [(step, pytest.approx(value)) for step, value in enumerate(so_far, start=1)]
     assert (result["status"], result["study"]) == ("finished", "plain")
+    assert not any(name.startswith("test/") for name in result["metrics"]), "trials never use the test set"
 
 
-def test_each_epoch_is_told_with_the_best_figure_so_far(ran: Ran) -> None:
-    rows = [json.loads(line) for line in (ran.run("plain").path / "metrics.jsonl").read_text().splitlines()]
-    so_far = [max(row["val/accuracy"] for row in rows[:count]) for count in (1, 2, 3)]
-    told = [(step, value) for number, step, value in ran.studies["plain"].reports if number == 0]
-    assert told == [(step, pytest.approx(value)) for step, value in enumerate(so_far, start=1)]
-
-
-def test_trials_never_touch_the_test_set(ran: Ran) -> None:
-    assert not any(name.startswith("test/") for name in ran.run("plain").metrics)
-
-
-def test_trials_with_the_same_settings_come_to_the_same(ran: Ran) -> None:
+def test_trials_with_the_same_settings_have_the_same_metrics(ran: Ran) -> None:
     one, two = (ran.run("plain", name) for name in ("0", "1"))
     assert one.metrics == two.metrics
     first, second = (
-        [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()] for run in (one, two)
+        [{key: row[key] for key in row if "second" not in key} for row in rows(run.path)] for run in (one, two)
     )
-    for row, other in zip(first, second, strict=True):
-        figures = [name for name in row if "second" not in name]
-        assert len(figures) > 5
-        assert [row[name] for name in figures] == [other[name] for name in figures]
+    assert first == second
+    assert len(first[0]) > 5
 
 
 def test_repeats_have_seeds_of_their_own_and_count_by_their_mean(ran: Ran) -> None:
@@ -117,7 +105,7 @@ def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
     assert ran.studies["pruned"].results[0] == ("pruned", None, "")
     assert run.result["status"] == "pruned"
     assert 0 <= run.result["metrics"]["val/accuracy"] <= 1
-    assert len((run.path / "metrics.jsonl").read_text().splitlines()) == 2
+    assert len(rows(run.path)) == 2
     assert not (run.path / "model").exists()
 
 
@@ -128,23 +116,17 @@ def test_no_trial_is_pruned_after_its_last_epoch(ran: Ran) -> None:
     assert run.result["status"] == "finished"
 
 
-def test_a_trial_that_diverged_says_so(ran: Ran) -> None:
+def test_trials_that_diverge_or_are_refused_are_not_tried_again(ran: Ran) -> None:
     outcomes = [outcome for _, outcome in ran.noted.outcomes if outcome.state == "failed"]
     assert [outcome.diverged for outcome in outcomes] == [True, False]
-    assert ran.studies["diverged"].retried == []
+    assert outcomes[1].error.startswith("model.attention.hops")
+    assert ran.studies["diverged"].retried == ran.studies["refused"].retried == []
 
 
-def test_a_setting_that_is_refused_is_told_and_not_tried_again(ran: Ran) -> None:
-    study = ran.studies["refused"]
-    assert study.results[0][0] == "failed"
-    assert study.results[0][2].startswith("model.attention.hops must be")
-    assert study.retried == []
-
-
-def test_what_a_run_costs_can_be_looked_for(ran: Ran) -> None:
+def test_costs_of_a_run_are_objectives(ran: Ran) -> None:
     result = ran.run("cost").result
-    told = ran.studies["cost"].results[0]
-    assert told == ("complete", [result["latency_ms"]["one"], result["parameters"]["total"]], "")
+    values = [result["latency_ms"]["one"], result["parameters"]["total"]]
+    assert ran.studies["cost"].results[0] == ("complete", values, "")
     assert ran.studies["cost"].reports == [], "trials are not compared before their end"
 
 
@@ -245,6 +227,11 @@ def failure(
     return ProcessFailure(local_rank=rank, pid=1, exitcode=exitcode, error_file=str(file))
 
 
+def pair(folder: Path) -> TrialTask:
+    """A trial on two devices."""
+    return TrialTask(0, {}, [], folder, ["val/accuracy"], study="pair", devices=2)
+
+
 MEMORY = TrainingError(Fault("data.batch_size", "resources", "The memory of the GPU is not enough."))
 NAN = TrainingError(Fault("optimizer.lr", "diverged", "The loss became NaN."))
 REFUSED = SettingError(Fault("model.attention.hops", "type", "hops must be positive."))
@@ -278,8 +265,7 @@ def test_the_error_of_any_rank_is_that_of_the_trial(
 
     monkeypatch.setattr(trial, "run_ranks", run_ranks)
     connection = Sent()
-    task = TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2)
-    trial.run(task, connection)
+    trial.run(pair(tmp_path), connection)
     assert connection.messages == [expected]
 
 
@@ -288,7 +274,7 @@ def test_a_rank_that_was_killed_is_named_and_tried_again(tmp_path: Path, monkeyp
     monkeypatch.setattr(trial, "run_ranks", lambda *_, **__: killed)
     monkeypatch.setattr(ranks, "GRACE", 0.1)
     connection = Sent()
-    trial.run(TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2), connection)
+    trial.run(pair(tmp_path), connection)
     [outcome] = connection.messages
     assert (outcome.state, outcome.retry) == ("failed", True)
     assert "SIGKILL" in outcome.error
@@ -302,7 +288,7 @@ def test_a_rank_leaves_its_error_in_its_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(ranks.ERROR_FILE, str(tmp_path / "error.json"))
     connection = Sent()
     with pytest.raises(SystemExit):
-        trial._train_and_send(TrialTask(0, {}, [], tmp_path, ["val/accuracy"], study="pair", devices=2), connection)
+        trial._train_and_send(pair(tmp_path), connection)
     assert connection.messages == []
     assert json.loads((tmp_path / "error.json").read_text())["faults"][0]["kind"] == "resources"
 

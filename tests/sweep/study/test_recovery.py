@@ -15,24 +15,18 @@ import optuna
 import pytest
 from fake_sweep import plan, sweep
 from processes import gone, is_alive, pids, start, until
+from studies import complete
 
 from sentattn.errors import RunError
-from sentattn.sweep.study.records import Record, read
+from sentattn.sweep.study.records import read
 from sentattn.sweep.study.storage import DATABASE
 
 QUICK = ("sleep=0.03", "epochs=2")
 
 
-def finished(folder: Path) -> list[Record]:
-    try:
-        return [one for one in read(folder) if one.state == "complete"]
-    except RunError:
-        return []
-
-
 def assert_whole(folder: Path, trials: int, before: list[int]) -> None:
     """Each finished trial is there once, with what it reached; the budget is met exactly; nobody is left."""
-    ended = finished(folder)
+    ended = complete(folder)
     assert len(ended) == trials
     assert {one.number for one in ended} >= set(before), "what was finished stays"
     for one in ended:
@@ -78,7 +72,7 @@ KILLS = [kill_trial, kill_owner, kill_server, kill_both, kill_all]
 def test_kill_9_and_the_same_command_again(tmp_path: Path, kill: Callable[[Path, int], None]) -> None:
     process = start(tmp_path, 20, *QUICK)
     until(lambda: len([*tmp_path.glob("trials/*/done")]) >= 3 and any(map(is_alive, pids(tmp_path))))
-    before = [one.number for one in finished(tmp_path)]
+    before = [one.number for one in complete(tmp_path)]
     kill(tmp_path, process.pid)
     out, _ = process.communicate(timeout=600)
     if kill in (kill_trial, kill_server):
@@ -99,7 +93,7 @@ def test_kill_9_at_random_moments(tmp_path: Path, moments: int) -> None:
         known = len(pids(tmp_path))
         until(lambda known=known, process=process: len(pids(tmp_path)) > known or process.poll() is not None)
         time.sleep(by_chance.uniform(0, 0.15))
-        before = [one.number for one in finished(tmp_path)]
+        before = [one.number for one in complete(tmp_path)]
         if process.poll() is None:
             by_chance.choice(KILLS)(tmp_path, process.pid)
             time.sleep(0.1)
@@ -125,8 +119,8 @@ def test_a_second_owner_is_refused_with_the_first_ones_process_id(tmp_path: Path
 
 def test_sigterm_and_the_same_command_again(tmp_path: Path) -> None:
     process = start(tmp_path, 8, "sleep=1")
-    until(lambda: finished(tmp_path))
-    before = [one.number for one in finished(tmp_path)]
+    until(lambda: complete(tmp_path))
+    before = [one.number for one in complete(tmp_path)]
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 143, out
@@ -145,7 +139,7 @@ def test_a_full_disk_for_the_study(tmp_path: Path) -> None:
     assert process.returncode == 2, out
     assert f"error: {tmp_path / DATABASE} cannot be written: " in out
     assert "Traceback" not in out
-    before = [one.number for one in finished(tmp_path)]
+    before = [one.number for one in complete(tmp_path)]
     assert before
     again = len(before) + 5
     assert start(tmp_path, again).wait(600) == 0
@@ -156,7 +150,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "trials").write_text("a file")
     with pytest.raises(RunError) as caught:
         sweep(tmp_path, plan(2))
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("storage", "unwritable")
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("storage", "unwritable")]
 
 
 def test_the_budget_can_be_raised(tmp_path: Path) -> None:
@@ -170,7 +164,7 @@ def test_the_budget_can_be_raised(tmp_path: Path) -> None:
 def test_the_budget_is_exact_while_a_dashboard_reads_and_writes_the_file(tmp_path: Path) -> None:
     """optuna-dashboard reads all trials again and again, and writes notes into the study's system attributes."""
     process = start(tmp_path, 40, *QUICK)
-    until(lambda: finished(tmp_path))
+    until(lambda: complete(tmp_path))
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / DATABASE}")
     polls = 0
     while process.poll() is None:
