@@ -15,13 +15,13 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError, UserError
@@ -31,6 +31,7 @@ from sentattn.sweep.execution.local import exited, failed
 from sentattn.sweep.execution.resources import VISIBLE, Slot, SlotRequest, require_gpus, slots_line
 from sentattn.sweep.spec.components import AUTO
 
+T = TypeVar("T")
 SENT = ("WANDB_", "MLFLOW_")
 """Beginnings of the variables that trials get from the scheduler; others are those of their node."""
 ANSWER, CONNECT = 10.0, 60.0
@@ -174,7 +175,7 @@ def _check_nodes(nodes: Sequence[Node], folder: Path) -> None:
         raise SettingError(*faults)
 
 
-def _on_nodes(nodes: Sequence[Node], function: Any, *arguments: Any) -> list[tuple[Node, Any]]:
+def _on_nodes(nodes: Sequence[Node], function: Callable[..., T], *arguments: object) -> list[tuple[Node, T]]:
     """Calls a function on all nodes at the same time; returns what it returned by node, without those that died."""
     import ray
 
@@ -191,7 +192,7 @@ def _on_nodes(nodes: Sequence[Node], function: Any, *arguments: Any) -> list[tup
     return values
 
 
-def _on_node(node: str) -> Any:
+def _on_node(node: str) -> object:
     """Returns Ray's strategy that runs a task on a node."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -350,14 +351,14 @@ class RayEngine(Engine):
 
         result.future().add_done_callback(done)
 
-    def _received(self, future: Future[Any]) -> Iterator[tuple[RunningTrial, Message]]:
+    def _received(self, future: Future[list[tuple[int, Message | None]]]) -> Iterator[tuple[RunningTrial, Message]]:
         import ray
 
         try:
             messages = future.result()
         except ray.exceptions.RayError as error:
-            message = "The connection to the trials on Ray was lost; the same command resumes."
-            raise RunError(Fault("engine", "failed", message)) from error
+            text = "The connection to the trials on Ray was lost; the same command resumes."
+            raise RunError(Fault("engine", "failed", text)) from error
         self._notice(None, self._mailbox.receive.remote())
         for number, message in messages:
             if (worker := self._running.get(number)) is None:
@@ -367,7 +368,7 @@ class RayEngine(Engine):
             else:
                 yield worker.trial, message
 
-    def _outcome(self, trial: RunningTrial, future: Future[Any]) -> TrialOutcome:
+    def _outcome(self, trial: RunningTrial, future: Future[tuple[int, TrialOutcome | None]]) -> TrialOutcome:
         """Returns how a trial has ended whose task has ended."""
         import ray
 

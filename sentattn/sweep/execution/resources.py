@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sentattn.console import plural
 from sentattn.distributed.devices import cores
@@ -172,7 +171,7 @@ def _gpus() -> list[Gpu]:
             pynvml.nvmlShutdown()
 
 
-def _instances(handle: Any) -> tuple[str, ...] | None:
+def _instances(handle: object) -> tuple[str, ...] | None:
     """Returns the identifiers of a GPU's MIG instances, or None if it is not in MIG mode."""
     import pynvml
 

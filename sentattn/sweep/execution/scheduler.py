@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any
 
 from sentattn.console import plural
 from sentattn.errors import Fault, Interruption, RunError
@@ -141,7 +140,7 @@ class Scheduler:
                 trial.killed = f"it took longer than limit_minutes={trial.source.plan.limit_minutes:g}"
                 self.engine.kill(trial)
 
-    def _notify(self, event: str, *arguments: Any) -> None:
+    def _notify(self, event: str, *arguments: object) -> None:
         for callback in self.callbacks:
             getattr(callback, event)(*arguments)
 

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
-from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -185,7 +184,7 @@ class SchedulerCallback(Callback):
 
 
 def _recorder(trainer: Trainer) -> EpochRecorder:
-    callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]  # Lightning sets it elsewhere
+    callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]  # Lightning sets it elsewhere
     return next(callback for callback in callbacks if isinstance(callback, EpochRecorder))
 
 

@@ -12,11 +12,11 @@ import os
 import shlex
 import signal
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import optuna
 from filelock import FileLock, Timeout
@@ -32,6 +32,15 @@ SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
 of a study how often it was asked to stop."""
 LOCK, OWNER = ".owner.lock", "owner.json"
 """In the folder of a study in a file: the lock of its scheduler, and which process that is."""
+
+
+class Process(TypedDict):
+    """What tells a process from all others: on Linux also when it started, since numbers are used again."""
+
+    pid: int
+    host: str
+    machine: str | None
+    started: str | None
 
 
 @dataclass(frozen=True)
@@ -116,14 +125,12 @@ class SchedulerEntry:
 
 def peers(study: optuna.Study, url: str) -> list[Peer]:
     """Returns the schedulers that work on a study, by their last heartbeats, without this host's dead processes."""
-    signs: dict[int, dict[str, Any]] = {
-        int(key.removeprefix(SIGN)): sign for key, sign in study.user_attrs.items() if key.startswith(SIGN) and sign
-    }
+    attrs = study.user_attrs
+    signs = {int(key.removeprefix(SIGN)): sign for key, sign in attrs.items() if key.startswith(SIGN) and sign}
     if not signs:
         return []
-    running = [
-        trial.user_attrs.get(SCHEDULER) for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    ]
+    trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    running = [trial.user_attrs.get(SCHEDULER) for trial in trials]
     seen = now(url)
     return [
         Peer(number, sign["process"]["host"], sign["process"]["pid"], running.count(number))
@@ -197,8 +204,8 @@ def owner(folder: Path) -> int | None:
     return pid if content == identity(pid) else None
 
 
-def identity(pid: int) -> dict[str, Any]:
-    """Returns what tells a process from all others: on Linux also when it started, since numbers are used again."""
+def identity(pid: int) -> Process:
+    """Returns what tells a process of this machine from all others."""
     started = machine = None
     with suppress(OSError):
         # Containers with one host name differ in their namespaces of processes, or run on different kernels.
@@ -207,7 +214,7 @@ def identity(pid: int) -> dict[str, Any]:
     return {"pid": pid, "host": socket.gethostname(), "machine": machine, "started": started}
 
 
-def has_ended(process: Mapping[str, Any]) -> bool:
+def has_ended(process: Process) -> bool:
     """Whether a process, by what `identity` returned of it, is one of this machine and runs no more."""
     now = identity(process["pid"])
     return now["machine"] is not None and process["machine"] == now["machine"] and process["started"] != now["started"]

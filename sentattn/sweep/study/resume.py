@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import optuna
 from optuna.storages import RDBStorage
@@ -87,7 +87,7 @@ def interrupt(study: optuna.Study, storage: RDBStorage, trial: FrozenTrial) -> N
         storage.set_trial_state_values(trial_id, TrialState.WAITING)
 
 
-def _identity(plan: Plan) -> dict[str, Any]:
+def _identity(plan: Plan) -> dict[str, object]:
     return {
         SPACE: to_json(plan.space),
         OVERRIDES: list(plan.overrides),
@@ -131,7 +131,7 @@ def _differences(plan: Plan, study: optuna.Study) -> list[str]:
     old, new = study.user_attrs, _identity(plan)
     searched = {*plan.space, *(entry["key"] for entry in old[SPACE])}
     differences = [f"{key}={old[key]}, not {new[key]}" for key in (OBJECTIVES, REPEATS, SEED) if old[key] != new[key]]
-    before, now = (_fixed_arguments(attrs[OVERRIDES], searched) for attrs in (old, new))
+    before, now = (_fixed_arguments(overrides, searched) for overrides in (old[OVERRIDES], plan.overrides))
     if before != now:
         gone, added = (" ".join(sorted(words)) or "nothing" for words in (before - now, now - before))
         differences.append(f"{gone}, not {added}")
@@ -172,8 +172,8 @@ def _fitting(
     source: str,
     old: Mapping[str, Dimension],
     new: Mapping[str, Dimension],
-    before: Callable[[str], Any],
-    now: Callable[[str], Any],
+    before: Callable[[str], Value],
+    now: Callable[[str], Value],
 ) -> FrozenTrial | None:
     """Returns a trial of the study `source` in a new space, or None; `before` and `now` return fixed settings."""
     known, values = record(trial, old).values, dict[str, Value]()
@@ -200,7 +200,7 @@ def _fitting(
     return added
 
 
-def _fixed_settings(overrides: Sequence[str]) -> Callable[[str], Any]:
+def _fixed_settings(overrides: Sequence[str]) -> Callable[[str], Value]:
     """Returns a function from a setting to the value that arguments give it; None where they are no valid training."""
     try:
         settings = read_request(overrides).settings

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -181,7 +181,7 @@ def refuse(folder: Path) -> NoReturn:
     raise SettingError(Fault("storage", "conflict", message))
 
 
-def _read_record(folder: Path) -> dict[str, Any] | None:
+def _read_record(folder: Path) -> dict[str, str | None] | None:
     file = folder / RECORD
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

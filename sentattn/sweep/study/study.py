@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
@@ -49,6 +49,7 @@ from sentattn.sweep.study.resume import interrupt, open_study
 
 if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
+    from sentattn.sweep.spec.search_space import Value
 
 T = TypeVar("T")
 SECONDS, CONFIRMED = "seconds", "confirmed"
@@ -92,9 +93,9 @@ class SweepStudy:
         trials = self._read()
         self._study.sampler = build_sampler(plan, past=len(trials) + self._place * OTHER_DRAWS)
         self._study.pruner = build_pruner(plan)
-        self._seconds = float(self._study.user_attrs.get(SECONDS, 0.0))
         self._interval = heartbeat or NOTE_SECONDS
-        self._since = self._noted = time.monotonic()
+        self._noted = time.monotonic()
+        self._began = self._noted - float(self._study.user_attrs.get(SECONDS, 0.0))
         folders = {path.name for path in (self.folder / TRIALS).glob("*")}
         finished = [trial.number for trial in trials if is_finished(trial)]
         self._keep_best([number for number in finished if str(number) in folders])
@@ -151,7 +152,7 @@ class SweepStudy:
             study=self.plan.study,
         )
 
-    def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
+    def _draw(self) -> tuple[Trial, dict[str, Value], FrozenTrial | None] | None:
         """Returns a new trial, its values, and the one that it tries again; None where the budget has none left."""
         if self.ended() or not self._has_budget():
             return None
@@ -269,7 +270,7 @@ class SweepStudy:
 
     def seconds(self) -> float:
         """Returns how long the study was worked on, over all starts."""
-        return self._seconds + time.monotonic() - self._since
+        return time.monotonic() - self._began
 
     def ended(self) -> str:
         """Returns why no further trial is started, or an empty string."""
@@ -354,7 +355,7 @@ class SharedStudy(SweepStudy):
         assert self.plan.storage is not None
         return self.plan.storage
 
-    def _draw(self) -> tuple[Trial, dict[str, Any], FrozenTrial | None] | None:
+    def _draw(self) -> tuple[Trial, dict[str, Value], FrozenTrial | None] | None:
         with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again
             if not self._has_budget_by_number():
                 self._end_orphans()
