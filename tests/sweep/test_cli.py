@@ -63,9 +63,9 @@ def test_studies_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     sweep(tmp_path / "sweeps" / "one", plan(1))
     sweep(tmp_path / "sweeps" / "two", plan(1))
     assert main(["best", "tow", f"output_dir={tmp_path}"]) == 2
-    assert "There is no study 'tow'. Did you mean 'two'? There are one, two." in capsys.readouterr().err
+    assert "Did you mean 'two'?" in capsys.readouterr().err
     assert main(["best", f"output_dir={tmp_path}"]) == 2
-    assert "Which study? There are one, two." in capsys.readouterr().err
+    assert "one, two" in capsys.readouterr().err
 
 
 def test_help_needs_nothing_heavy() -> None:

@@ -53,7 +53,7 @@ def test_no_point_is_lost(tmp_path: Path, name: str, write: int) -> None:
     with open_sweep(one, tmp_path) as study:
         while asked := study.ask():
             tell(study, asked.number, 0.5)
-        assert study.ended() == "all 4 points of the space were tried"
+        assert "4 points" in study.ended()
     points = [str(record.values) for record in read(tmp_path) if record.state == "complete"]
     assert len(points) == len({*points}) == 4
 

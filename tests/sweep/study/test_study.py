@@ -190,7 +190,7 @@ def test_hours_are_counted_over_all_starts(tmp_path: Path, monkeypatch: pytest.M
             assert study.ended() == ""
     with open_sweep(one, tmp_path) as study:
         now[0] += 3.0
-        assert study.ended() == "the budget of 1 hours is used up"
+        assert "1 hours" in study.ended()
 
 
 def test_several_objectives(tmp_path: Path) -> None:
