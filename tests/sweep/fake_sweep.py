@@ -41,10 +41,10 @@ def main(words: list[str]) -> None:
     sweep(Path(words[0]), plan(int(words[1]), *overrides, **changed))
 
 
-def sweep(folder: Path, one: Plan) -> Noted:
+def sweep(folder: Path, sweep_plan: Plan) -> Noted:
     """Runs it, or resumes it."""
     noted = Noted()
-    with open_sweep(one, folder) as study:
+    with open_sweep(sweep_plan, folder) as study:
         Scheduler([study], slots(2), engine(folder), [noted]).run()
     return noted
 

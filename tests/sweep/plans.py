@@ -29,6 +29,6 @@ def plan(space: Mapping[str, str | tuple[str, When]] = SPACE, **others: Any) -> 
         "pruner": {"name": "none"},
     }
     choices = Choices.of()
-    written = {key: one if isinstance(one, tuple) else (one, {}) for key, one in space.items()}
+    written = {key: entry if isinstance(entry, tuple) else (entry, {}) for key, entry in space.items()}
     dimensions = {key: read_dimension(key, text, choices, when) for key, (text, when) in written.items()}
     return Plan(space=dimensions, **(fields | others))

@@ -15,10 +15,10 @@ from sentattn.sweep.study.records import Record, read
 from sentattn.sweep.study.study import SweepStudy, open_sweep
 
 
-def run(one: Plan, folder: Path, most: int = 1000) -> list[int]:
+def run(sweep_plan: Plan, folder: Path, most: int = 1000) -> list[int]:
     """Runs trials whose objective is their number of hops over 100; returns their numbers."""
     numbers = []
-    with SweepStudy.open(one, folder) as study:
+    with SweepStudy.open(sweep_plan, folder) as study:
         while len(numbers) < most and (asked := study.ask()):
             tell(study, asked.number, float(str(asked.values.get("model.attention.hops", 4))) / 100)
             numbers.append(asked.number)
@@ -39,9 +39,9 @@ def ask(study: SweepStudy) -> TrialTask:
     return task
 
 
-def refused(one: Plan, folder: Path) -> list[tuple[str, str]]:
+def refused(sweep_plan: Plan, folder: Path) -> list[tuple[str, str]]:
     """Key and kind of the errors with which a study is not opened."""
-    with pytest.raises(UserError) as caught, open_sweep(one, folder):
+    with pytest.raises(UserError) as caught, open_sweep(sweep_plan, folder):
         pass
     return [(fault.key, fault.kind) for fault in caught.value.faults]
 

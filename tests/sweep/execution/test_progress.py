@@ -23,10 +23,10 @@ def prepare(folder: Path, *, is_terminal: bool = False) -> tuple[Any, Any, Any, 
 
 
 def test_the_lines_of_a_trial(tmp_path: Path) -> None:
-    lines, trial, one, out = prepare(tmp_path)
+    lines, trial, study, out = prepare(tmp_path)
     lines.started(trial)
     trial.source.results = {3: ("complete", [0.875], "")}
-    one.best_values = {3: [0.875]}
+    study.best_values = {3: [0.875]}
     trial.since -= 60
     lines.ended(trial, TrialOutcome("complete", values=[0.875]))
     assert out.getvalue().splitlines() == [
@@ -51,8 +51,8 @@ def test_a_failure_is_printed_with_its_reason_and_last_lines(tmp_path: Path) -> 
 
 
 def test_the_table(tmp_path: Path) -> None:
-    board, trial, one, out = prepare(tmp_path, is_terminal=True)
-    one.best_values = {1: [0.9]}
+    board, trial, study, out = prepare(tmp_path, is_terminal=True)
+    study.best_values = {1: [0.9]}
     with board:
         board.started(trial)
         assert board.tick() == pytest.approx(0.5)

@@ -105,12 +105,12 @@ def test_many_failures_in_a_row_end_it(tmp_path: Path) -> None:
 def test_no_trial_finds_what_another_has_changed(tmp_path: Path) -> None:
     scheduler(tmp_path, Listed([["act=leak"]] * 3), count=1, trials=3).run()
     found = [json.loads((tmp_path / "trials" / str(n) / "found.json").read_text()) for n in range(3)]
-    assert len({one.pop("random") for one in found}) == 3, "they draw numbers of their own"
-    for one in found:
-        files = one.pop("files")
+    assert len({record.pop("random") for record in found}) == 3, "each draws other numbers"
+    for record in found:
+        files = record.pop("files")
         opened = [file for file in files if not file.startswith(("socket:", "pipe:"))]
         assert {Path(file).name for file in opened} == {"null", "log.txt"}
-        assert one == {
+        assert record == {
             "touched": 0,
             "cwd": os.getcwd(),
             "variable": None,
@@ -173,10 +173,10 @@ def test_a_second_ctrl_c_also_ends_what_waits(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_server_that_dies_is_replaced(tmp_path: Path) -> None:
     study, noted = Listed([["act=hang"], ["x=2"]], retries=0), Noted()
-    one = scheduler(tmp_path, study, count=1, trials=1, callbacks=[noted])
+    sweep = scheduler(tmp_path, study, count=1, trials=1, callbacks=[noted])
     pid, server = (tmp_path / "trials" / "0" / name for name in ("pid", "server"))
     thread = when(lambda: pid.exists() and pid.read_text(), lambda: os.kill(int(server.read_text()), signal.SIGKILL))
-    one.run()
+    sweep.run()
     thread.join()
     assert study.results[0][:2] == ("failed", None)
     assert study.results[1] == ("complete", [2.0], "")
@@ -200,9 +200,9 @@ def test_a_pool_that_dies_before_its_first_trial_is_reported_with_its_last_line(
 
 def test_why_a_study_ends_is_reported(tmp_path: Path) -> None:
     study, noted = Listed([["sleep=0.05"]] * 9), Noted()
-    one = scheduler(tmp_path, study, count=1, trials=9, callbacks=[noted])
+    sweep = scheduler(tmp_path, study, count=1, trials=9, callbacks=[noted])
     thread = when(lambda: study.results, lambda: setattr(study, "over", "1 hour is over"))
-    one.run()
+    sweep.run()
     thread.join()
     assert 1 <= study.finished() < 9
     assert "1 hour is over" in noted.messages[0]

@@ -1,4 +1,4 @@
-"""Trials that really train: what the study is told, and what each leaves in its directory."""
+"""Trials that really train: what they report, and what is in their directories."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     )
 
 
-def test_the_value_is_the_best_epochs(ran: Ran) -> None:
+def test_the_value_is_that_of_the_best_epoch(ran: Ran) -> None:
     result, metric = ran.run("plain").result, "val/accuracy"
     assert ran.studies["plain"].results[0] == ("complete", [result["metrics"][metric]], "")
     so_far = [max(row[metric] for row in rows(ran.run("plain").path)[:count]) for count in (1, 2, 3)]
@@ -83,10 +83,10 @@ def test_the_value_is_the_best_epochs(ran: Ran) -> None:
 
 
 def test_trials_with_the_same_settings_have_the_same_metrics(ran: Ran) -> None:
-    one, two = (ran.run("plain", name) for name in ("0", "1"))
-    assert one.metrics == two.metrics
+    run, again = (ran.run("plain", name) for name in ("0", "1"))
+    assert run.metrics == again.metrics
     first, second = (
-        [{key: row[key] for key in row if "second" not in key} for row in rows(run.path)] for run in (one, two)
+        [{key: row[key] for key in row if "second" not in key} for row in rows(run.path)] for run in (run, again)
     )
     assert first == second
     assert len(first[0]) > 5
@@ -100,7 +100,7 @@ def test_repeats_have_seeds_of_their_own_and_count_by_their_mean(ran: Ran) -> No
     assert ran.studies["repeated"].reports == [(0, 1, values[0]), (0, 2, values[1])]
 
 
-def test_a_pruned_trial_has_its_figures_and_no_model(ran: Ran) -> None:
+def test_a_pruned_trial_has_metrics_and_no_model(ran: Ran) -> None:
     run = ran.run("pruned")
     assert ran.studies["pruned"].results[0] == ("pruned", None, "")
     assert run.result["status"] == "pruned"

@@ -1,4 +1,4 @@
-"""What is counted while trials begin and end is what is counted from the trials themselves."""
+"""Counts that are updated with each trial equal the counts of all trials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def end(study: optuna.Study, counts: TrialCounts, trial: Trial, how: str) -> Non
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), ENDS), max_size=30), st.integers(0, 2))
-def test_counting_on_equals_counting_anew(steps: list[tuple[bool, int, str]], attempts: int) -> None:
+def test_updated_counts_equal_new_ones(steps: list[tuple[bool, int, str]], attempts: int) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study()
     running: list[Trial] = []
@@ -45,7 +45,7 @@ def test_counting_on_equals_counting_anew(steps: list[tuple[bool, int, str]], at
         else:
             end(study, counts, running.pop(place % len(running)), how)
         anew = TrialCounts.of(study.get_trials(), attempts)
-        numbers = [sorted(trial.number for trial in one.retries) for one in (counts, anew)]
+        numbers = [sorted(trial.number for trial in each.retries) for each in (counts, anew)]
         assert numbers[0] == numbers[1]
         assert vars(counts) | {"retries": []} == vars(anew) | {"retries": []}
         assert anew.running == len(running)

@@ -45,14 +45,14 @@ def assert_whole(folder: Path, database: str, trials: int) -> None:
     """The budget is met exactly; each trial that is finished ran to its end, in a directory of its own."""
     ended = complete(folder / FAKE, database)
     assert len(ended) == trials
-    assert len({one.values["x"] for one in ended}) == trials
-    assert all((folder / FAKE / "trials" / str(one.number) / "done").exists() for one in ended)
-    assert {one.state for one in read(folder / FAKE, database)} <= {"complete", "interrupted", "failed"}
+    assert len({record.values["x"] for record in ended}) == trials
+    assert all((folder / FAKE / "trials" / str(record.number) / "done").exists() for record in ended)
+    assert {record.state for record in read(folder / FAKE, database)} <= {"complete", "interrupted", "failed"}
 
 
 def test_what_runs_anywhere_is_reserved_in_the_budget(tmp_path: Path, database: str) -> None:
-    one = shared(database, trials=3)
-    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
+    sweep_plan = shared(database, trials=3)
+    with open_sweep(sweep_plan, tmp_path / "mine") as first, open_sweep(sweep_plan, tmp_path / "mine") as second:
         asked = [first.ask(), second.ask(), first.ask()]
         assert [trial.number for trial in asked if trial] == [0, 1, 2]
         assert first.ask() is second.ask() is None
@@ -71,20 +71,20 @@ def test_what_runs_anywhere_is_reserved_in_the_budget(tmp_path: Path, database: 
 
 
 def test_schedulers_draw_other_values(tmp_path: Path, database: str) -> None:
-    one = shared(database)
-    with open_sweep(one, tmp_path / "mine") as first, open_sweep(one, tmp_path / "mine") as second:
+    sweep_plan = shared(database)
+    with open_sweep(sweep_plan, tmp_path / "mine") as first, open_sweep(sweep_plan, tmp_path / "mine") as second:
         values = [trial.values for study in (first, second) for _ in range(5) if (trial := study.ask())]
     assert len({str(value) for value in values}) == 10
 
 
 def test_a_quasi_random_sequence_and_a_grid_are_shared(tmp_path: Path, database: str) -> None:
-    one = shared(database, study="grid", sampler={"name": "grid"}, space={"model.attention.hops": "range(1,7)"})
-    with open_sweep(one, tmp_path / "grid") as first, open_sweep(one, tmp_path / "grid") as second:
+    sweep_plan = shared(database, study="grid", sampler={"name": "grid"}, space={"model.attention.hops": "range(1,7)"})
+    with open_sweep(sweep_plan, tmp_path / "grid") as first, open_sweep(sweep_plan, tmp_path / "grid") as second:
         asked = [study.ask() for study in (first, second) * 3]
         assert {trial.values["model.attention.hops"] for trial in asked if trial} == {1, 2, 3, 4, 5, 6}
         assert first.ask() is None
-    one = shared(database, study="qmc", sampler={"name": "qmc"})
-    with open_sweep(one, tmp_path / "qmc") as first, open_sweep(one, tmp_path / "qmc") as second:
+    sweep_plan = shared(database, study="qmc", sampler={"name": "qmc"})
+    with open_sweep(sweep_plan, tmp_path / "qmc") as first, open_sweep(sweep_plan, tmp_path / "qmc") as second:
         asked = [study.ask() for study in (first, second) * 3]
     alone = plan(budget=Budget(6, None), sampler={"name": "qmc"})
     with open_sweep(alone, tmp_path / "alone") as study:
@@ -92,11 +92,11 @@ def test_a_quasi_random_sequence_and_a_grid_are_shared(tmp_path: Path, database:
 
 
 def test_a_scheduler_that_falls_silent_loses_its_trials(tmp_path: Path, database: str) -> None:
-    one = shared(database, trials=1, heartbeat=1)
+    sweep_plan = shared(database, trials=1, heartbeat=1)
     (tmp_path / "mine").mkdir()
-    silent = SharedStudy(one, tmp_path / "mine")
+    silent = SharedStudy(sweep_plan, tmp_path / "mine")
     lost = ask(silent)
-    with open_sweep(one, tmp_path / "mine") as study:
+    with open_sweep(sweep_plan, tmp_path / "mine") as study:
         assert study.ask() is None
         until(lambda: study.tick() is not None and not study.elsewhere())
         retried = ask(study)
@@ -111,9 +111,9 @@ def test_a_scheduler_that_falls_silent_loses_its_trials(tmp_path: Path, database
 def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = shared(database, trials=1)
+    sweep_plan = shared(database, trials=1)
     (tmp_path / "mine").mkdir()
-    dead = SharedStudy(one, tmp_path / "mine")
+    dead = SharedStudy(sweep_plan, tmp_path / "mine")
 
     def die(*_: object) -> None:
         raise MemoryError
@@ -122,7 +122,7 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
         patch.setattr(coordination.SchedulerEntry, "reserve", die)
         with pytest.raises(MemoryError):
             dead.ask()
-    with open_sweep(one, tmp_path / "mine") as study:
+    with open_sweep(sweep_plan, tmp_path / "mine") as study:
         assert (retried := study.ask())
         assert retried.number == 1
 
@@ -271,9 +271,9 @@ def test_no_password_is_shown_or_kept(
 def test_a_scheduler_that_confirms_stays_alive_and_first(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = shared(database, trials=1, heartbeat=1, confirm=2)
+    sweep_plan = shared(database, trials=1, heartbeat=1, confirm=2)
     was_first = []
-    with open_sweep(one, tmp_path / "mine") as study, open_sweep(one, tmp_path / "mine") as other:
+    with open_sweep(sweep_plan, tmp_path / "mine") as study, open_sweep(sweep_plan, tmp_path / "mine") as other:
         tell(study, ask(study).number, 0.5)
 
         def confirm(*_: object) -> dict[str, Any]:
@@ -299,7 +299,7 @@ def seen(folder: Path, database: str, *, except_for: int) -> list[float]:
 def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = shared(database, trials=1, confirm=2)
+    sweep_plan = shared(database, trials=1, confirm=2)
     trainings: list[Path] = []
 
     def confirm(plan: Plan, folder: Path, *_: object) -> dict[str, Any]:
@@ -310,13 +310,13 @@ def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
 
     monkeypatch.setattr(callback, "confirm", confirm)
     monkeypatch.setattr(callback, "describe_confirmed", lambda *_: "confirmed")
-    with open_sweep(one, tmp_path / "late" / "mine") as late:
-        with open_sweep(one, tmp_path / "mine") as study:
+    with open_sweep(sweep_plan, tmp_path / "late" / "mine") as late:
+        with open_sweep(sweep_plan, tmp_path / "mine") as study:
             tell(study, ask(study).number, 0.5)
             assert callback.ReportCallback(study).confirm() is None, "the other one was first"
         with pytest.raises(TrainingError):
             callback.ReportCallback(late).confirm()
-    with open_sweep(one, tmp_path / "late" / "mine") as late, open_sweep(one, tmp_path / "mine") as study:
+    with open_sweep(sweep_plan, tmp_path / "late" / "mine") as late, open_sweep(sweep_plan, tmp_path / "mine") as study:
         assert late.is_first()
         assert callback.ReportCallback(late).confirm() == "confirmed"
         late._leave()

@@ -19,14 +19,14 @@ SPACE = {"model.attention.hops": "choice(1,2)", "model/pooling": "choice(flatten
 WRITES = 12
 
 
-def start_and_die(one: Plan, folder: Path, write: int) -> bool:
+def start_and_die(sweep_plan: Plan, folder: Path, write: int) -> bool:
     """Begins the study, or resumes it, and runs trials until the n-th write to its database; returns whether it died.
 
     The first trial of each start fails and may be tried again.
     """
     if pid := os.fork():
         return os.waitpid(pid, 0)[1] == signal.SIGKILL
-    study, left, is_first = SweepStudy(one, folder), write, True
+    study, left, is_first = SweepStudy(sweep_plan, folder), write, True
 
     def commit(*_: object) -> None:
         nonlocal left
@@ -47,10 +47,10 @@ def start_and_die(one: Plan, folder: Path, write: int) -> bool:
 @pytest.mark.parametrize("name", ["grid", "brute_force"])
 @pytest.mark.parametrize("write", range(WRITES))
 def test_no_point_is_lost(tmp_path: Path, name: str, write: int) -> None:
-    one = plan(SPACE, sampler={"name": name}, budget=Budget(100, None), retries=9, failures=100)
-    assert start_and_die(one, tmp_path, write)
-    assert start_and_die(one, tmp_path, write)
-    with open_sweep(one, tmp_path) as study:
+    sweep_plan = plan(SPACE, sampler={"name": name}, budget=Budget(100, None), retries=9, failures=100)
+    assert start_and_die(sweep_plan, tmp_path, write)
+    assert start_and_die(sweep_plan, tmp_path, write)
+    with open_sweep(sweep_plan, tmp_path) as study:
         while asked := study.ask():
             tell(study, asked.number, 0.5)
         assert "4 points" in study.ended()
@@ -59,13 +59,13 @@ def test_no_point_is_lost(tmp_path: Path, name: str, write: int) -> None:
 
 
 def test_a_trial_to_be_tried_again_keeps_its_values_through_every_kill(tmp_path: Path) -> None:
-    one = plan(budget=Budget(1, None), retries=9, failures=100)
-    with open_sweep(one, tmp_path) as study:
+    sweep_plan = plan(budget=Budget(1, None), retries=9, failures=100)
+    with open_sweep(sweep_plan, tmp_path) as study:
         asked = ask(study)
         tell(study, asked.number, state="failed", retry=True)
     for write in range(3):
-        assert start_and_die(one, tmp_path, write)
-    with open_sweep(one, tmp_path) as study:
+        assert start_and_die(sweep_plan, tmp_path, write)
+    with open_sweep(sweep_plan, tmp_path) as study:
         again = ask(study)
         assert again.values == asked.values
         tell(study, again.number, 0.5)

@@ -28,13 +28,13 @@ def assert_whole(folder: Path, trials: int, before: list[int]) -> None:
     """Each finished trial is there once, with what it reached; the budget is met exactly; nobody is left."""
     ended = complete(folder)
     assert len(ended) == trials
-    assert {one.number for one in ended} >= set(before), "what was finished stays"
-    for one in ended:
-        assert one.objectives == (pytest.approx(one.values["x"], abs=1e-12),)
-        assert (folder / "trials" / str(one.number) / "done").exists()
-    tried = [one.values["x"] for one in ended]
+    assert {record.number for record in ended} >= set(before), "what was finished stays"
+    for record in ended:
+        assert record.objectives == (pytest.approx(record.values["x"], abs=1e-12),)
+        assert (folder / "trials" / str(record.number) / "done").exists()
+    tried = [record.values["x"] for record in ended]
     assert len(set(tried)) == trials, "a trial that is run again counts once"
-    assert {one.state for one in read(folder)} <= {"complete", "failed", "interrupted"}
+    assert {record.state for record in read(folder)} <= {"complete", "failed", "interrupted"}
     assert all(gone(pid) for pid in pids(folder))
 
 
@@ -72,7 +72,7 @@ KILLS = [kill_trial, kill_owner, kill_server, kill_both, kill_all]
 def test_kill_9_and_the_same_command_again(tmp_path: Path, kill: Callable[[Path, int], None]) -> None:
     process = start(tmp_path, 20, *QUICK)
     until(lambda: len([*tmp_path.glob("trials/*/done")]) >= 3 and any(map(is_alive, pids(tmp_path))))
-    before = [one.number for one in complete(tmp_path)]
+    before = [record.number for record in complete(tmp_path)]
     kill(tmp_path, process.pid)
     out, _ = process.communicate(timeout=600)
     if kill in (kill_trial, kill_server):
@@ -93,7 +93,7 @@ def test_kill_9_at_random_moments(tmp_path: Path, moments: int) -> None:
         known = len(pids(tmp_path))
         until(lambda known=known, process=process: len(pids(tmp_path)) > known or process.poll() is not None)
         time.sleep(by_chance.uniform(0, 0.15))
-        before = [one.number for one in complete(tmp_path)]
+        before = [record.number for record in complete(tmp_path)]
         if process.poll() is None:
             by_chance.choice(KILLS)(tmp_path, process.pid)
             time.sleep(0.1)
@@ -120,7 +120,7 @@ def test_a_second_owner_is_refused_with_the_first_ones_process_id(tmp_path: Path
 def test_sigterm_and_the_same_command_again(tmp_path: Path) -> None:
     process = start(tmp_path, 8, "sleep=1")
     until(lambda: complete(tmp_path))
-    before = [one.number for one in complete(tmp_path)]
+    before = [record.number for record in complete(tmp_path)]
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 143, out
@@ -139,7 +139,7 @@ def test_a_full_disk_for_the_study(tmp_path: Path) -> None:
     assert process.returncode == 2, out
     assert f"error: {tmp_path / DATABASE} cannot be written: " in out
     assert "Traceback" not in out
-    before = [one.number for one in complete(tmp_path)]
+    before = [record.number for record in complete(tmp_path)]
     assert before
     again = len(before) + 5
     assert start(tmp_path, again).wait(600) == 0

@@ -1,4 +1,4 @@
-"""What a study asks, and what becomes of what it is told."""
+"""A study: which trials it starts, and how it records their ends."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_study_of_another_format_or_without_format_is_refused(tmp_path: Path, 
         (TrialOutcome("failed", error="no memory", retry=True), False),
     ],
 )
-def test_the_next_attempt_goes_on_from_a_checkpoint_unless_the_trial_itself_failed(
+def test_the_next_attempt_resumes_from_a_checkpoint_unless_the_trial_itself_failed(
     tmp_path: Path, end: TrialOutcome | str, resumes: bool
 ) -> None:
     study = SweepStudy(plan(), tmp_path)
@@ -95,7 +95,7 @@ def test_no_attempt_is_left_for_a_killed_trial_without_its_checkpoint(tmp_path: 
     assert not (asked.folder / "checkpoints").exists()
 
 
-def test_no_more_is_asked_than_the_budget_may_need(tmp_path: Path) -> None:
+def test_no_more_trials_start_than_the_budget_may_need(tmp_path: Path) -> None:
     with open_sweep(plan(budget=Budget(3, None)), tmp_path) as study:
         asked = [study.ask() for _ in range(3)]
         assert study.ask() is None
@@ -106,7 +106,7 @@ def test_no_more_is_asked_than_the_budget_may_need(tmp_path: Path) -> None:
         assert study.ask() is None
 
 
-def test_values_and_arguments_of_what_is_asked(tmp_path: Path) -> None:
+def test_values_and_arguments_of_a_trial(tmp_path: Path) -> None:
     with open_sweep(plan(), tmp_path) as study:
         asked = study.ask()
     assert asked
@@ -116,15 +116,15 @@ def test_values_and_arguments_of_what_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_dead_trial_is_tried_again_with_its_values_and_uses_no_budget(tmp_path: Path) -> None:
-    one = plan(budget=Budget(2, None), retries=2, failures=9)
-    with open_sweep(one, tmp_path) as study:
+    sweep_plan = plan(budget=Budget(2, None), retries=2, failures=9)
+    with open_sweep(sweep_plan, tmp_path) as study:
         tries = []
         for again in (True, True, False):
             asked = ask(study)
             tries.append(asked)
             tell(study, asked.number, state="failed", retry=True)
             assert study.waiting() == again
-        assert [one.values for one in tries] == [tries[0].values] * 3
+        assert [trial.values for trial in tries] == [tries[0].values] * 3
         other = ask(study)
         assert other.values != tries[0].values
     first, second, third, _ = read(tmp_path)
@@ -135,7 +135,7 @@ def test_a_dead_trial_is_tried_again_with_its_values_and_uses_no_budget(tmp_path
     ]
 
 
-def test_what_waits_to_be_tried_again_waits_on_disk(tmp_path: Path) -> None:
+def test_trials_to_be_tried_again_are_known_on_disk(tmp_path: Path) -> None:
     with open_sweep(plan(), tmp_path) as study:
         asked = ask(study)
         tell(study, asked.number, state="failed", retry=True)
@@ -147,23 +147,23 @@ def test_what_waits_to_be_tried_again_waits_on_disk(tmp_path: Path) -> None:
         assert (again.values, study.waiting()) == (asked.values, 0)
 
 
-def test_failures_in_a_row_end_it_and_a_new_start_begins_counting_anew(tmp_path: Path) -> None:
-    one = plan(failures=2)
+def test_failures_in_a_row_end_a_study_and_are_counted_from_each_start(tmp_path: Path) -> None:
+    sweep_plan = plan(failures=2)
     for _ in range(2):
-        with open_sweep(one, tmp_path) as study:
+        with open_sweep(sweep_plan, tmp_path) as study:
             for _ in range(2):
                 tell(study, ask(study).number, state="failed")
             assert study.ended() == "2 trials in a row have failed"
             assert study.ask() is None
 
 
-def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) -> None:
-    one = plan(retries=0)
-    with open_sweep(one, tmp_path) as study:
+def test_an_interrupted_trial_runs_again_and_counts_as_no_retry(tmp_path: Path) -> None:
+    sweep_plan = plan(retries=0)
+    with open_sweep(sweep_plan, tmp_path) as study:
         asked = ask(study)
         study.interrupt(asked.number)
         assert study.waiting() == 1
-    with open_sweep(one, tmp_path) as study:
+    with open_sweep(sweep_plan, tmp_path) as study:
         again = ask(study)
         assert again.values == asked.values
         tell(study, again.number, state="failed", retry=True)
@@ -172,7 +172,7 @@ def test_what_is_given_up_is_run_again_and_counts_as_no_retry(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
-def test_a_trial_without_a_figure_has_failed(tmp_path: Path, value: float | None) -> None:
+def test_a_trial_without_a_finite_value_has_failed(tmp_path: Path, value: float | None) -> None:
     with open_sweep(plan(), tmp_path) as study:
         tell(study, ask(study).number, *([] if value is None else [value]))
         assert (study.finished(), study.best()) == (0, [])
@@ -182,13 +182,13 @@ def test_a_trial_without_a_figure_has_failed(tmp_path: Path, value: float | None
 def test_hours_are_counted_over_all_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    one = plan(budget=Budget(None, 1.0))
+    sweep_plan = plan(budget=Budget(None, 1.0))
     for _ in range(2):
-        with open_sweep(one, tmp_path) as study:
+        with open_sweep(sweep_plan, tmp_path) as study:
             assert study.ask()
             now[0] += 1799.0
             assert study.ended() == ""
-    with open_sweep(one, tmp_path) as study:
+    with open_sweep(sweep_plan, tmp_path) as study:
         now[0] += 3.0
         assert "1 hours" in study.ended()
 
@@ -203,7 +203,7 @@ def test_several_objectives(tmp_path: Path) -> None:
         assert [record.number for record in study.best()] == [0, 1]
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with open_sweep(plan(), tmp_path) as study:
         asked = ask(study)
         blocker = sqlite3.connect(tmp_path / storage.DATABASE)
@@ -220,29 +220,27 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["ask", "complete", "pruned", "fail", "retry", "break"]), max_size=25))
-def test_whatever_happens_no_trial_is_lost_or_doubled(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
-) -> None:
+def test_no_trial_is_lost_or_doubled(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     folder = tmp_path_factory.mktemp("study")
-    one = plan(budget=Budget(6, None), failures=1000, retries=1)
+    sweep_plan = plan(budget=Budget(6, None), failures=1000, retries=1)
     stack = ExitStack()
-    study, running, told = stack.enter_context(open_sweep(one, folder)), list[int](), dict[int, str]()
+    study, running, recorded = stack.enter_context(open_sweep(sweep_plan, folder)), list[int](), dict[int, str]()
     for step in [*steps, "break", *["ask", "complete"] * 8]:
         if step == "ask" and (asked := study.ask()):
-            assert asked.number not in told
+            assert asked.number not in recorded
             running.append(asked.number)
         elif step == "break":
             stack.close()
             running.clear()
-            study = stack.enter_context(open_sweep(one, folder))
+            study = stack.enter_context(open_sweep(sweep_plan, folder))
         elif running and step not in ("ask", "break"):
             number = running.pop(0)
             state = {"complete": "complete", "pruned": "pruned"}.get(step, "failed")
             tell(study, number, *([0.5] if step == "complete" else []), state=state, retry=step == "retry")
-            told[number] = state
+            recorded[number] = state
     stack.close()
     found = {record.number: record for record in read(folder)}
-    assert all(found[number].state == state for number, state in told.items())
+    assert all(found[number].state == state for number, state in recorded.items())
     assert sum(record.state in ("complete", "pruned") for record in found.values()) == 6
     successors = Counter(record.retry_of for record in found.values() if record.retry_of is not None)
     assert max(successors.values(), default=1) == 1
@@ -252,7 +250,7 @@ def test_whatever_happens_no_trial_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("mode", ["max", "min"])
-def test_only_the_best_keep_what_is_large(tmp_path: Path, mode: Literal["max", "min"]) -> None:
+def test_only_the_best_keep_checkpoints_and_models(tmp_path: Path, mode: Literal["max", "min"]) -> None:
     (tmp_path / "trials" / "3-old").mkdir(parents=True)  # no trial
     with open_sweep(plan(keep=2, objectives=(Objective("val/accuracy", mode),)), tmp_path) as study:
         for value in (1.0, 3.0, 2.0, 3.0):
@@ -276,7 +274,7 @@ def test_running_trials_reach_the_sampler(tmp_path: Path, monkeypatch: pytest.Mo
     real = optuna.samplers.TPESampler.infer_relative_search_space
 
     def spy(self: Any, study: optuna.Study, trial: Any) -> Any:
-        seen.append([one.state for one in study.get_trials(deepcopy=False) if one.number != trial.number])
+        seen.append([other.state for other in study.get_trials(deepcopy=False) if other.number != trial.number])
         return real(self, study, trial)
 
     monkeypatch.setattr(optuna.samplers.TPESampler, "infer_relative_search_space", spy)
@@ -293,51 +291,53 @@ def test_the_sampler_keeps_away_from_running_trials() -> None:
 
 
 def test_a_password_is_never_printed(tmp_path: Path) -> None:
-    one = plan(storage="postgresql+nodriver://me:secret@host/db")
-    assert "secret" not in repr(one)
-    with pytest.raises(SettingError) as caught, open_sweep(one, tmp_path):
+    sweep_plan = plan(storage="postgresql+nodriver://me:secret@host/db")
+    assert "secret" not in repr(sweep_plan)
+    with pytest.raises(SettingError) as caught, open_sweep(sweep_plan, tmp_path):
         pass
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
 def test_a_study_in_a_database_elsewhere(tmp_path: Path) -> None:
-    one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
+    sweep_plan = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
     for name in ("mine", "other"):
-        with open_sweep(replace(one, study=name), tmp_path / name) as study:
+        with open_sweep(replace(sweep_plan, study=name), tmp_path / name) as study:
             tell(study, ask(study).number, 0.5)
-    assert [record.state for record in read(tmp_path / "mine", one.storage)] == ["complete"]
+    assert [record.state for record in read(tmp_path / "mine", sweep_plan.storage)] == ["complete"]
     assert not (tmp_path / "mine" / storage.DATABASE).exists()
-    wider = plan({**SPACE, "model.attention.hops": "range(1,61)"}, study="new", warm_start="mine", storage=one.storage)
+    wider = plan(
+        {**SPACE, "model.attention.hops": "range(1,61)"}, study="new", warm_start="mine", storage=sweep_plan.storage
+    )
     with open_sweep(wider, tmp_path / "new") as study:
         assert study.finished() == 1
-    assert len(read(tmp_path / "other", one.storage)) == 1
+    assert len(read(tmp_path / "other", sweep_plan.storage)) == 1
 
 
 def test_a_scheduler_of_another_machine_is_not_disturbed(tmp_path: Path) -> None:
-    one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
-    with open_sweep(one, tmp_path / "here") as study:
+    sweep_plan = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}")
+    with open_sweep(sweep_plan, tmp_path / "here") as study:
         assert study.ask()
-    shared = storage.load(tmp_path / "mine", one.storage)
+    shared = storage.load(tmp_path / "mine", sweep_plan.storage)
     process = {"pid": 7, "host": "elsewhere", "machine": "another", "started": "1"}
     shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time()})
-    assert refused(one, tmp_path / "there") == [("study", "busy")]
+    assert refused(sweep_plan, tmp_path / "there") == [("study", "busy")]
     shared.set_user_attr("scheduler 7", {"process": process, "heartbeat": 20, "seen": time.time() - 3600})
-    with open_sweep(one, tmp_path / "there") as study:
+    with open_sweep(sweep_plan, tmp_path / "there") as study:
         assert study.waiting() == 1
 
 
 def test_a_folder_refuses_another_storage_or_study(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'first.db'}"
-    one = plan(storage=url)
-    with open_sweep(one, tmp_path / "mine") as study:
+    sweep_plan = plan(storage=url)
+    with open_sweep(sweep_plan, tmp_path / "mine") as study:
         asked = ask(study)
         tell(study, asked.number, 0.5)
     (asked.folder / "model").mkdir()
     others = [
-        replace(one, storage=f"sqlite:///{tmp_path / 'second.db'}"),
-        replace(one, storage=None),
-        replace(one, study="other"),
+        replace(sweep_plan, storage=f"sqlite:///{tmp_path / 'second.db'}"),
+        replace(sweep_plan, storage=None),
+        replace(sweep_plan, study="other"),
     ]
     for other in others:
         with pytest.raises(SettingError) as caught, open_sweep(other, tmp_path / "mine"):
@@ -347,7 +347,7 @@ def test_a_folder_refuses_another_storage_or_study(tmp_path: Path) -> None:
     assert not (tmp_path / "mine" / storage.DATABASE).exists()
     assert storage.sweeps(url) == ["mine"]
     assert (asked.folder / "model").exists()
-    with open_sweep(one, tmp_path / "mine") as study:
+    with open_sweep(sweep_plan, tmp_path / "mine") as study:
         assert study.finished() == 1
 
 
@@ -364,11 +364,11 @@ def test_a_folder_with_a_file_refuses_a_database_and_may_be_renamed(tmp_path: Pa
 
 
 def test_a_storage_that_has_lost_the_study_is_refused(tmp_path: Path) -> None:
-    one = plan(storage=f"sqlite:///{tmp_path / 'first.db'}")
-    with open_sweep(one, tmp_path / "mine"):
+    sweep_plan = plan(storage=f"sqlite:///{tmp_path / 'first.db'}")
+    with open_sweep(sweep_plan, tmp_path / "mine"):
         pass
     (tmp_path / "first.db").unlink()
-    assert refused(one, tmp_path / "mine") == [("storage", "conflict")]
+    assert refused(sweep_plan, tmp_path / "mine") == [("storage", "conflict")]
 
 
 def test_no_password_is_kept_in_the_folder(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_no_password_is_kept_in_the_folder(tmp_path: Path) -> None:
     assert storage.recorded(tmp_path, url.replace("s3cret", "another"), "mine") == "1"
 
 
-def test_what_a_study_does_not_know_is_kept(tmp_path: Path) -> None:
+def test_folders_of_unknown_trials_are_kept(tmp_path: Path) -> None:
     """As after a power cut, which may take the last trials from the database."""
     unknown, finished = tmp_path / "trials" / "1", tmp_path / "trials" / "0"
     run(plan(budget=Budget(1, None)), tmp_path)
@@ -404,11 +404,11 @@ def test_a_record_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_checkpoints_of_trials_that_have_not_finished_are_kept(tmp_path: Path) -> None:
-    one = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}", keep=0)
-    with open_sweep(one, tmp_path / "mine") as study:
+    sweep_plan = plan(storage=f"sqlite:///{tmp_path / 'shared.db'}", keep=0)
+    with open_sweep(sweep_plan, tmp_path / "mine") as study:
         asked = ask(study)
         (asked.folder / "checkpoints").mkdir()
-    with open_sweep(one, tmp_path / "mine"):
+    with open_sweep(sweep_plan, tmp_path / "mine"):
         assert (asked.folder / "checkpoints").exists()
 
 
@@ -431,20 +431,20 @@ def calls(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("is_on_front", [False, True])
 def test_the_end_of_a_trial_costs_no_comparison_of_all_trials(tmp_path: Path, is_on_front: bool) -> None:
     two = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
-    one = plan({"model.attention.hops": "range(1,31)"}, objectives=two, budget=Budget(None, 1.0))
+    sweep_plan = plan({"model.attention.hops": "range(1,31)"}, objectives=two, budget=Budget(None, 1.0))
     counts = []
     for size in (30, 300):
         folder = tmp_path / str(size)
-        with open_sweep(one, folder):
+        with open_sweep(sweep_plan, folder):
             pass
         study = storage.load(folder)
-        space = one.space["model.attention.hops"]
+        space = sweep_plan.space["model.attention.hops"]
         for number in range(size):
             values = [number / size, float(number)] if is_on_front else [1 - number / size, float(number)]
             study.add_trial(
                 optuna.create_trial(values=values, params={space.key: 1}, distributions={space.key: space.distribution})
             )
-        with open_sweep(one, folder) as opened, ReportCallback(opened) as report:
+        with open_sweep(sweep_plan, folder) as opened, ReportCallback(opened) as report:
             assert len(opened.best_values) == (3 if is_on_front else 1)
             asked = ask(opened)
             trial: Any = SimpleNamespace(task=asked, source=opened)
@@ -461,9 +461,9 @@ def test_the_end_of_a_trial_costs_no_comparison_of_all_trials(tmp_path: Path, is
 def test_the_front_trial_by_trial_is_that_of_all(tmp_path: Path, modes: tuple[Literal["max", "min"], ...]) -> None:
     by_chance = random.Random(0)
     objectives = tuple(Objective(f"val/{number}", mode) for number, mode in enumerate(modes))
-    one = plan(objectives=objectives, budget=Budget(40, None), keep=40)
+    sweep_plan = plan(objectives=objectives, budget=Budget(40, None), keep=40)
     known: dict[int, list[float]] = {}
-    with open_sweep(one, tmp_path) as study:
+    with open_sweep(sweep_plan, tmp_path) as study:
         while asked := study.ask():
             known[asked.number] = [float(by_chance.randrange(6)) for _ in modes]
             tell(study, asked.number, *known[asked.number])
@@ -488,8 +488,8 @@ def failed_with_nan(study: SweepStudy, number: int) -> None:
 def test_a_trial_that_diverged_is_the_worst_to_the_sampler_and_failed_to_people(
     tmp_path: Path, mode: Literal["max", "min"], worst: float
 ) -> None:
-    one = plan(objectives=(Objective("val/accuracy", mode),), budget=Budget(3, None))
-    with open_sweep(one, tmp_path) as study:
+    sweep_plan = plan(objectives=(Objective("val/accuracy", mode),), budget=Budget(3, None))
+    with open_sweep(sweep_plan, tmp_path) as study:
         numbers = [asked.number for _ in range(3) if (asked := study.ask())]
         for number, value in zip(numbers[:2], (0.1, 0.9), strict=True):
             tell(study, number, value)
@@ -498,7 +498,7 @@ def test_a_trial_that_diverged_is_the_worst_to_the_sampler_and_failed_to_people(
         assert numbers[2] not in study.best_values
         asked = ask(study)
         tell(study, asked.number, float("nan"))
-    with open_sweep(one, tmp_path) as study:
+    with open_sweep(sweep_plan, tmp_path) as study:
         assert (study.finished(), study.waiting()) == (2, 0)
     seen = [(trial.state, trial.values) for trial in storage.load(tmp_path).get_trials()]
     assert seen[2:] == [(TrialState.COMPLETE, [worst])] * 2
@@ -531,7 +531,7 @@ def test_best_and_front() -> None:
         return Record(number, "complete", {}, objectives, {}, "", None, 0, None, None)
 
     single = [record(0, 0.5), record(1, 0.9), record(2, 0.9)]
-    assert [one.number for one in best(single, ["max"])] == [1]
-    assert [one.number for one in best(single, ["min"])] == [0]
+    assert [record.number for record in best(single, ["max"])] == [1]
+    assert [record.number for record in best(single, ["min"])] == [0]
     several = [record(0, 0.9, 5.0), record(1, 0.8, 2.0), record(2, 0.8, 3.0), record(3, 0.1, 1.0)]
-    assert [one.number for one in best(several, ["max", "min"])] == [0, 1, 3]
+    assert [record.number for record in best(several, ["max", "min"])] == [0, 1, 3]

@@ -47,7 +47,7 @@ def test_an_owner_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     with SweepStudy.open(plan(), tmp_path) as study:
         assert (study.finished(), study.waiting()) == (1, 2)
         again = [study.ask(), study.ask()]
-        assert [one.values for one in again if one] == [broken[0], broken[2]]
+        assert [record.values for record in again if record] == [broken[0], broken[2]]
     assert run(plan(), tmp_path)
     assert states(tmp_path)["complete"] == 10
 
@@ -98,7 +98,7 @@ def test_a_warm_start_adds_the_trials_that_fit(tmp_path: Path) -> None:
     run(plan(), tmp_path / "old")
     wide = {**SPACE, "model.attention.hops": "range(1,101)", "loss.penalty": "tag(log,zero,interval(1e-6,10))"}
     warm = plan({**wide, "model/pooling": "choice(mean,max,flatten)"}, warm_start="old", sampler=tpe)
-    fitting = [one for one in outcomes(tmp_path / "old") if one[0]["model/pooling"] != "prune"]  # type: ignore[index]
+    fitting = [record for record in outcomes(tmp_path / "old") if record[0]["model/pooling"] != "prune"]  # type: ignore[index]
     assert 1 < len(fitting) < 10
     run(replace(warm, budget=Budget(40, None)), tmp_path / "new")
     added = read(tmp_path / "new")[: len(fitting)]
