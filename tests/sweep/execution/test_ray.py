@@ -202,11 +202,11 @@ def test_a_folder_that_nodes_do_not_see(
 @pytest.mark.usefixtures("second")
 def test_nodes_with_other_versions(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     versions = ray_node.versions()
-    monkeypatch.setattr(ray_node, "versions", lambda: {**versions, "torch": "1.0"})
     study = prepared(tmp_path, Listed([["x=1"]]), trials=1)
-    assert faults(SettingError, cluster, tmp_path, study) == [("engine", "conflict")] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(ray_node, "versions", lambda: {**versions, "torch": "1.0"})
+        assert faults(SettingError, cluster, tmp_path, study) == [("engine", "conflict")] * 2
     assert study.results == {}
-    monkeypatch.undo()
     sweep(cluster, tmp_path, study)
     assert study.results[0][0] == "complete", "the same sweep runs then"
 
