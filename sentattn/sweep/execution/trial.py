@@ -225,7 +225,7 @@ def _run_ranks(task: TrialTask, connection: TrialConnection) -> None:
 
 def _relay(listener: Listener, connection: TrialConnection, outcomes: list[TrialOutcome]) -> None:
     """Passes messages of rank 0 on to the scheduler, and replies back; keeps its outcome."""
-    with listener.accept() as rank, contextlib.suppress(EOFError):
+    with contextlib.suppress(EOFError, OSError), listener.accept() as rank:  # which may have died
         while True:
             message = rank.recv()
             if isinstance(message, TrialOutcome):
