@@ -1,3 +1,5 @@
+"""Settings that conflict, and settings without effect because of another one."""
+
 from __future__ import annotations
 
 from pathlib import Path
