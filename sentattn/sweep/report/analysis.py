@@ -96,8 +96,13 @@ class Findings:
         try:
             return make(*arguments, **others)
         except Exception as error:  # no part of a report may end a sweep
-            self.failures[name] = " ".join(str(error).split()) or type(error).__name__
+            self.failures[name] = reason(error)
             return default
+
+
+def reason(error: Exception) -> str:
+    """Returns the message of an error in one line, or its name."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def as_study(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sentattn.errors import Fault, RunError
 from sentattn.run import REPORT, TRIALS, write_atomically
 from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
-from sentattn.sweep.report.analysis import Findings, front
+from sentattn.sweep.report.analysis import Findings, front, reason
 from sentattn.sweep.report.artifacts import (
     BEST,
     confirm,
@@ -134,11 +134,11 @@ class ReportCallback(SweepCallback):
             write_best(self._plan, folder, self._front)
             self._executor.submit(self._write_all, records).result()
         except OSError as error:
-            reason = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
-            message = f"{folder}: {reason}. Free some space, and the same command writes them."
+            files = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
+            message = f"{folder}: {files}. Free some space, and the same command writes them."
             raise RunError(Fault(str(folder), "unwritable", message)) from error
         except Exception as error:  # no report may keep a sweep from its best setting and from `confirm`
-            print(f"{folder}: {REPORT} is not up to date ({_reason(error)}).")
+            print(f"{folder}: {REPORT} is not up to date ({reason(error)}).")
 
     def _write_all(self, records: Sequence[Record]) -> None:
         from sentattn.sweep.report.page import page  # imports plotly
@@ -147,9 +147,9 @@ class ReportCallback(SweepCallback):
         write_table(folder, records, self._plan)
         self.findings = Findings(self._plan, folder, records)
         write_atomically(folder / REPORT, page(self.findings))
-        for name, reason in self.findings.failures.items():
+        for name, message in self.findings.failures.items():
             if name not in self._failed:
-                print(f"{folder / REPORT}: {name} is missing ({reason}).")
+                print(f"{folder / REPORT}: {name} is missing ({message}).")
             self._failed.add(name)
         self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
 
@@ -159,12 +159,8 @@ class ReportCallback(SweepCallback):
             write(*arguments)
         except Exception as error:
             if not self._printed:
-                print(f"{self._study.folder}: the report is written later ({_reason(error)}).")
+                print(f"{self._study.folder}: the report is written later ({reason(error)}).")
             self._printed = True
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:

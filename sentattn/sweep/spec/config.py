@@ -23,7 +23,7 @@ from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
 from sentattn.config.schema import TOP
 from sentattn.config.targets import TARGET
-from sentattn.config.types import Node
+from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError, suggestion
 from sentattn.sweep.spec.components import (
     DEFAULT_SAMPLER,
@@ -72,7 +72,6 @@ class Draft:
         conditions: The keys that are searched, each with its conditions.
         studies: What each study of a file changes, where it starts several.
         enqueue: Points to try first.
-        trust: Whether `trust=true` is typed.
     """
 
     choices: Choices
@@ -81,7 +80,6 @@ class Draft:
     conditions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     studies: dict[str, list[Entry]] = field(default_factory=dict)
     enqueue: list[Values] = field(default_factory=list)
-    trust: bool = False
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -249,7 +247,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     if names or is_default:
         _read_file(draft, names[0] if names else DEFAULT, faults)
     draft.add(entries, faults)
-    draft.trust = draft.texts.get("trust") == "true"
+    is_trusted = draft.texts.get("trust") == "true"
     if "from" not in draft.texts and any(TARGET in draft.component(name) for name in COMPONENTS):
         draft.texts.pop("trust", None)  # it is about the sampler or pruner alone
     name, budget, options = _options(draft, faults)
@@ -258,8 +256,8 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     spaces = {study: _read_space(draft, faults) for study, draft in drafts.items()}
     settings = [_check_space(drafts[study], space, faults) for study, space in spaces.items()]
     first = next(iter(spaces.values()))
-    sampler = _component("sampler", DEFAULT_SAMPLER, draft, faults)
-    pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft, faults)
+    sampler = _component("sampler", DEFAULT_SAMPLER, draft, is_trusted, faults)
+    pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft, is_trusted, faults)
     faults += check_sampler(sampler, first, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
     engine, engine_faults = read_engine(draft.component("engine"))
@@ -372,12 +370,12 @@ def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objec
     return tuple(objectives)
 
 
-def _component(kind: str, default: str, draft: Draft, faults: list[Fault]) -> dict[str, Any]:
+def _component(kind: str, default: str, draft: Draft, is_trusted: bool, faults: list[Fault]) -> Tree:
     """Returns the settings of a sampler or pruner; one by `_target_` runs code, and so needs `trust=true`."""
     settings = {key: types.parse(text) for key, text in draft.component(kind).items()}
     if (target := settings.get(TARGET)) is None:
         return {"name": default} | settings
-    if draft.trust:
+    if is_trusted:
         return settings | {"name": target}
     message = f"{kind}._target_={target} runs the code of that class: type trust=true if you trust it."
     faults.append(Fault(f"{kind}.{TARGET}", "unsafe", message))
