@@ -1,9 +1,9 @@
 # docker build -t sentattn .
-# docker run --rm -v "$PWD/outputs:/work/outputs" sentattn train logger=none
+# docker run --rm -v "$PWD/outputs:/app/outputs" sentattn train logger=none
 #
 # TORCH and PIP_EXTRA_INDEX_URL select the build of torch. For CUDA:
 #   docker build -t sentattn --build-arg TORCH=torch==2.13.0+cu130 --build-arg PIP_EXTRA_INDEX_URL=INDEX .
-#   docker run --rm --gpus all -v "$PWD/outputs:/work/outputs" sentattn train data=imdb
+#   docker run --rm --gpus all -v "$PWD/outputs:/app/outputs" sentattn train data=imdb
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim-bookworm
 ARG TORCH=torch
@@ -14,9 +14,9 @@ COPY constraints.txt /tmp/constraints.txt
 RUN pip install -c /tmp/constraints.txt "${TORCH}"
 COPY . /src
 RUN pip install -c /tmp/constraints.txt "/src[${EXTRAS}]" && rm -r /src
-RUN useradd --create-home --uid 1000 sentattn && mkdir -p /work/outputs && chown -R sentattn /work
+RUN useradd --create-home --uid 1000 sentattn && mkdir -p /app/outputs && chown -R sentattn /app
 USER sentattn
-WORKDIR /work
-ENV SENTATTN_CACHE=/work/cache
+WORKDIR /app
+ENV SENTATTN_CACHE=/app/cache
 ENTRYPOINT ["sentattn"]
 CMD ["--help"]

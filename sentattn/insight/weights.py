@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from sentattn.data.batching import pad
 from sentattn.insight.metrics import Floats, is_ranking
-from sentattn.models.classifier import Classified, TextClassifier
-from sentattn.models.wide import WideAndDeep, WideTerms
+from sentattn.models.classifier import Classified, TextClassifier, WideTerms
+from sentattn.models.wide import WideAndDeep
 from sentattn.prediction.prediction import TIE
 
 Ids: TypeAlias = NDArray[np.integer]

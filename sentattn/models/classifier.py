@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -14,12 +14,25 @@ from sentattn.models.encoders.base import Encoder
 from sentattn.models.head import Head
 from sentattn.models.pooling import Pooling
 
-if TYPE_CHECKING:
-    from sentattn.models.wide import WideTerms
-
 CrossEntropy = Callable[..., Tensor]
 """Returns the cross entropy of logits_BC and labels_B; with `smooth=False` of the labels as they are."""
 DecayOn = Literal["all", "attention_and_head"]
+
+
+class WideTerms(NamedTuple):
+    """What each n-gram of a text adds to the logits; G places for n-grams, 0 where there is none.
+
+    Attributes:
+        terms_BGC: To the logits of the wide part.
+        attended_BGC: To the logits of the attention, and trained with them; 0 where it has none.
+        places_BG: The n-gram of order `orders[i]` that ends at token t of L has the place i L + t.
+        is_present_BG: Which places have an n-gram.
+    """
+
+    terms_BGC: Tensor
+    attended_BGC: Tensor
+    places_BG: Tensor
+    is_present_BG: Tensor
 
 
 class WideOutput(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from sentattn.config.types import ClosedFraction, Count, Fraction, NonNegative, Positive, checked
 from sentattn.errors import DataError, Fault
-from sentattn.models.classifier import Classified, CrossEntropy, DecayOn, TextClassifier, WideOutput
+from sentattn.models.classifier import Classified, CrossEntropy, DecayOn, TextClassifier, WideOutput, WideTerms
 from sentattn.models.embedding import TrainingTexts
 from sentattn.models.ngrams import frequent_keys, ngram_keys, require_orders, table_rows
 
@@ -23,22 +23,6 @@ ROWS = 32
 """Training rows that are read together; ratios of many more for hundreds of classes do not fit a cache."""
 MAX_PLACES = 2**32
 """More than the n-grams of any text."""
-
-
-class WideTerms(NamedTuple):
-    """What each n-gram of a text adds to the logits; G places for n-grams, 0 where there is none.
-
-    Attributes:
-        terms_BGC: To the logits of the wide part.
-        attended_BGC: To the logits of the attention, and trained with them; 0 where it has none.
-        places_BG: The n-gram of order `orders[i]` that ends at token t of L has the place i L + t.
-        is_present_BG: Which places have an n-gram.
-    """
-
-    terms_BGC: Tensor
-    attended_BGC: Tensor
-    places_BG: Tensor
-    is_present_BG: Tensor
 
 
 class Wide(nn.Module, ABC):

@@ -31,7 +31,8 @@ from sentattn.prediction.prediction import NGram, Prediction, Predictions
 from sentattn.run import MODEL, Run
 
 if TYPE_CHECKING:
-    from sentattn.models.wide import WideAndDeep, WideTerms
+    from sentattn.models.classifier import WideTerms
+    from sentattn.models.wide import WideAndDeep
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")

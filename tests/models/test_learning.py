@@ -78,7 +78,7 @@ def assert_learns(choice: str, seed: int, folder: Path, *, quick: bool) -> Loade
             [*common, *QUICK, *words, *(f"model.encoder.{setting}" for setting in QUICK_ENCODERS[encoder])]
         ).settings
     low, high = REACH.get(settings["model"]["name"]) or REACH.get(encoder, (0.9 if quick else 0.95, 1.0))
-    run = train(settings)
+    run = LoadedRun(train(settings).path)
     for split in ("val", "test"):
         assert low <= run.metrics[f"{split}/accuracy"] <= high, (choice, seed, split)
     if choice == "model/attention=structured":
