@@ -157,7 +157,7 @@ BLOCKS = (
     Block(
         "rank correlation",
         "Kendall's tau, 0 for no relation: attention with the magnitude of integrated gradients (IG) and of gradient "
-        "times input (g*x), beside its ceilings: IG with g*x, and the attention of two seeds, whose interval takes "
+        "times input (g*x), next to its ceilings: IG with g*x, and the attention of two seeds, whose interval takes "
         "three. Low where the ceilings are high: attention and gradients name different tokens, which does not say "
         "which of them is right.",
         (
@@ -187,7 +187,7 @@ BLOCKS = (
     Block(
         "gold rationale",
         "Average precision (AP) of the weights against the words that decide the label: of the mean over the hops, and "
-        "of the best hop of each text; +-1: their neighbours count too. Beside each: what random weights with as many "
+        "of the best hop of each text; +-1: their neighbours count too. Next to each: what random weights with as many "
         "hops reach. It says whether a person would find the weights plausible, not whether the model uses these "
         "words.",
         (

@@ -64,7 +64,7 @@ class Term:
 
 
 UNKNOWN = Term(math.nan, 1.0)
-"""The error of a value that has none that could be told."""
+"""The error of a value whose variance cannot be estimated."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from sentattn.training.resume import (
 )
 
 SHOWN = Objective("val/accuracy", "max")
-"""What the progress shows of a run: every run has it, whatever its best epoch is chosen by."""
+"""What the progress shows of a run: all runs have it, also those that choose their best epoch by another metric."""
 SERVER_LOG = "grid.txt"
 LOOK_AGAIN = 1.0
 """Seconds between two looks for the end of what another process trains."""

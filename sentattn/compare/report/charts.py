@@ -232,7 +232,7 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
 
 
 def _label_ends(figure: go.Figure, lasts: Mapping[int, Sequence[float]]) -> None:
-    """Writes the rank of each setting beside the ends of its curves, at their mean, apart from other ranks."""
+    """Writes the rank of each setting next to the ends of its curves, at their mean, apart from other ranks."""
     drawn = [value for trace in figure.data for value in trace.y]
     ends = [sum(values) / len(values) for values in lasts.values()]
     for rank, y in zip(lasts, apart(ends, LABEL_GAP * (max(drawn) - min(drawn))), strict=True):

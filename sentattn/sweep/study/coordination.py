@@ -35,7 +35,7 @@ LOCK, OWNER = ".owner.lock", "owner.json"
 
 
 class Process(TypedDict):
-    """What tells a process from all others: on Linux also when it started, since numbers are used again."""
+    """Identity of a process: its number, on Linux also its start time, since numbers are used again."""
 
     pid: int
     host: str
@@ -205,7 +205,7 @@ def owner(folder: Path) -> int | None:
 
 
 def identity(pid: int) -> Process:
-    """Returns what tells a process of this machine from all others."""
+    """Returns the identity of a process of this machine."""
     started = machine = None
     with suppress(OSError):
         # Containers with one host name differ in their namespaces of processes, or run on different kernels.
