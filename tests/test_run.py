@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from config_faults import refused
+from refusals import refused
 
 import sentattn
 from sentattn.config.request import read_request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from config_faults import faults, kinds
+from refusals import faults, kinds
 
 FAULTS: dict[str, tuple[str, ...]] = {
     "modle=structured": ("modle", "unknown", "'model'"),

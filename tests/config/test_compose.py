@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from config_faults import kinds
+from refusals import kinds
 
 from sentattn.config.compose import compose, override, setting_hash
 from sentattn.config.groups import get_path

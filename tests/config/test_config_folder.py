@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from config_faults import faults, kinds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from refusals import faults, kinds
 
 from sentattn.compare.settings import names
 from sentattn.config.compose import compose, override, setting_hash

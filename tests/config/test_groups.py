@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from config_faults import kinds
+from refusals import kinds
 
 from sentattn.config.checks import flat
 from sentattn.config.compose import compose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from config_faults import kinds
+from refusals import kinds
 
 from sentattn.config.compose import compose, override
 from sentattn.config.groups import get_path

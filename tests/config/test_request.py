@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from config_faults import faults, kinds
+from refusals import faults, kinds
 
 from sentattn.config.compose import compose, override
 from sentattn.config.request import COMMAND_KEYS, Request, read_request, read_single

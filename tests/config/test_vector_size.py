@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from config_faults import faults, kinds
+from refusals import faults, kinds
 
 from sentattn.config.compose import compose, override, setting_hash
 from sentattn.config.groups import get_path

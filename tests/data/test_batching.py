@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_fixed_buckets_are_those_of_the_gluon_tutorial() -> None:
     assert buckets.counts == GLUON_COUNTS
     assert buckets.batch_sizes == [320, 160, 106, 80, 64, 64, 64, 64, 64, 64]
     assert len(buckets) == 2922
-    assert "198,000 training rows in 2,922 batches" in buckets.statistics()
+    assert re.findall(r"\d+,\d+", buckets.statistics())[:2] == ["198,000", "2,922"]
 
 
 @given(**lengths_and_sizes, seed=st.integers(0, 9), epoch=st.integers(0, 9), num_buckets=st.integers(1, 60))
@@ -196,7 +197,7 @@ def test_each_validation_row_is_evaluated_by_one_rank(limit: int, world_size: in
 def test_fewer_validation_rows_than_ranks_are_refused() -> None:
     data = _data("data.limit=3")
     data.world_size = 4
-    assert refused(lambda: data.prepare()) == ("trainer.devices", "conflict")
+    assert refused(lambda: data.prepare()) == [("trainer.devices", "conflict")]
 
 
 def test_a_batch_holds_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> None:

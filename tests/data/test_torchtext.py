@@ -55,7 +55,7 @@ def test_datasets_become_a_data_module_with_the_same_tokens_and_labels(tmp_path:
 
 
 def test_a_missing_field_is_named(tmp_path: Path) -> None:
-    assert refused(lambda: from_torchtext(dataset(REVIEWS), folder=tmp_path, label="stars")) == ("train", "missing")
+    assert refused(lambda: from_torchtext(dataset(REVIEWS), folder=tmp_path, label="stars")) == [("train", "missing")]
 
 
 @pytest.fixture
@@ -106,4 +106,4 @@ def test_names_that_are_not_cached_are_refused_and_nothing_is_downloaded(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert refused(lambda: torchtext_file(f"torchtext:{name}")) == ("data.vectors", kind)
+    assert refused(lambda: torchtext_file(f"torchtext:{name}")) == [("data.vectors", kind)]

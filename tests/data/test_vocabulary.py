@@ -30,7 +30,7 @@ def test_rare_words_and_those_beyond_the_size_are_left_out() -> None:
 
 
 def test_no_word_left_is_refused() -> None:
-    assert refused(lambda: frequent_types(COUNTS, min_count=6, vocab_size=10)) == ("data.min_count", "range")
+    assert refused(lambda: frequent_types(COUNTS, min_count=6, vocab_size=10)) == [("data.min_count", "range")]
 
 
 @pytest.mark.parametrize(

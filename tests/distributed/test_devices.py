@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from config_faults import refused
+from refusals import refused
 
 from sentattn.distributed import devices
 from sentattn.distributed.devices import RankInfo, as_launched, count_here, first, read_rank_info, srun_variables

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from config_faults import refused
+from refusals import refused
 from tiny import tiny
 
 from sentattn import fit

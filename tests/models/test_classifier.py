@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from config_faults import refused
 from pytorch_lightning import seed_everything
+from refusals import refused
 from tiny import tiny
 
 from sentattn import fit

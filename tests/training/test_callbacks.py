@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from config_faults import refused
 from pytorch_lightning import LightningModule, Trainer
+from refusals import refused
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from config_faults import refused
+from refusals import refused
 from tiny import tiny
 
 from sentattn.config.request import read_request

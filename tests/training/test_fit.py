@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import torch
-from config_faults import refused
 from pytorch_lightning import Callback, LightningModule, Trainer
+from refusals import refused
 from tiny import tiny
 
 from sentattn import fit

@@ -17,7 +17,6 @@ from yelp_forms import FORMS, REVIEWS, ROWS, json_lines, refusal, rows, table, w
 from sentattn.data.corpus import Row
 from sentattn.data.datasets.yelp import Yelp
 from sentattn.data.readers.download import REGISTRY
-from sentattn.errors import DataError
 
 
 @pytest.fixture(params=FORMS)
@@ -200,7 +199,5 @@ def test_the_content_determines_the_form_not_the_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["JSON lines", "ZIP", "CSV archive", "parquet folder"])
 def test_a_failed_reading_leaves_nothing(tmp_path: Path, form: str) -> None:
     path = FORMS[form](tmp_path, [*REVIEWS, (7, "seven stars")])
-    data = Yelp(path=str(path), cache_dir=str(tmp_path / "cache"))
-    with pytest.raises(DataError, match=r"[67]"):
-        data.prepare()
+    assert fault_of(Yelp(path=str(path), cache_dir=str(tmp_path / "cache")).prepare).kind == "range"
     assert [file for file in (tmp_path / "cache").iterdir() if file.suffix != ".lock"] == []

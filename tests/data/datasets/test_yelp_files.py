@@ -63,7 +63,8 @@ def test_fingerprint_follows_the_content(written: Path) -> None:
 def test_an_archive_without_the_reviews_is_refused(tmp_path: Path) -> None:
     assert "got readme.txt" in refusal(write_zip(tmp_path, {"readme.txt": b"hello"}))
     two = {"review_a.json": json_lines(REVIEWS), "review_b.json": json_lines(REVIEWS)}
-    assert "got review_a.json, review_b.json" in refusal(write_zip(tmp_path, two))
+    message = refusal(write_zip(tmp_path, two))
+    assert all(name in message for name in two)
     assert "holds no test.csv" in refusal(write_tar(tmp_path, {"a/train.csv": table(REVIEWS)}))
     assert "holds no train.csv" in refusal(write_tar(tmp_path, {"review.json": json_lines(REVIEWS)}))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,8 @@ def test_damage_after_a_member_is_reported_as_well(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_opened_is_reported_with_the_reason(tmp_path: Path) -> None:
     fault = fault_of(lambda: content(tmp_path / "none"))
     assert fault.kind == "unreadable"
-    assert "(No such file or directory). Give" in fault.message
+    assert os.strerror(errno.ENOENT) in fault.message
+    assert fault.message.endswith(HINT)
 
 
 def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:

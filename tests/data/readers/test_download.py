@@ -211,13 +211,10 @@ def test_a_missing_file_is_not_requested_again(server: Server, tmp_path: Path, s
 def test_without_a_network_the_message_comes_at_once(
     server: Server, tmp_path: Path, waits: list[float], address: str
 ) -> None:
-    assert refusal(tmp_path, mirror=address) == Fault(
-        "data.path",
-        "network",
-        f"{NAME} cannot be downloaded from {address}/{NAME} (ConnectionError). "
-        f"Download {server.address}/official/{NAME} by hand and type data.path=FILE, or name a mirror: "
-        "data.mirror=ADDRESS_OR_FOLDER.",
-    )
+    fault = refusal(tmp_path, mirror=address)
+    assert (fault.key, fault.kind) == ("data.path", "network")
+    for part in (f"{address}/{NAME}", f"{server.address}/official/{NAME}", "data.path=FILE", "data.mirror="):
+        assert part in fault.message
     assert waits == []
 
 

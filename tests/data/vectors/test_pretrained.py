@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -152,7 +153,7 @@ def test_a_faulty_file_leaves_nothing(file: Path, tmp_path: Path, damage: str) -
 
 
 def test_a_file_without_any_of_the_words_is_refused(file: Path, tmp_path: Path) -> None:
-    assert refused(lambda: read(file, "der", "die", cache=tmp_path / "cache")) == ("data.vectors", "missing")
+    assert refused(lambda: read(file, "der", "die", cache=tmp_path / "cache")) == [("data.vectors", "missing")]
 
 
 def test_the_fingerprint_is_of_the_vectors_not_of_the_file(file: Path, tmp_path: Path) -> None:
@@ -189,14 +190,14 @@ def test_data_reports_the_coverage_of_the_vectors(file: Path, data_of: Callable[
     assert data.word_vectors is not None
     assert data.tokenizer.words == ["bad", "film", "the", "unheard"]
     assert data.word_vectors.found_V.tolist() == [False, False, True, True, True, False]
-    assert "3 of 4 words (75.0%) and 77.8%" in data.report[-1]
+    assert re.findall(r"[\d.]+%", data.report[-1]) == ["75.0%", "77.8%"]
 
 
 def test_data_warns_of_few_words_with_a_vector(tmp_path: Path, data_of: Callable[..., ListData]) -> None:
     (tmp_path / "v.txt").write_text("film 1 2 3\nFILM 1 2 3\nBAD 1 2 3\n")
     data = data_of(tmp_path / "v.txt")
     data.prepare()
-    assert "(25.0%) and 22.2%" in data.report[-2]
+    assert re.findall(r"[\d.]+%", data.report[-2]) == ["25.0%", "22.2%"]
     assert "data.lowercase" in data.report[-1]
 
 

@@ -14,7 +14,6 @@ from refusals import fault_of
 from sentattn.data.cache import no_progress
 from sentattn.data.readers.download import REGISTRY
 from sentattn.data.vectors.vector_file import NAMES, VectorFile, width
-from sentattn.errors import DataError
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
 
@@ -113,16 +112,18 @@ def test_an_archive_that_cannot_be_opened_is_refused(tmp_path: Path, place: int,
     content[content.index(b"PK\x01\x02") + place] = value
     content[place - 2] = value
     path.write_bytes(content)
-    with pytest.raises(DataError, match=rf"v\.zip cannot be read to its end \(.*{reason}"):
-        words(path)
+    fault = fault_of(lambda: words(path))
+    assert fault.kind == "damaged"
+    assert str(path) in fault.message
+    assert reason in fault.message
 
 
 def test_an_error_of_the_program_is_not_reported_as_a_damaged_file(tmp_path: Path) -> None:
     def breaks(stage: str, done: int, total: int | None) -> None:
-        raise RuntimeError("a fault of ours")
+        raise ZeroDivisionError
 
     archive = zipped(tmp_path / "v.zip", {"v.txt": "".join(f"w{i} 1 2 3\n" for i in range(20_000))})
-    with pytest.raises(RuntimeError, match="a fault of ours"):
+    with pytest.raises(ZeroDivisionError):
         list(VectorFile.named(str(archive)).lines({"w1"}, breaks))
 
 

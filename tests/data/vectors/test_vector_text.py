@@ -142,7 +142,7 @@ def test_numbers_of_float32(field: str) -> None:
     ],
 )
 def test_a_file_without_vectors_is_refused(text: bytes, kind: str) -> None:
-    assert refused(lambda: read(text, "the")) == ("data.vectors", kind)
+    assert refused(lambda: read(text, "the")) == [("data.vectors", kind)]
 
 
 class Endless(io.RawIOBase):
