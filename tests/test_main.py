@@ -25,9 +25,8 @@ def test_every_command_has_a_help(command: str, capsys: pytest.CaptureFixture[st
 
 def test_a_misspelt_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tran", "model=mean"]) == 2
-    assert capsys.readouterr().err == (
-        f"error: there is no command 'tran'. Did you mean 'train'? There are {', '.join(COMMANDS)}.\n"
-    )
+    [line] = capsys.readouterr().err.splitlines()
+    assert all(part in line for part in ("'tran'", "Did you mean 'train'?", ", ".join(COMMANDS)))
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
     assert read_plan(tmp_path / "plan.yaml").digest in blocks[0][0]
     [added] = [title for title, _ in blocks if title.startswith("Not in the plan")]
     assert "seeds 7 of structured" in added
-    assert "the setting mean (seeds 0, 1, 2)" in added
+    assert "mean (seeds 0, 1, 2)" in added
 
 
 def test_nothing_is_said_of_additions_where_there_are_none(tmp_path: Path) -> None:

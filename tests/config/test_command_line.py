@@ -53,7 +53,8 @@ def test_help_is_the_docstring_of_the_commands_module(option: str, capsys: pytes
 
 def test_each_fault_is_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(_faulty, []) == 2
-    assert capsys.readouterr() == ("", "error: One thing.\nerror: Another thing.\n")
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == ("", ["error: One thing.", "error: Another thing."])
 
 
 def test_interrupted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,11 +96,10 @@ def test_faults_of_a_folder_of_ones_own(mine: Path) -> None:
 def test_an_experiment_is_laid_under_what_is_typed(mine: Path) -> None:
     settings = compose(["--config-dir", str(mine), "experiment=good", "trainer.max_epochs=7"])
     assert settings["model"]["attention"]["hops"] == 8
-    assert settings["scheduler"] == {"_target_": "sentattn.training.schedulers.Step", "step_epochs": 7, "gamma": 0.5}
-    assert (
-        compose(["--config-dir", str(mine), "experiment=good", "model.attention.hops=2"])["model"]["attention"]["hops"]
-        == 2
-    )
+    assert settings["scheduler"].pop("_target_").endswith(".Step")
+    assert settings["scheduler"] == {"step_epochs": 7, "gamma": 0.5}
+    other = compose(["--config-dir", str(mine), "experiment=good", "model.attention.hops=2"])
+    assert other["model"]["attention"]["hops"] == 2
 
 
 def test_what_an_experiment_leaves_over_is_refused_by_name(mine: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
 from annotated_types import Ge, Le
+from refusals import faults_of
 from torch import Tensor
 
 from sentattn.config import types
@@ -98,7 +99,8 @@ def test_a_fault_names_setting_rule_and_value() -> None:
     found = fault("model.attention.hops", Count, 0)
     assert found is not None
     assert (found.key, found.kind) == ("model.attention.hops", "range")
-    assert found.message == "model.attention.hops must be an integer >= 1, got 0."
+    assert found.message.startswith("model.attention.hops ")
+    assert "integer >= 1, got 0" in found.message
     assert fault("model.attention.hops", Count, 1) is None
     wrong = fault("test", str, value=True)
     assert wrong is not None
@@ -133,10 +135,9 @@ def test_checked_refuses_all_faulty_arguments_at_once(*, postponed: bool) -> Non
         exec(compile(REAL, "real", "exec", dont_inherit=True), names)  # annotations are objects there
     part = names["Part"]
     assert part(hops=3, other="anything").hops == 3
-    with pytest.raises(SettingError) as caught:
-        part(hops=0, dropout="1")
-    assert [(one.key, one.kind) for one in caught.value.faults] == [("hops", "range"), ("dropout", "type")]
-    assert caught.value.messages[0] == "Part: hops must be an integer >= 1, got 0."
+    hops, dropout = faults_of(lambda: part(hops=0, dropout="1"))
+    assert (hops.key, hops.kind, dropout.key, dropout.kind) == ("hops", "range", "dropout", "type")
+    assert hops.message.startswith("Part: hops ")
 
 
 def test_checked_sees_arguments_by_position_too() -> None:

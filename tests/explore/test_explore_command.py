@@ -45,7 +45,7 @@ def test_a_port_in_use_is_reported_before_anything_is_loaded(capsys: pytest.Capt
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["outputs"]) == 2
-    assert 'pip install "sentattn[explore]"' in capsys.readouterr().err
+    assert "sentattn[explore]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
@@ -54,7 +54,7 @@ def test_it_starts_answers_and_ends(outputs: Path, host: str) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == "2 models: structured; transformer\n"
+        assert process.stdout.readline().split(": ")[1].strip() == "structured; transformer"
         [(port, token)] = re.findall(r"^http://[^:]+:(\d+)(?:/\?token=(\S+))?  ", process.stdout.readline())
         assert bool(token) == (host == "0.0.0.0")
         body = json.dumps({"text": "a good film"}).encode()

@@ -28,12 +28,10 @@ def test_two_lines_name_the_files(
     assert err == ""
     graph = untrained.path / "onnx" / "model.onnx"
     first, second = out.splitlines()
-    size = re.escape(f"{graph.stat().st_size / 1e6:.1f} MB")
-    assert re.fullmatch(
-        rf"{re.escape(str(graph))}: {size}, opset 18; largest difference from PyTorch \d\.\de-\d\d, of texts x tokens "
-        r"1 x 1, 1 x 2, 3 x 7, 1 x 9",
-        first,
-    )
+    for part in (f"{graph}: ", f"{graph.stat().st_size / 1e6:.1f} MB", "opset 18"):
+        assert part in first
+    assert re.findall(r"\d\.\de-\d\d", first)
+    assert re.findall(r"\d x \d", first) == ["1 x 1", "1 x 2", "3 x 7", "1 x 9"]
     assert second == f'read a text with it: python {untrained.path / "onnx" / "predict.py"} "This movie is amazing"'
 
 
@@ -86,6 +84,5 @@ def test_without_the_extra_nothing_else_is_done(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else found(name))
     monkeypatch.setattr(model, "load", lambda *_, **__: pytest.fail("the run is read"))
     assert export.main(["run=latest", "format=onnx"]) == 2
-    assert capsys.readouterr().err == (
-        'error: format=onnx needs onnx, onnxscript: type pip install "sentattn[onnx]".\n'
-    )
+    error = capsys.readouterr().err
+    assert all(part in error for part in ("format=onnx", *missing, "sentattn[onnx]"))

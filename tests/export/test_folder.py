@@ -5,19 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import fault_of, refused
 from untrained_runs import MAX_LENGTH, WORDS
 
-from sentattn.errors import RunError
 from sentattn.export.onnx_folder import replacement, require_replaceable, verify
 from sentattn.prediction.model import LoadedRun
 
 NAMES = ("config.json", "model.onnx")
-VOCABULARY = len(WORDS) + 2
-CONFLICT, UNWRITABLE = [("output", "conflict")], [("output", "unwritable")]
-
-
-def keys(error: RunError) -> list[tuple[str, str]]:
-    return [(fault.key, fault.kind) for fault in error.faults]
+SIZES = {"num_embeddings": len(WORDS) + 2, "max_length": MAX_LENGTH}
 
 
 def fill(folder: Path, content: str) -> None:
@@ -73,9 +68,7 @@ def test_the_earlier_export_is_restored_if_the_new_one_cannot_replace_it(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(RunError) as caught:
-        write(tmp_path / "a", "second")
-    assert keys(caught.value) == UNWRITABLE
+    assert refused(lambda: write(tmp_path / "a", "second")) == [("output", "unwritable")]
     assert (tmp_path / "a" / "model.onnx").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -94,24 +87,20 @@ def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) ->
     fill(tmp_path, "first")
     require_replaceable(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match=r"notes\.txt") as caught:
-        require_replaceable(tmp_path)
-    assert keys(caught.value) == CONFLICT
+    fault = fault_of(lambda: require_replaceable(tmp_path))
+    assert (fault.key, fault.kind) == ("output", "conflict")
+    assert "notes.txt" in fault.message
 
 
 @pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])
 def test_files_of_the_same_names_are_no_export(config: str, tmp_path: Path) -> None:
     fill(tmp_path, "first")
     (tmp_path / "config.json").write_text(config)
-    with pytest.raises(RunError) as caught:
-        require_replaceable(tmp_path)
-    assert keys(caught.value) == CONFLICT
+    assert refused(lambda: require_replaceable(tmp_path)) == [("output", "conflict")]
 
 
 def test_a_model_equals_its_graph(mean: LoadedRun, folder: Path) -> None:
-    difference, shapes = verify(
-        folder / "model.onnx", mean.classifier.model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH
-    )
+    difference, shapes = verify(folder / "model.onnx", mean.classifier.model, **SIZES)
     assert difference < 1e-6
     assert shapes == [(1, 1), (1, 2), (3, 7), (1, MAX_LENGTH)]
 
@@ -121,13 +110,10 @@ def test_a_graph_of_another_model_is_refused(mean: LoadedRun, folder: Path, chan
     model = LoadedRun(mean.path).classifier.model
     with torch.no_grad():
         model.head.layers[-1].bias[0] += change  # type: ignore[index, operator, union-attr]
-    with pytest.raises(RunError) as caught:
-        verify(folder / "model.onnx", model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "failed")]
+    assert refused(lambda: verify(folder / "model.onnx", model, **SIZES)) == [("format", "failed")]
 
 
 def test_a_file_that_is_no_graph_is_refused(mean: LoadedRun, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"nothing")
-    with pytest.raises(RunError) as caught:
-        verify(tmp_path / "model.onnx", mean.classifier.model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "failed")]
+    model = mean.classifier.model
+    assert refused(lambda: verify(tmp_path / "model.onnx", model, **SIZES)) == [("format", "failed")]

@@ -113,7 +113,7 @@ def test_cells_that_fail_are_missing_and_keep_no_other_from_its_training(tmp_pat
     assert sorted(one.runs) == [6], "it was killed once, and tried again"
     assert sorted(one.errors) == [0, 1, 2, 3, 4, 5, 7]
     assert one.errors[0].startswith("x must be 2 (log: ")
-    assert one.errors[7].startswith("it ended with exit code 1 (log: ")
+    assert "exit code 1 (log: " in one.errors[7]
 
 
 def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,9 @@ def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path, capsys:
         assert first.number == 0
         assert one.ask() is None
         assert one.elsewhere() == 1
-    assert f"seed=1 is being trained by process {os.getpid()}" in capsys.readouterr().out
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("seed=1 ")
+    assert f"process {os.getpid()}" in line
     again = one.ask()
     assert again
     assert again.folder == path

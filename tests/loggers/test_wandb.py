@@ -150,7 +150,7 @@ def test_switched_off_nothing_is_drawn(tmp_path: Path) -> None:
     run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb", "trainer.max_epochs=1", *off))
     names = {name for row in read(run.path)["history"] for name in row}
     assert not any(name.startswith(("attention/", "val/predictions", "test/")) for name in names)
-    assert "val/confusion_matrix_table.path" in names
+    assert any(name.startswith("val/confusion_matrix") for name in names)
 
 
 def test_the_upload_is_printed_as_our_own_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +185,7 @@ def test_job_type_can_be_set_and_tags_name_the_parts_that_differ(tmp_path: Path)
     logged = read(tmp_path)
     assert logged["run"].job_type == "probe"
     assert set(logged["run"].tags) == {"structured", "attention=feedforward", "demo", "try"}
-    assert logged["run"].display_name.startswith("structured, attention=feedforward-demo-")
+    assert re.split(", |-demo-", logged["run"].display_name)[:2] == ["structured", "attention=feedforward"]
     assert logged["config"]["attention"] == "feedforward"
 
 

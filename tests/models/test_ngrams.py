@@ -115,15 +115,10 @@ def test_ngram_dropout_leaves_out_whole_ngrams_and_keeps_the_sum() -> None:
     assert 0.8 < seen.mean() < 1.2
 
 
-@pytest.mark.parametrize("orders", [[], [1], [2, 2]])
-def test_lengths_that_make_no_sense_are_refused(orders: list[int]) -> None:
-    with pytest.raises(ValueError, match="orders must be"):
+@pytest.mark.parametrize("orders", [[], [1], [2, 2], [2, 20]])  # no 64 bits hold an n-gram of 20 words
+def test_orders_without_a_code_are_refused(orders: list[int]) -> None:
+    with pytest.raises(ValueError, match="orders"):
         make(orders=orders)
-
-
-def test_ngrams_that_no_number_can_hold_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"orders=\[2,20\] is too long"):
-        make(orders=[2, 20])
 
 
 @pytest.mark.parametrize("preset", Choices.of().names("model"))

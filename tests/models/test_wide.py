@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from scipy.optimize import minimize_scalar
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,7 +25,6 @@ from sentattn import fit
 from sentattn.build import build_data, build_model
 from sentattn.config.compose import compose
 from sentattn.data.batching import Batch
-from sentattn.errors import DataError, SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import UNKNOWN_ID, TrainingTexts
 from sentattn.models.wide import WideNGrams, fit_scale
@@ -230,9 +230,7 @@ def test_the_most_frequent_ngrams_are_kept() -> None:
 
 
 def test_no_ngram_left_is_a_fault() -> None:
-    with pytest.raises(DataError) as raised:
-        make(ROWS_OF_TWO, LABELS_OF_TWO, min_count=99)
-    assert [(fault.key, fault.kind) for fault in raised.value.faults] == [("model.wide.min_count", "missing")]
+    assert refused(lambda: make(ROWS_OF_TWO, LABELS_OF_TWO, min_count=99)) == [("model.wide.min_count", "missing")]
 
 
 @pytest.mark.parametrize("orders", [[], [0], [1, 1], [30]])
@@ -413,6 +411,5 @@ def test_the_attention_learns_from_the_loss_of_its_part_alone() -> None:
 
 @pytest.mark.parametrize("attend", ["true", "uniform"])
 def test_attending_without_words_is_refused(attend: str) -> None:
-    with pytest.raises(SettingError) as raised:
-        built("model=wide", f"model.wide.attend={attend}")
-    assert [(fault.key, fault.kind) for fault in raised.value.faults] == [("model.wide.attend", "no_effect")]
+    refusal = [("model.wide.attend", "no_effect")]
+    assert refused(lambda: built("model=wide", f"model.wide.attend={attend}")) == refusal

@@ -23,7 +23,7 @@ def true_color(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_label_probability_and_text_are_shown() -> None:
     shown = render(example(), color=False, width=80).splitlines()
     assert shown[0] == "positive  75.0 %"
-    assert shown[1].split() == ["negative", "########......................", "25.0", "%"]
+    assert shown[1].split() == ["negative", 8 * "#" + 22 * ".", "25.0", "%"]
     assert shown[-1].replace("[", "").replace("]", "") == SENTENCE
 
 
@@ -37,7 +37,7 @@ def test_the_strongest_word_stands_on_the_strongest_color_in_its_own_case() -> N
 def test_without_color_brackets_mark_the_strongest_words_and_no_code_is_written() -> None:
     shown = render(example(SENTENCE, peaked(10, at=8)), color=False, width=80)
     assert "\x1b" not in shown
-    assert shown.splitlines()[-1] == "Slow at first, but the ending is [GREAT]."
+    assert shown.splitlines()[-1] == SENTENCE.replace("GREAT", "[GREAT]")
     assert "attention  GREAT 0.600" in shown
 
 
@@ -80,19 +80,20 @@ def test_a_text_is_wrapped_between_words_and_no_markup(text: str, lines: list[st
 
 def test_several_hops_have_a_block_each_after_their_mean() -> None:
     prediction = example(SENTENCE, peaked(10, at=0), peaked(10, at=8))
-    blocks = render(prediction, color=False, width=80).split("\n\n")
-    assert blocks[1] == "mean of 2 hops  Slow 0.322 \u00b7 GREAT 0.322\n[Slow] at first, but the ending is [GREAT]."
-    assert blocks[2] == "hop 1  Slow 0.600\n[Slow] at first, but the ending is GREAT."
-    assert blocks[3] == "hop 2  GREAT 0.600\nSlow at first, but the ending is [GREAT]."
+    _, *blocks = render(prediction, color=False, width=80).split("\n\n")
+    titles, texts = zip(*(block.splitlines() for block in blocks), strict=True)
+    weights = ["Slow 0.322", "GREAT 0.322"], ["Slow 0.600"], ["GREAT 0.600"]
+    assert [re.split("  | \u00b7 ", title)[1:] for title in titles] == [*weights]
+    assert [title.split("  ")[0] for title in titles] == ["mean of 2 hops", "hop 1", "hop 2"]
+    assert [re.findall(r"\[(\w+)\]", text) for text in texts] == [["Slow", "GREAT"], ["Slow"], ["GREAT"]]
+    assert {text.replace("[", "").replace("]", "") for text in texts} == {SENTENCE}
 
 
 def test_pairs_have_a_line() -> None:
     maps = [[0.1, 0.8, 0.1], [0.0, 1.0, 0.0], [0.5, 0.3, 0.2]]
     shown = render(paired("not that good", maps), color=False, width=80)
-    assert (
-        shown.splitlines()[-1]
-        == "pairs  not \u2192 that 0.800 \u00b7 good \u2192 not 0.500 \u00b7 good \u2192 that 0.300"
-    )
+    pairs = ["not \u2192 that 0.800", "good \u2192 not 0.500", "good \u2192 that 0.300"]
+    assert re.split("  | \u00b7 ", shown.splitlines()[-1]) == ["pairs", *pairs]
     assert "pairs" not in render(example("not that good"), color=False, width=80)
 
 
@@ -145,7 +146,7 @@ def test_of_many_classes_the_most_likely_ones_are_shown() -> None:
 
 
 def test_one_line_a_text() -> None:
-    assert line(example("Good\nand new.")) == "positive   75.0 %  Good and new."
+    assert re.split(" {2,}", line(example("Good\nand new."))) == ["positive", "75.0 %", "Good and new."]
     assert line(example("word " * 1000)).endswith("word word ...")
     assert len(line(example("word " * 1000))) < 80
 

@@ -19,12 +19,14 @@ def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     sweep(folder, plan(3))
     assert main(["status", "fake", f"output_dir={tmp_path}"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("fake: 3 complete; no process works on it\n  trial 0: complete ")
+    assert out.startswith("fake: 3 complete")
+    assert out.splitlines()[1].startswith("  trial 0: complete ")
     assert main(["best", f"output_dir={tmp_path}"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "fake, best of val/accuracy (max):"
+    assert lines[0].startswith("fake, ")
+    assert "val/accuracy (max)" in lines[0]
     number = lines[1].split()[1].rstrip(":")
-    assert lines[2] == f"train it: python -m sentattn.train from={folder / 'trials' / number} test=true"
+    assert lines[2].endswith(f"sentattn.train from={folder / 'trials' / number} test=true")
     best = max((float(line.split()[3].rstrip(":")), line) for line in out.splitlines() if line.startswith("  trial"))
     assert lines[1] == best[1]
     (folder / "best.yaml").write_text("overrides: [model=mean]\n")
@@ -39,7 +41,7 @@ def test_trials_of_a_killed_sweep_are_interrupted(tmp_path: Path, capsys: pytest
     (folder / "report.html").touch()
     assert main(["status", f"output_dir={tmp_path}"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "fake: 1 complete, 1 interrupted; no process works on it"
+    assert "1 complete, 1 interrupted" in lines[0]
     assert lines[2].startswith("  trial 1: interrupted: ")
     assert lines[-1] == f"report: {folder / 'report.html'}"
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from refusals import fault_of, refused
 from tiny import tiny
 
 from sentattn import build, fit
@@ -19,7 +20,6 @@ from sentattn.config.compose import compose
 from sentattn.config.schema import Settings
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
-from sentattn.errors import TrainingError
 from sentattn.run import Run
 from sentattn.training import environment, evaluate
 from sentattn.training.environment import format_bytes, require_memory, total_memory
@@ -230,21 +230,27 @@ def test_where_linux_does_not_show_it_the_peak_is_that_of_the_process(
     assert (environment.peak_memory_bytes() or 0) > 50e6
 
 
-def test_a_gpus_memory_that_runs_out_is_explained() -> None:
-    with pytest.raises(TrainingError) as caught, environment.explained_out_of_memory():
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.batch_size", "resources")]
+def raises(error: Exception) -> None:
+    raise error
 
 
-def test_main_memory_that_runs_out_is_explained() -> None:
-    with pytest.raises(TrainingError) as caught, environment.explained_out_of_memory():
-        torch.empty(1 << 56, dtype=torch.uint8)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.batch_size", "resources")]
+@pytest.mark.parametrize(
+    "allocate",
+    [
+        lambda: torch.empty(1 << 56, dtype=torch.uint8),
+        lambda: raises(torch.OutOfMemoryError("CUDA out of memory.")),
+    ],
+)
+def test_out_of_memory_names_the_batch_size(allocate: Callable[[], object]) -> None:
+    explained = environment.explained_out_of_memory()(allocate)
+    assert refused(explained) == [("data.batch_size", "resources")]
 
 
-def test_another_error_stays_what_it_is() -> None:
-    with pytest.raises(RuntimeError, match="shapes"), environment.explained_out_of_memory():
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+def test_another_runtime_error_is_raised_unchanged() -> None:
+    error = RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+    with pytest.raises(RuntimeError) as caught, environment.explained_out_of_memory():
+        raise error
+    assert caught.value is error
 
 
 def require(limit: int, *words: str, rows: int = 0, tokens: int = 0) -> None:
@@ -259,9 +265,7 @@ def test_parameters_by_hand() -> None:
     # weights, gradients and their average, of 4 bytes; 8 words of 100 numbers, and a head of 2 x 100 + 2
     needed = 3 * 4 * (8 * 100 + 2 * 100 + 2)
     require(needed, "model=mean")
-    with pytest.raises(TrainingError) as caught:
-        require(needed - 1, "model=mean")
-    [fault] = caught.value.faults
+    fault = fault_of(lambda: require(needed - 1, "model=mean"))
     assert (fault.key, fault.kind) == ("model", "resources")
     assert "12 kB" in fault.message
     require(needed - 1, "model=mean", "ema_decay=null")
@@ -271,8 +275,9 @@ def test_parameters_by_hand() -> None:
 def test_the_attention_of_a_batch_counts_where_its_size_is_known() -> None:
     words = ["model.attention.hops=1000000"]
     require(10**10, *words)
-    with pytest.raises(TrainingError, match=r"model\.attention\.hops \(now 1000000\)"):
-        require(10**10, *words, rows=64, tokens=20)
+    fault = fault_of(lambda: require(10**10, *words, rows=64, tokens=20))
+    assert (fault.key, fault.kind) == ("model", "resources")
+    assert "model.attention.hops" in fault.message
 
 
 def test_a_system_that_does_not_say_its_memory_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

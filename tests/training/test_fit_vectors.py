@@ -10,12 +10,12 @@ import pytest
 import torch
 import yaml
 from numpy.typing import NDArray
+from refusals import fault_of, refused
 from safetensors.torch import load_file
 from tiny import tiny
 
 import sentattn
 from sentattn import evaluate, fit
-from sentattn.errors import DataError, SettingError
 from sentattn.run import Run
 
 WORDS = ["the", "film", "not", "good", "bad", ",", "."]
@@ -82,10 +82,10 @@ def test_the_setting_is_that_of_the_vectors_wherever_they_lie(file: Path, tmp_pa
 
 def test_faulty_vectors_end_the_training_before_anything_is_written(file: Path, tmp_path: Path) -> None:
     file.write_text(file.read_text() + "play 1 2 3\n")
-    with pytest.raises(DataError, match=r"v\.txt, line 8"):
-        train(file, tmp_path / "outputs")
-    with pytest.raises(SettingError, match=r"Did you mean 'v\.txt'"):
-        train(tmp_path / "w.txt", tmp_path / "outputs")
+    damaged = fault_of(lambda: train(file, tmp_path / "outputs"))
+    assert (damaged.key, damaged.kind) == ("data.vectors", "damaged")
+    assert "v.txt, line 8" in damaged.message
+    assert refused(lambda: train(tmp_path / "w.txt", tmp_path / "outputs")) == [("data.vectors", "not_found")]
     assert not list((tmp_path / "outputs").iterdir())
 
 

@@ -29,25 +29,29 @@ def test_the_lines_of_a_trial(tmp_path: Path) -> None:
     study.best_values = {3: [0.875]}
     trial.since -= 60
     lines.ended(trial, TrialOutcome("complete", values=[0.875]))
-    assert out.getvalue().splitlines() == [
-        "trial 3 on CPU 1: hops=4, lr=0.001234, pooling=mean",
-        "trial 3: val/accuracy 0.8750 in 60 s, the best so far; 1 of 5 finished, about 2 min left",
-    ]
+    started, ended = out.getvalue().splitlines()
+    assert started.partition(": ")[2].split(", ") == ["hops=4", "lr=0.001234", "pooling=mean"]
+    assert "CPU 1" in started
+    for value in ("trial 3", "val/accuracy 0.8750", "60 s", "best", "1 of 5", "2 min"):
+        assert value in ended
 
 
 def test_a_pruned_trial(tmp_path: Path) -> None:
     lines, trial, _, out = prepare(tmp_path)
     trial.epoch, trial.value = 2, 0.5
     lines.ended(trial, TrialOutcome("pruned"))
-    assert out.getvalue().startswith("trial 3: pruned after 2 at 0.5000 in 0 s; 0 of 5 finished")
+    for value in ("trial 3: pruned", "0.5000", "0 s", "0 of 5"):
+        assert value in out.getvalue()
 
 
 def test_a_failure_is_printed_with_its_reason_and_last_lines(tmp_path: Path) -> None:
     lines, trial, _, out = prepare(tmp_path)
     lines.ended(trial, TrialOutcome("failed", error="it was killed (SIGKILL)", log_lines=["a", "b", "[red]c", "d"]))
-    assert out.getvalue() == (
-        f"trial 3 failed: it was killed (SIGKILL) (log: {tmp_path}/trials/3/log.txt)\n    b\n    [red]c\n    d\n"
-    )
+    first, *lines_of_log = out.getvalue().splitlines()
+    assert first.startswith("trial 3 failed: ")
+    assert "SIGKILL" in first
+    assert f"{tmp_path}/trials/3/log.txt" in first
+    assert [line.strip() for line in lines_of_log] == ["b", "[red]c", "d"]
 
 
 def test_the_table(tmp_path: Path) -> None:
@@ -79,9 +83,9 @@ def test_a_whole_sweep_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_values_have_the_shortest_name() -> None:
-    assert format_values(
-        {"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}
-    ) == ("encoder.hidden=8, attention.hidden=4, encoder=cnn, seed=null")
+    values = {"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}
+    shown = format_values(values).split(", ")
+    assert shown == ["encoder.hidden=8", "attention.hidden=4", "encoder=cnn", "seed=null"]
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,9 @@ def test_a_slot_for_each_gpu(gpus: FakeNVML) -> None:
     found = find(SlotRequest())
     assert [slot.gpus for slot in found] == [("0",), ("1",), ("2",), ("3",)]
     assert {slot.threads for slot in found} == {4}
-    assert slots_line(found[:2]) == "2 slots: GPU 0, GPU 1; 4 threads each"
+    names, threads = slots_line(found[:2]).split("; ")
+    assert names == "2 slots: GPU 0, GPU 1"
+    assert threads.startswith("4 ")
     assert found[2].environment()["CUDA_VISIBLE_DEVICES"] == "2"
     assert found[2].environment()["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert found[2].environment()["OMP_NUM_THREADS"] == "4"

@@ -163,7 +163,7 @@ def test_a_full_disk_is_printed_once_while_the_study_runs_and_is_an_error_at_its
         for value in (0.5, 0.6):
             report.ended(*ended(study, value))
         assert capsys.readouterr().out.count("No space left on device") == 1
-        with pytest.raises(RunError, match="No space left on device") as caught, report:
+        with pytest.raises(RunError) as caught, report:
             pass
         assert (caught.value.faults[0].key, caught.value.faults[0].kind) == (str(tmp_path), "unwritable")
         with pytest.raises(KeyError), ReportCallback(study):  # the error that has ended the sweep counts

@@ -178,7 +178,8 @@ def test_words_stand_without_quotes_and_paths_are_taken_as_they_are() -> None:
         "x='32-true'",
         "x=null",
     ]
-    assert override("data.vectors", "my vectors (1).txt") == "data.vectors=my vectors (1).txt"
+    path = "my vectors (1).txt"
+    assert override("data.vectors", path) == f"data.vectors={path}"
 
 
 @given(st.integers(0, 2**32 - 1))
