@@ -11,7 +11,7 @@ from sentattn.config.command_line import REFERENCE
 from sentattn.config.groups import Choices
 
 
-def test_folders_are_taken_out() -> None:
+def test_config_folders_are_split_off() -> None:
     rest, folders = split_folders(["a=1", "--config-dir", "one", "b=2", "--config-dir=two"])
     assert rest == ["a=1", "b=2"]
     assert folders == [Path("one"), Path("two")]
@@ -46,7 +46,7 @@ def test_closest() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=20), max_size=4))
-def test_no_word_is_answered_with_anything_but_a_message(words: list[str]) -> None:
+def test_any_words_are_read_or_reported(words: list[str]) -> None:
     typed, faults = read(words, Choices.of())
     assert len(typed) + len(faults) <= len(words)
 

@@ -12,65 +12,65 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from refusals import fault_of, refused
 
 from sentattn import train
 from sentattn.config import command_line
 from sentattn.config.compose import compose
 from sentattn.config.schema import COMMAND_KEYS
-from sentattn.errors import DataError, Interruption, SettingError
+from sentattn.errors import DataError, Interruption
 from sentattn.grid.cells import read_cells
 
 ROOT = Path(__file__).parents[2]
 KEYS = {"run": "str", "text": "str", "format": 'Literal["text", "json"]', "batch_size": "Count", "show": "bool"}
 
 
-def _nothing(arguments: list[str]) -> None:
-    """A command that does nothing."""
+def raising(error: BaseException) -> Callable[[list[str]], None]:
+    def command(arguments: list[str]) -> None:
+        raise error
+
+    return command
 
 
-def _faulty(arguments: list[str]) -> None:
-    raise DataError("One thing.", "Another thing.")
-
-
-def _interrupted(arguments: list[str]) -> None:
-    raise KeyboardInterrupt
-
-
-def test_a_command_that_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.run(_nothing, []) == 0
+def test_a_command_that_succeeds_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.run(lambda arguments: None, []) == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_is_the_docstring_of_the_commands_module(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.run(_faulty, ["a=1", option]) == 0
+def test_help_is_the_docstring_of_the_module(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.run(raising(ZeroDivisionError()), ["a=1", option]) == 0
     assert capsys.readouterr().out == "Help.\n\nExamples:\n  none\n"
 
 
-def test_each_fault_is_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.run(_faulty, []) == 2
+@pytest.mark.parametrize(
+    ("error", "code", "lines"),
+    [
+        (DataError("One.", "Two."), 2, ["error: One.", "error: Two."]),
+        (KeyboardInterrupt(), 130, ["interrupted"]),
+        (Interruption(2, "again."), 130, ["interrupted; again."]),
+        (Interruption(15, "again."), 143, ["ended by SIGTERM; again."]),
+    ],
+)
+def test_errors_have_an_exit_code_and_lines_on_standard_error(
+    error: BaseException, code: int, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.run(raising(error), []) == code
     out, err = capsys.readouterr()
-    assert (out, err.splitlines()) == ("", ["error: One thing.", "error: Another thing."])
+    assert (out, err.splitlines()) == ("", lines)
 
 
-def test_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.run(_interrupted, []) == 130
-    assert capsys.readouterr().err == "interrupted\n"
-
-
-def test_a_bug_of_ours_is_no_fault_of_the_users() -> None:
-    def command(arguments: list[str]) -> None:
-        raise ZeroDivisionError
-
+def test_other_exceptions_are_not_caught() -> None:
     with pytest.raises(ZeroDivisionError):
-        command_line.run(command, [])
+        command_line.run(raising(ZeroDivisionError()), [])
 
 
-def test_a_reader_that_goes_away_is_no_fault() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     program = (
         "import sys; from sentattn.config import command_line as c; "
         "sys.exit(c.run(lambda a: [print('x' * 99) for _ in range(9999)], []))"
@@ -100,29 +100,18 @@ def test_cfg_does_not_hide_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
-@pytest.mark.parametrize(("number", "code", "said"), [(2, 130, "interrupted"), (15, 143, "ended by SIGTERM")])
-def test_a_signal_ends_a_command_with_its_advice(
-    number: int, code: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def command(arguments: list[str]) -> None:
-        raise Interruption(number, "type it again.")
-
-    assert command_line.run(command, []) == code
-    assert capsys.readouterr().err == f"{said}; type it again.\n"
-
-
-def test_raw_arguments_take_texts_as_typed() -> None:
+def test_raw_arguments_are_taken_as_typed() -> None:
     text = 'It\'s great, but slow (10/10)! ${x} = "\u00fc"'
     given = command_line.raw_arguments([f"text={text}", "batch_size=8", "show=true", "format=json", "run=7"], KEYS)
     assert given == {"text": text, "batch_size": 8, "show": True, "format": "json", "run": "7"}
 
 
 @pytest.mark.parametrize("text", ["7", "null", "true", "--help", "=", "a=b"])
-def test_a_text_is_never_anything_else(text: str) -> None:
+def test_raw_texts_are_not_parsed(text: str) -> None:
     assert command_line.raw_arguments([f"text={text}"], KEYS) == {"text": text}
 
 
-def test_words_without_a_key() -> None:
+def test_arguments_without_a_key() -> None:
     given = command_line.raw_arguments(["outputs/a=b/c", "run=x", "second"], KEYS, "runs")
     assert given == {"run": "x", "runs": ["outputs/a=b/c", "second"]}
     assert command_line.raw_arguments([], KEYS, "runs") == {"runs": []}
@@ -143,9 +132,7 @@ def test_words_without_a_key() -> None:
     ],
 )
 def test_faults_of_raw_arguments(words: list[str], key: str, kind: str, part: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        command_line.raw_arguments(words, KEYS)
-    (fault,) = caught.value.faults
+    fault = fault_of(lambda: command_line.raw_arguments(words, KEYS))
     assert (fault.key, fault.kind) == (key, kind)
     assert part in fault.message
 
@@ -169,29 +156,23 @@ def test_the_run_may_be_typed_without_its_key(line: str, expected: list[str]) ->
 
 
 @pytest.mark.parametrize("line", ["run=a text=This movie is amazing", "a text=This movie is amazing"])
-def test_a_text_without_quotes_is_refused_with_the_quotes(line: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        command_line.run_first(line.split(), READ_A_RUN)
-    [fault] = caught.value.faults
+def test_a_text_without_quotes_is_reported_with_quotes(line: str) -> None:
+    fault = fault_of(lambda: command_line.run_first(line.split(), READ_A_RUN))
     assert (fault.key, fault.kind) == ("text", "unreadable")
     assert 'text="This movie is amazing"' in fault.message
 
 
-def test_two_runs_are_refused() -> None:
-    for line in ("run=a b", "a b", "run=a b text=c"):
-        with pytest.raises(SettingError) as caught:
-            command_line.run_first(line.split(), READ_A_RUN)
-        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("b", "unknown")]
+@pytest.mark.parametrize("line", ["run=a b", "a b", "run=a b text=c"])
+def test_two_runs_are_refused(line: str) -> None:
+    assert refused(lambda: command_line.run_first(line.split(), READ_A_RUN)) == [("b", "unknown")]
 
 
-def test_all_faults_of_raw_arguments_at_once() -> None:
-    with pytest.raises(SettingError) as caught:
-        command_line.raw_arguments(["txt=a", "format=xml"], KEYS, required=["run", "format"])
-    assert len(caught.value.messages) == 3
-    assert caught.value.messages[-1] == "run is missing: type run=RUN."
+def test_all_faults_of_raw_arguments_are_reported_together() -> None:
+    found = refused(lambda: command_line.raw_arguments(["txt=a", "format=xml"], KEYS, required=["run", "format"]))
+    assert found == [("txt", "unknown"), ("format", "range"), ("run", "missing")]
 
 
-def test_take_parts_the_arguments() -> None:
+def test_take_splits_arguments_by_key() -> None:
     assert command_line.take(["run=a", "data=imdb", "runs=b"], ["run"]) == (["run=a"], ["data=imdb", "runs=b"])
 
 
@@ -199,10 +180,10 @@ def docstring(command: str) -> str:
     return ast.get_docstring(ast.parse((ROOT / "sentattn" / f"{command}.py").read_text(encoding="utf-8"))) or ""
 
 
-def test_the_defaults_in_the_help_of_train_are_true() -> None:
-    told = re.findall(r"^  ([\w.]+=\S+)  ", docstring("train"), flags=re.MULTILINE)
-    assert len(told) >= 5
-    assert compose(told) == compose([])
+def test_defaults_in_the_help_of_train_are_up_to_date() -> None:
+    defaults = re.findall(r"^  ([\w.]+=\S+)  ", docstring("train"), flags=re.MULTILINE)
+    assert len(defaults) >= 5
+    assert compose(defaults) == compose([])
 
 
 def test_the_examples_in_the_help_of_train_compose() -> None:
@@ -231,28 +212,22 @@ assert not heavy, heavy
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [({}, command_line.SPIN_COUNT), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, None)],
+    ("given", "name", "expected"),
+    [
+        ({}, "GOMP_SPINCOUNT", command_line.SPIN_COUNT),
+        ({"GOMP_SPINCOUNT": "7"}, "GOMP_SPINCOUNT", "7"),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, "GOMP_SPINCOUNT", None),
+        ({}, "THP_MEM_ALLOC_ENABLE", "1"),
+        ({"THP_MEM_ALLOC_ENABLE": "0"}, "THP_MEM_ALLOC_ENABLE", "0"),
+    ],
 )
-def test_waiting_threads_spin_briefly_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str | None
+def test_spinning_and_huge_pages_are_set_unless_the_user_has_set_them(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], name: str, expected: str | None
 ) -> None:
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE"):
-        monkeypatch.setenv(name, "")  # so that what the command sets is undone as well
-        monkeypatch.delenv(name)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
+    for variable in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE"):
+        monkeypatch.setenv(variable, "")  # so that what the command sets is undone as well
+        monkeypatch.delenv(variable)
+    for variable, value in given.items():
+        monkeypatch.setenv(variable, value)
     assert command_line.run(lambda _: None, []) == 0
-    assert os.environ.get("GOMP_SPINCOUNT") == expected
-
-
-@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("0", "0")])
-def test_tensors_lie_in_huge_pages_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, expected: str
-) -> None:
-    monkeypatch.setenv("THP_MEM_ALLOC_ENABLE", given or "")
-    if given is None:
-        monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")
-    monkeypatch.setenv("GOMP_SPINCOUNT", command_line.SPIN_COUNT)
-    assert command_line.run(lambda _: None, []) == 0
-    assert os.environ.get("THP_MEM_ALLOC_ENABLE") == expected
+    assert os.environ.get(name) == expected

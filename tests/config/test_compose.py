@@ -25,7 +25,7 @@ def test_a_reference_follows_what_is_typed() -> None:
     assert kinds(words, lambda words: override(saved, words)) == [("model.embedding.positions", "conflict")]
 
 
-def test_class_weights_that_say_nothing_twice_are_legal() -> None:
+def test_options_of_class_weights_compose() -> None:
     typed = ["loss.class_weights=balanced", "loss.class_weight_power=0.5", "loss.class_weight_reduction=mean"]
     assert compose(typed)["loss"]["class_weight_power"] == 0.5
     assert compose(["loss.class_weights=[3,1]", "loss.class_weight_reduction=mean"])["loss"]["class_weights"] == [3, 1]
@@ -40,7 +40,7 @@ def test_defaults_compose() -> None:
     assert "hydra" not in settings
 
 
-def test_what_is_typed_wins() -> None:
+def test_typed_settings_replace_defaults() -> None:
     line = ["model=mean", "model/attention=structured", "model.attention.hops=8", "loss.penalty=0.3", "tags=[a,b]"]
     settings = compose([*line, "trainer.profiler=simple", "optimizer.betas=[0.9,0.99]", "data.cache_dir=c"])
     assert settings["model"]["encoder"]["_target_"].endswith("Identity")
@@ -69,7 +69,7 @@ def test_a_text_that_looks_like_a_number_stays_text() -> None:
     assert settings["logger"]["entity"] is None
 
 
-def test_the_same_thing_twice_is_no_fault() -> None:
+def test_a_repeated_argument_is_legal() -> None:
     assert compose(["seed=1", "seed=1"])["seed"] == 1
 
 
@@ -84,7 +84,7 @@ SAME = ["seed=4", "output_dir=x", "logger=none", "tags=[a]", "group=g", "test=fa
 @pytest.mark.parametrize(
     "line", [*SAME, *WITHOUT_EFFECT, "data.num_workers=2", "data.cache_dir=x", "loss.penalty=0", "optimizer.lr=5e-3"]
 )
-def test_the_hash_of_a_setting_leaves_out_what_makes_no_other_setting(line: str) -> None:
+def test_the_hash_ignores_settings_without_effect_on_the_result(line: str) -> None:
     assert setting_hash(compose([line])) == setting_hash(compose([]))
 
 
@@ -102,7 +102,7 @@ def test_the_hash_of_a_setting_leaves_out_what_makes_no_other_setting(line: str)
         "trainer.accumulate_grad_batches=2",
     ],
 )
-def test_the_hash_of_another_setting_is_another(line: str) -> None:
+def test_the_hash_depends_on_settings_of_the_result(line: str) -> None:
     assert setting_hash(compose([line])) != setting_hash(compose([]))
 
 
@@ -112,7 +112,7 @@ def test_the_hash_does_not_depend_on_the_order() -> None:
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
-def test_the_objective_may_be_any_figure_the_right_way_round(metric: str) -> None:
+def test_the_mode_of_the_objective_fits_its_metric(metric: str) -> None:
     mode = {"accuracy": "max", "log_loss": "min"}[metric]
     settings: dict[str, Any] = compose([f"objective.metric=val/{metric}", f"objective.mode={mode}"])
     assert get_path(settings, "objective.mode") == mode

@@ -11,7 +11,7 @@ from sentattn.config.compose import compose, override
 from sentattn.config.groups import get_path
 
 
-def test_override_changes_saved_settings_alone() -> None:
+def test_override_changes_a_copy_of_saved_settings() -> None:
     saved = compose(["output_dir=${x", "trainer.max_epochs=2"])
     before = copy.deepcopy(saved)
     changed = override(saved, ["data=imdb", "data.path=a b", "data.limit=5", "seed=3"])

@@ -38,7 +38,7 @@ def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield inner
 
 
-def test_the_document_is_what_the_configuration_makes_of_it() -> None:
+def test_the_document_is_up_to_date() -> None:
     written = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert written == reference.text(), "the settings have changed: run `make docs`"
 
@@ -74,7 +74,7 @@ def test_defaults_are_those_of_a_training_without_arguments() -> None:
     assert compared > 40
 
 
-def test_what_stands_in_the_document() -> None:
+def test_rows_of_the_document() -> None:
     text = reference.text()
     for line in (
         r"\| `seeds` \| `1` \| an integer >= 1 \| Runs to train",
@@ -98,7 +98,7 @@ def test_every_row_has_as_many_cells_as_its_table() -> None:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1, table
 
 
-def test_comments_behind_the_lines_of_a_yaml_file(tmp_path: Path) -> None:
+def test_comments_of_a_yaml_file(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         "# the file\na: 1 # one\nb:\n  c: 'x # y' # two\n  d: ${a}\n  e: # a node\n    f: [1, 2] # three\ng: h#i\n"

@@ -11,7 +11,7 @@ from sentattn.config.types import Positive, resolve
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_the_figures_that_can_be_the_objective_are_those_that_are_measured(*, ordered: bool) -> None:
+def test_metrics_of_the_objective_are_those_that_are_computed(*, ordered: bool) -> None:
     from sentattn.metrics import classifier_metrics
 
     measured = set(classifier_metrics(np.eye(3), np.arange(3), ordered=ordered))
@@ -19,7 +19,7 @@ def test_the_figures_that_can_be_the_objective_are_those_that_are_measured(*, or
 
 
 @pytest.mark.parametrize("optimizer", ["adam.Adam", "adamw.AdamW", "sgd.SGD", "adagrad.Adagrad"])
-def test_learning_rates_are_held_to_a_stricter_rule(optimizer: str) -> None:
+def test_learning_rates_have_a_stricter_type(optimizer: str) -> None:
     assert stricter(f"torch.optim.{optimizer}", "lr") == Positive
     assert stricter(f"torch.optim.{optimizer}", "foreach") is None
 
@@ -37,5 +37,5 @@ def test_every_type_is_understood(annotation: Any) -> None:
     assert resolve(annotation) is not Any
 
 
-def test_the_metrics_of_the_objective_are_all_there() -> None:
+def test_metrics_of_the_objective_are_complete() -> None:
     assert resolve(TOP["objective.metric"]) == Literal[tuple(f"val/{metric}" for metric in BETTER)]

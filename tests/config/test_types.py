@@ -53,7 +53,7 @@ ALLOWED: list[tuple[Any, list[object], list[object]]] = [
 
 
 @pytest.mark.parametrize(("kind", "legal", "illegal"), ALLOWED, ids=str)
-def test_what_a_type_allows(kind: Any, legal: list[object], illegal: list[object]) -> None:
+def test_values_that_a_type_allows(kind: Any, legal: list[object], illegal: list[object]) -> None:
     assert [value for value in legal if mismatch(kind, value)] == []
     assert [value for value in illegal if not mismatch(kind, value)] == []
 
@@ -107,7 +107,7 @@ def test_a_fault_names_setting_rule_and_value() -> None:
     assert (wrong.kind, wrong.message) == ("type", "test must be text, got true.")
 
 
-def test_values_as_one_types_them() -> None:
+def test_values_as_typed() -> None:
     values = (None, True, 0.5, "a", ["a", None, False])
     assert [as_typed(value) for value in values] == ["null", "true", "0.5", "a", "[a,null,false]"]
     assert [parse(text) for text in ("null", "true", "0.5", "3", "a")] == [None, True, 0.5, 3, "a"]
@@ -129,7 +129,7 @@ class Part:
 
 
 @pytest.mark.parametrize("postponed", [True, False])
-def test_checked_refuses_all_faulty_arguments_at_once(*, postponed: bool) -> None:
+def test_checked_reports_all_faulty_arguments(*, postponed: bool) -> None:
     names: dict[str, Any] = {"Part": Part}
     if not postponed:
         exec(compile(REAL, "real", "exec", dont_inherit=True), names)  # annotations are objects there
@@ -140,7 +140,7 @@ def test_checked_refuses_all_faulty_arguments_at_once(*, postponed: bool) -> Non
     assert hops.message.startswith("Part: hops ")
 
 
-def test_checked_sees_arguments_by_position_too() -> None:
+def test_checked_checks_positional_arguments() -> None:
     names: dict[str, Any] = {}
     exec(compile(REAL, "real", "exec", dont_inherit=True), names)
     assert names["Part"](2).hops == 2
@@ -148,6 +148,6 @@ def test_checked_sees_arguments_by_position_too() -> None:
         names["Part"](0)
 
 
-def test_help_pays_for_no_pydantic() -> None:
+def test_help_imports_no_pydantic() -> None:
     program = "import sys; from sentattn import train; train.main(['--help']); assert 'pydantic' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True)

@@ -32,7 +32,7 @@ def test_the_size_is_that_of_the_vectors(file: Path, embedding: str) -> None:
     assert get_path(compose([chosen, "data.vectors=train", f"{SIZE}=30"]), SIZE) == 30
 
 
-def test_another_size_is_refused_together_with_all_else(file: Path) -> None:
+def test_another_size_is_reported_with_all_other_faults(file: Path) -> None:
     assert kinds(["seeed=1", f"data.vectors={file}", f"{SIZE}=50", "model.embedding.init_std=0.2"]) == [
         ("seeed", "unknown"),
         (SIZE, "conflict"),
@@ -40,7 +40,7 @@ def test_another_size_is_refused_together_with_all_else(file: Path) -> None:
     ]
 
 
-def test_vectors_that_are_not_there_are_refused_together_with_all_else(file: Path) -> None:
+def test_missing_vectors_are_reported_with_all_other_faults(file: Path) -> None:
     found = faults(["data.vectors=glove.6b.50d", "seeed=1", f"{SIZE}=50"])
     assert len(found) == 2
     assert "Did you mean 'glove.6B.50d'?" in found[0].message
@@ -49,7 +49,7 @@ def test_vectors_that_are_not_there_are_refused_together_with_all_else(file: Pat
     assert faults([f"data.vectors={file}"])[0].kind == "damaged"
 
 
-def test_what_refers_to_the_size_follows_it(tmp_path: Path) -> None:
+def test_references_to_the_size_follow_it(tmp_path: Path) -> None:
     (tmp_path / "model" / "encoder").mkdir(parents=True)
     target = "_target_: sentattn.models.encoders.lstm.LSTM"
     (tmp_path / "model" / "encoder" / "wide.yaml").write_text(f"# As wide.\n{target}\nhidden: ${{{SIZE}}}\n")
@@ -57,7 +57,7 @@ def test_what_refers_to_the_size_follows_it(tmp_path: Path) -> None:
     assert get_path(settings, "model.encoder.hidden") == 25
 
 
-def test_an_experiment_may_bring_vectors_and_lose_them(tmp_path: Path) -> None:
+def test_vectors_of_an_experiment_may_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     text = "# @package _global_\n# Some.\ndata:\n  vectors: glove.6B.50d\nmodel:\n  embedding:\n    size: 100\n"
     (tmp_path / "experiment" / "some.yaml").write_text(text)
@@ -96,7 +96,7 @@ def test_a_trained_model_is_evaluated_without_the_file(file: Path) -> None:
     assert get_path(override(saved, ["data=imdb"], only=["data"]), SIZE) == 4
 
 
-def test_a_setting_is_the_same_wherever_the_vectors_lie(file: Path) -> None:
+def test_the_hash_ignores_the_path_of_the_vectors(file: Path) -> None:
     here, there = compose([f"data.vectors={file}"]), compose([f"data.vectors={file}", "seed=2"])
     there["data"]["vectors"] = "/elsewhere/vectors.zip"
     assert setting_hash(here, vectors="1f") == setting_hash(there, vectors="1f") != setting_hash(here, vectors="2e")
