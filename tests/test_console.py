@@ -26,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_log_gets_a_line_when_time_has_passed(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_gets_a_line_every_few_seconds(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     notes: list[int] = []
 
     def note() -> str:
@@ -54,7 +54,7 @@ def test_a_terminal_gets_a_bar_with_loss_and_speed(clock: Clock, monkeypatch: py
     assert "loss 0.25, 9.0 batches/s" in screen.getvalue()
 
 
-def test_nothing_is_shown_where_nothing_is_to_be(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_may_be_switched_off(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with console.Progress(shown=False) as shown:
         for clock.now in (0.0, 100.0):
             shown("reading", 1, 2, lambda: pytest.fail("a note that nobody sees"))

@@ -29,7 +29,7 @@ def test_the_same_data_gives_the_same_metrics(tiny_run: LoadedRun, tmp_path: Pat
     assert metrics == pytest.approx(expected, abs=1e-5)
 
 
-def test_metrics_are_shown_by_name(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_printed(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main([f"run={tiny_run.path}"]) == 0
     assert f"test/accuracy           {tiny_run.metrics['test/accuracy']:.4f}" in capsys.readouterr().out
 
@@ -98,7 +98,7 @@ def test_predictions_on_other_data_are_written_and_compared(
 
 
 @pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])
-def test_an_evaluation_is_called_by_its_table_or_by_name(
+def test_an_evaluation_is_named_after_its_table_or_name(
     tiny_run: LoadedRun, tmp_path: Path, typed: list[str], expected: str
 ) -> None:
     labels = tiny_run.classifier.labels
@@ -122,7 +122,7 @@ def test_a_run_that_cannot_be_written_is_evaluated(
     assert "Permission denied" in err
 
 
-def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
+def test_class_weights_are_those_of_the_training(tmp_path: Path) -> None:
     many_neg, many_pos = reviews(tmp_path / "a", neg=40, pos=10), reviews(tmp_path / "b", neg=4, pos=16)
     weighted = ["loss.class_weights=balanced", "loss.label_smoothing=0", "trainer.max_epochs=1", "data.val_size=10"]
     run = fit(tiny(*weighted, "data=imdb", f"data.path={many_neg}", f"output_dir={tmp_path / 'out'}"))
@@ -142,7 +142,7 @@ def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "part"),
     [
         ([], "run is missing"),
         (["RUN", "split=train"], "split must be"),
@@ -154,6 +154,8 @@ def test_class_weights_stay_those_of_the_training(tmp_path: Path) -> None:
         (["RUN", "output=none/none.json"], "cannot be written"),
     ],
 )
-def test_faults(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
+def test_bad_arguments(
+    tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str], arguments: list[str], part: str
+) -> None:
     assert evaluate.main([word.replace("RUN", str(tiny_run.path)) for word in arguments]) == 2
-    assert sentence in capsys.readouterr().err
+    assert part in capsys.readouterr().err

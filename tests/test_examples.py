@@ -20,12 +20,12 @@ def kinds(cell: Any) -> set[str]:
     return {kind for output in cell.get("outputs", []) for kind in output.get("data", {output.output_type: ""})}
 
 
-def test_there_are_three() -> None:
+def test_number_of_notebooks() -> None:
     assert len(NOTEBOOKS) == 3
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_its_outputs_are_kept_and_small(file: Path) -> None:
+def test_outputs_are_stored_and_small(file: Path) -> None:
     cells = [cell for cell in nbformat.read(file, as_version=4).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
     assert not [output for cell in cells for output in cell.outputs if output.output_type == "error"]
@@ -34,7 +34,7 @@ def test_its_outputs_are_kept_and_small(file: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_it_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebooks_run(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{Path('/usr/bin')}:{Path('/bin')}")
     notebook = nbformat.read(file, as_version=4)
     kept = [kinds(cell) for cell in notebook.cells]

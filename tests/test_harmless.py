@@ -1,6 +1,6 @@
-"""What is read is data: tables, word vectors, a cached corpus and an exported folder run nothing of what they hold.
+"""What is read is data: tables, vectors, a cached corpus, a run and an exported folder run nothing of what they hold.
 
-Runs and their settings: `tests/config/test_targets.py`.
+Settings: `tests/config/test_targets.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import csv
 import json
 import os
 import pickle
+import shutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from refusals import refused
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
@@ -27,7 +30,8 @@ from sentattn.data.datasets.demo import DemoSource
 from sentattn.data.readers.tables import records
 from sentattn.data.tokenizer import WordTypes
 from sentattn.data.vectors.pretrained import read_vectors
-from sentattn.errors import DataError, RunError
+from sentattn.prediction.model import LoadedRun, load
+from sentattn.training.checkpoint import read_checkpoint
 
 pytest.importorskip("onnxruntime")
 
@@ -75,8 +79,7 @@ def test_a_table_is_text(suffix: str, harmful: Harmful, tmp_path: Path) -> None:
             csv.writer(file, delimiter=delimiter).writerows([["text"], *([text] for text in texts)])
     assert [record.values["text"] for record in records(path, ["text"])] == texts
     path.write_bytes(pickle.dumps(harmful))
-    with pytest.raises(DataError):
-        list(records(path, ["text"]))
+    assert refused(lambda: list(records(path, ["text"])))
 
 
 def test_word_vectors_are_never_unpickled(harmful: Harmful, tmp_path: Path) -> None:
@@ -89,8 +92,7 @@ def test_word_vectors_are_never_unpickled(harmful: Harmful, tmp_path: Path) -> N
         torch.save(harmful, file)
         if file.suffix == ".npy":
             np.save(file, np.array([harmful], dtype=object), allow_pickle=True)
-        with pytest.raises(DataError):
-            read(file)
+        assert refused(partial(read, file))
     text = tmp_path / "vectors.txt"
     text.write_text("good 1 2 3\n")
     assert read(text) == [[1, 2, 3]]
@@ -110,6 +112,15 @@ def test_a_cached_corpus_is_never_unpickled(harmful: Harmful, tmp_path: Path) ->
         Corpus(tmp_path)
 
 
+def test_pickles_in_a_run_directory_are_not_unpickled(harmful: Harmful, tiny_run: LoadedRun, tmp_path: Path) -> None:
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    checkpoint = run / "checkpoints" / "last.ckpt"
+    for file in (checkpoint, *sorted((run / "model").iterdir())):
+        torch.save({"state_dict": harmful}, file)
+    assert refused(lambda: read_checkpoint(checkpoint)) == [(str(checkpoint), "damaged")]
+    assert refused(lambda: load(run).predict(["Good."])) == [("run", "damaged")]
+
+
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "labels.json", "config.json"])
 def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path) -> None:
     from sentattn.export.onnx_folder import FILES, require_replaceable
@@ -125,8 +136,7 @@ def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path)
         with pytest.raises(Exception):  # noqa: B017, PT011 - the libraries' errors have no common class
             Model(tmp_path)
         if name == "config.json":
-            with pytest.raises(RunError):
-                require_replaceable(tmp_path)
+            assert refused(lambda: require_replaceable(tmp_path)) == [("output", "conflict")]
         else:
             require_replaceable(tmp_path)
     finally:

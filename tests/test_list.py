@@ -16,7 +16,7 @@ def write(folder: Path, **result: object) -> None:
     (folder / "result.json").write_text(json.dumps(result))
 
 
-def test_models_and_data_with_what_their_files_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_and_data_have_the_comments_of_their_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "data"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
@@ -78,7 +78,7 @@ def test_damaged_results_are_listed(text: str, tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["-", "-", "-"]
 
 
-def test_everything_is_listed_by_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_kinds_are_listed_by_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"output_dir={tmp_path}"]) == 0
     out = capsys.readouterr().out
     for kind in ("models", "data", "experiments", "sweeps", "runs"):

@@ -10,7 +10,7 @@ import sentattn
 from sentattn.__main__ import COMMANDS, main
 
 
-def test_help_names_every_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_a_line_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == main([]) == main(["-h"]) == 0
     lines = capsys.readouterr().out.splitlines()
     for command, what in COMMANDS.items():
@@ -34,12 +34,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{sentattn.__version__}\n"
 
 
-def test_arguments_and_exit_code_are_handed_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_and_exit_code_are_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "nothing"]) == 2
     assert "'nothing' cannot be listed" in capsys.readouterr().err
 
 
-def test_the_package_and_its_help_import_nothing_heavy() -> None:
+def test_the_package_and_its_help_import_no_torch() -> None:
     program = """
 import sys, sentattn, sentattn.config.command_line, sentattn.config
 from sentattn.__main__ import main
@@ -47,6 +47,7 @@ main([])
 heavy = {"torch", "pytorch_lightning", "numpy", "wandb"} & set(sys.modules)
 assert not heavy, heavy
 assert {"fit", "load"} <= set(sentattn.__all__)
+assert {"fit", "load", "__version__"} <= set(dir(sentattn))
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1], capture_output=True)
 

@@ -56,12 +56,12 @@ def test_labels_and_predictions_of_one_class_each(label: int, accuracy: float, f
     assert found["quadratic_kappa"] == 0
 
 
-def test_a_probability_of_0_costs_no_infinity() -> None:
+def test_log_loss_of_a_probability_of_0_is_finite() -> None:
     found = classifier_metrics(np.array([[0.0, 1.0]] * 4, np.float32), np.zeros(4, int), ordered=False)
     assert found["log_loss"] == pytest.approx(-np.log(2.0**-126))
 
 
-def test_a_nan_stays_one() -> None:
+def test_nan_probabilities_have_nan_metrics() -> None:
     found = classifier_metrics(np.full((4, 2), np.nan, np.float32), np.array([0, 1, 0, 1]), ordered=False)
     assert np.isnan([found["log_loss"], found["brier_score"], found["calibration_error"]]).all()
 
@@ -109,7 +109,7 @@ def test_the_order_of_the_classes_has_no_influence(rows: tuple[Floats, Ints], or
     assert permuted == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_error_of_a_calibrated_model_is_the_mean_over_labels_drawn_from_its_confidences() -> None:
+def test_error_of_a_calibrated_model() -> None:
     """With one confidence p there is one bin, and |successes / n - p| has a mean that the binomial gives exactly."""
     p, n = 0.7, 50
     successes = np.arange(n + 1)

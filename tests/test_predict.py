@@ -18,7 +18,7 @@ from sentattn.run import Run
 TEXT = "It's great, but slow (10/10)! Schön."
 
 
-def test_a_text_with_signs_that_hydra_would_refuse_and_its_picture(
+def test_a_text_with_punctuation_and_its_picture(
     tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert predict.main([f"run={tiny_run.path}", f"text={TEXT}", f"plot={tmp_path / 'plot.png'}"]) == 0
@@ -49,7 +49,7 @@ def with_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_pairs")
-def test_a_single_text_comes_with_its_pairs(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_text_has_its_pairs(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = [f"run={tiny_run.path}", "text=good and bad"]
     assert predict.main([*one, "format=json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -63,7 +63,7 @@ def test_a_single_text_comes_with_its_pairs(tiny_run: Run, tmp_path: Path, capsy
 
 
 @pytest.mark.usefixtures("with_pairs")
-def test_a_file_comes_with_its_pairs_when_they_are_asked_for(tiny_run: Run, tmp_path: Path) -> None:
+def test_a_file_has_pairs_with_pairs_true(tiny_run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("good\n" * 12)
     plot, output = tmp_path / "plot.html", tmp_path / "out.jsonl"
     arguments = [f"run={tiny_run.path}", f"input={tmp_path / 'in.txt'}", f"output={output}", f"plot={plot}"]
@@ -75,7 +75,7 @@ def test_a_file_comes_with_its_pairs_when_they_are_asked_for(tiny_run: Run, tmp_
     assert plot.read_text().count("<figure>") == predict.MAX_PLOTTED_WITH_PAIRS
 
 
-def test_pairs_of_a_model_that_has_none_are_refused_and_leave_no_file(
+def test_pairs_of_a_model_without_them_are_refused(
     tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written = [f"output={tmp_path / 'out.jsonl'}", f"plot={tmp_path / 'plot.png'}"]
@@ -86,7 +86,9 @@ def test_pairs_of_a_model_that_has_none_are_refused_and_leave_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_keeps_its_order_and_streams(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predictions_of_a_file_are_in_its_order(
+    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     texts = [f"The food was {'very ' * (i % 7)}good, number {i}." for i in range(150)]
     (tmp_path / "in.txt").write_text("\n".join(texts))
     output = tmp_path / "out.jsonl"

@@ -46,7 +46,7 @@ def test_loaded_run_predicts_labels_probabilities_tokens_and_attention(tiny_run:
         assert {len(row) for row in prediction.attention} == {len(prediction.tokens)}
 
 
-def test_one_by_one_equals_together(tiny_run: LoadedRun) -> None:
+def test_predictions_do_not_depend_on_the_batch(tiny_run: LoadedRun) -> None:
     together = tiny_run.predict(TEXTS)
     for text, expected in zip(TEXTS, together, strict=True):
         [alone] = tiny_run.predict([text])
@@ -65,7 +65,7 @@ def test_predictions_equal_those_written_by_training(tiny_run: LoadedRun) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "<br/>"])
-def test_a_text_without_a_word_has_nothing_to_explain(tiny_run: LoadedRun, text: str) -> None:
+def test_a_text_without_a_word_is_not_explained(tiny_run: LoadedRun, text: str) -> None:
     assert refused(lambda: tiny_run.explain(text)) == [("text", "missing")]
 
 
@@ -74,7 +74,7 @@ NOTHING = [None, math.nan, 7, "", " \n", "<br>"]
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-def test_what_holds_no_text_has_an_empty_prediction_among_others(tiny_run: LoadedRun, pairs: bool) -> None:
+def test_values_without_a_text_have_empty_predictions(tiny_run: LoadedRun, pairs: bool) -> None:
     found = tiny_run.predict([*NOTHING, "good", *NOTHING, "not bad"], batch_size=2, pairs=pairs)
     assert [one.label is None for one in found] == [True] * 6 + [False] + [True] * 6 + [False]
     for one, value in zip(found, NOTHING, strict=False):
@@ -93,7 +93,7 @@ def test_an_empty_prediction_can_be_shown(tiny_run: LoadedRun, tmp_path: Path) -
     assert terminal.line(found[0])
 
 
-def test_one_text_is_predicted_as_a_list_of_it(tiny_run: LoadedRun) -> None:
+def test_one_text_is_a_list_of_one(tiny_run: LoadedRun) -> None:
     [one], [other] = tiny_run.predict("good"), tiny_run.predict(["good"])
     assert one == other
 
@@ -133,7 +133,7 @@ def test_a_data_frame_without_the_column_is_refused(tiny_run: LoadedRun, frame: 
         assert "'stars'" in fault.message
 
 
-def test_the_column_of_the_table_of_the_training_is_the_default(tiny_run: LoadedRun) -> None:
+def test_the_default_column_is_that_of_the_training(tiny_run: LoadedRun) -> None:
     run = LoadedRun(tiny_run.path)
     run.settings = {**tiny_run.settings, "data": {**tiny_run.settings["data"], "text": "review"}}
     assert [one.text for one in run.predict({"text": ["a"], "review": ["good"]})] == ["good"]
@@ -153,7 +153,7 @@ def test_a_series_is_a_list_of_texts(tiny_run: LoadedRun) -> None:
         ([{"text": "good"}], {}, ("text", "type")),
     ],
 )
-def test_what_cannot_be_meant_as_texts_is_refused(
+def test_values_that_are_no_texts_are_refused(
     tiny_run: LoadedRun, texts: list[object], typed: dict[str, str], expected: tuple[str, str]
 ) -> None:
     assert refused(lambda: tiny_run.predict(texts, **typed)) == [expected]
@@ -163,7 +163,7 @@ def copy_of(run: Run, folder: Path) -> Path:
     return Path(shutil.copytree(run.path, folder / "copy"))
 
 
-def test_faults_of_a_run_directory(tiny_run: LoadedRun, tmp_path: Path) -> None:
+def test_a_run_without_labels_is_refused(tiny_run: LoadedRun, tmp_path: Path) -> None:
     copy = copy_of(tiny_run, tmp_path)
     (copy / "model" / "labels.json").unlink()
     fault = fault_of(lambda: sentattn.load(copy).predict(["good"]))
@@ -172,7 +172,7 @@ def test_faults_of_a_run_directory(tiny_run: LoadedRun, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json", "labels.json"])
-def test_damaged_model_is_one_sentence(tiny_run: LoadedRun, tmp_path: Path, name: str) -> None:
+def test_a_damaged_model_is_refused(tiny_run: LoadedRun, tmp_path: Path, name: str) -> None:
     copy = copy_of(tiny_run, tmp_path)
     (copy / "model" / name).write_bytes(b"\x00{nonsense")
     assert fault_of(lambda: sentattn.load(copy).predict(["good"])).kind == "damaged"
@@ -216,7 +216,7 @@ def make_run(path: Path, tiny_run: LoadedRun, **result: object) -> Path:
     return path
 
 
-def test_latest_is_no_trial_of_a_sweep(tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_skips_trials(tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trial = make_run(tmp_path / "outputs" / "sweeps" / "a-study" / "trials" / "3", tiny_run, study="a-study")
     assert refused(lambda: load("latest")) == [("run", "not_found")]
@@ -239,9 +239,7 @@ def test_a_training_from_a_trial_is_tested_again(tiny_run: LoadedRun, tmp_path: 
 
 
 @pytest.mark.parametrize("writes", ["result", "best", "checkpoint"])
-def test_a_new_file_is_on_the_disk_before_it_takes_the_name(
-    writes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_synced_before_they_are_renamed(writes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     fsync, replace = os.fsync, os.replace
 
@@ -275,7 +273,7 @@ def test_a_result_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
     assert os.strerror(errno.ENOENT) in fault.message
 
 
-def test_what_is_no_run_directory_is_refused_with_its_reason(tmp_path: Path) -> None:
+def test_folders_that_are_no_runs_have_different_messages(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     reasons = []
     for path in (tmp_path, tmp_path / "file", tmp_path / "none"):
@@ -286,7 +284,7 @@ def test_what_is_no_run_directory_is_refused_with_its_reason(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("folder", ["a b", "it's", "$HOME", "plain"])
-def test_commands_to_continue_can_be_typed_into_a_shell(tmp_path: Path, folder: str) -> None:
+def test_printed_commands_are_quoted_for_a_shell(tmp_path: Path, folder: str) -> None:
     run = Run(tmp_path / folder)
     run.last_checkpoint.parent.mkdir(parents=True)
     run.last_checkpoint.touch()
@@ -295,7 +293,7 @@ def test_commands_to_continue_can_be_typed_into_a_shell(tmp_path: Path, folder: 
     assert shlex.split(predict_command(run.path).replace("\\\n", ""))[3] == f"run={run.path}"
 
 
-def test_every_printed_command_quotes_what_it_inserts() -> None:
+def test_every_printed_command_quotes_its_values() -> None:
     package = Path(sentattn.__file__).parent
     for file in package.rglob("*.py"):
         for command in re.findall(r"python -m sentattn\.[^\n]*", file.read_text(encoding="utf-8")):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import wandb
 import yaml
+from refusals import fault_of
 from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
 from sentattn.compare import insight_table
-from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
@@ -58,7 +58,7 @@ def log_a_run(
     return directory
 
 
-def test_each_run_goes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_run_is_uploaded_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [log_a_run(tmp_path / "outputs" / "demo" / name) for name in ("one", "two")]
     capsys.readouterr()
     with serving() as server, pytest.MonkeyPatch.context() as patch:
@@ -90,7 +90,7 @@ def test_each_server_gets_its_own_key(tmp_path: Path, monkeypatch: pytest.Monkey
     wandb.teardown()
 
 
-def test_a_resumed_run_goes_as_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_run_is_uploaded_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         run = log_a_run(tmp_path / "run", host=server.address, epochs=(1, 2))
         next(run.glob("wandb/offline-run-*/*.wandb")).write_bytes(b"what a killed process leaves behind")
@@ -102,7 +102,7 @@ def test_a_resumed_run_goes_as_one_run(tmp_path: Path, capsys: pytest.CaptureFix
     assert not (tmp_path / "wandb").exists()
 
 
-def test_an_upload_that_broke_off_is_completed(
+def test_an_interrupted_upload_is_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(wandb_guard, "FINISH_SECONDS", 1.0)
@@ -135,7 +135,7 @@ def test_a_server_that_accepts_nothing_is_reported(
     assert len(shown.splitlines()) == 1
 
 
-def test_one_error_does_not_keep_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_runs_are_uploaded_after_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         log_a_run(tmp_path / "outputs" / "good", host=server.address)
         bad = log_a_run(tmp_path / "outputs" / "bad", host=UNREACHABLE)
@@ -151,7 +151,7 @@ def test_one_error_does_not_keep_the_others(tmp_path: Path, capsys: pytest.Captu
     assert f"outputs/{broken.name} " in second
 
 
-def test_a_key_goes_to_no_server_that_only_the_run_names_and_a_silent_one_is_not_waited_for(
+def test_a_key_is_not_sent_to_a_server_without_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(mood_after_opening="silent") as server:
@@ -166,7 +166,7 @@ def test_a_key_goes_to_no_server_that_only_the_run_names_and_a_silent_one_is_not
     assert f"wandb login --host={server.address}" in shown
 
 
-def test_without_a_key_one_line_says_how_to_get_one(
+def test_without_a_key_one_line_names_wandb_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in "abc":
@@ -182,7 +182,7 @@ def test_without_a_key_one_line_says_how_to_get_one(
     assert "`wandb login`" in line
 
 
-def test_what_is_no_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_without_runs_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     for argument, code in (("nowhere", 2), ("empty", 0), ("minutes=0", 2)):
         assert sync.main([argument]) == code
@@ -190,14 +190,12 @@ def test_what_is_no_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert argument.partition("=")[0] in (shown.err if code else shown.out)
 
 
-def test_a_lost_file_is_reported(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     run = log_a_run(tmp_path / "run")
     [local] = upload.find_runs([run])
     shutil.rmtree(local.folder)
     local.folder.mkdir()
-    with pytest.raises(RunError) as caught:
-        upload.upload(local, minutes=1)
-    assert [fault.kind for fault in caught.value.faults] == ["not_found"]
+    assert fault_of(lambda: upload.upload(local, minutes=1)).kind == "not_found"
 
 
 def measure(directory: Path, **figures: float) -> None:
@@ -209,7 +207,7 @@ def measure(directory: Path, **figures: float) -> None:
     )
 
 
-def test_insight_goes_into_the_summary_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_insight_is_added_to_the_summary_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         run = log_a_run(tmp_path / "run", host=server.address)
         measure(run, evenness=0.5)
@@ -227,7 +225,7 @@ def test_insight_goes_into_the_summary_once(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().out.count("insight added to its summary") == 2
 
 
-def test_insight_that_is_not_accepted_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_insight_that_is_rejected_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         run = log_a_run(tmp_path / "run", host=server.address)
         assert sync.main([str(run)]) == 0

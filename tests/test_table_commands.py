@@ -48,13 +48,13 @@ def run(folder: Path) -> LoadedRun:
     return load(result.parent)
 
 
-def test_the_run_knows_the_labels_in_their_order(run: LoadedRun) -> None:
+def test_the_run_has_the_labels_in_their_order(run: LoadedRun) -> None:
     assert run.classifier.labels == ("schlecht", "gut", "sehr gut")
     assert run.settings["data"]["train"] == "reviews.csv"
     assert "val/mean_absolute_error" in run.metrics
 
 
-def test_the_sheet_can_be_predicted(run: LoadedRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_is_predicted(run: LoadedRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict.main([str(run.path), "input=reviews.csv", "output=labels.csv"]) == 0
     shown = capsys.readouterr()
     assert "90 predictions in labels.csv" in shown.out
@@ -83,13 +83,13 @@ def metrics_of(output: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_rows_that_were_set_aside_give_the_metrics_of_the_training(run: LoadedRun, tmp_path: Path) -> None:
+def test_evaluation_of_a_split_has_the_metrics_of_the_training(run: LoadedRun, tmp_path: Path) -> None:
     expected = {name: value for name, value in run.metrics.items() if name.startswith("test/")}
     assert metrics_of(tmp_path / "metrics.json", str(run.path)) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("arguments", [["data=table"], [], ["data=table", *COLUMNS]])
-def test_another_table_is_tested_whole(
+def test_all_rows_of_another_table_are_tested(
     run: LoadedRun, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     sheet(folder / "later.csv", 20)
@@ -108,22 +108,16 @@ def numbered(rows: int) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "part"),
     [
-        (["data=table"], "data=table has no rows: type data.train=FILE"),
-        (
-            ["data.test=revews.csv"],
-            "data.test=revews.csv: there is no such file or folder. Did you mean 'reviews.csv'?",
-        ),
-        (
-            ["data.test=reviews.csv", "data.label=Nr"],
-            "the classes of the model (schlecht, gut, sehr gut), got '0'.",
-        ),
+        (["data=table"], "data.train=FILE"),
+        (["data.test=revews.csv"], "Did you mean 'reviews.csv'?"),
+        (["data.test=reviews.csv", "data.label=Nr"], "(schlecht, gut, sehr gut), got '0'"),
         (["data.test=reviews.csv", "data.text=Berwertung"], "Did you mean 'Bewertung'?"),
     ],
 )
 def test_faults_of_another_table(
-    run: LoadedRun, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    run: LoadedRun, capsys: pytest.CaptureFixture[str], arguments: list[str], part: str
 ) -> None:
     assert evaluate.main([str(run.path), *arguments]) == 2
-    assert message in capsys.readouterr().err
+    assert part in capsys.readouterr().err

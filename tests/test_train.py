@@ -11,7 +11,7 @@ from sentattn.train import main, predict_command
 
 
 @pytest.mark.parametrize("folder", ["outputs/demo/structured", "outputs/demo/a-variant-with-a-long-name", "o"])
-def test_the_command_to_copy_fits_a_terminal(folder: str) -> None:
+def test_the_printed_command_fits_a_terminal(folder: str) -> None:
     path = Path(folder) / "20260101-120000-1a2b"
     lines = predict_command(path).splitlines()
     assert all(len(line) <= 100 for line in lines[:1])

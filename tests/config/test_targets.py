@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
 from refusals import faults, refused
 
@@ -179,27 +177,6 @@ def test_a_sweep_file_runs_no_code(word: str, tmp_path: Path, marker: Path) -> N
     words = [word.replace("FOLDER", str(tmp_path / "conf")), "model/attention=evil"]
     file = write(tmp_path / "sweep.yaml", {"overrides": words, "space": {"optimizer.lr": "interval(0,1)"}})
     assert faults([f"sweep={file}"], read_plan)
-
-
-class Harmful:
-    """Runs a command when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.marker}",)
-
-
-def test_pickles_in_a_run_directory_are_not_unpickled(loaded: Path, marker: Path) -> None:
-    from sentattn.training.checkpoint import read_checkpoint
-
-    checkpoint = loaded / "checkpoints" / "last.ckpt"
-    checkpoint.parent.mkdir(exist_ok=True)
-    for file in (checkpoint, *sorted((loaded / "model").iterdir())):
-        torch.save({"state_dict": Harmful(marker)}, file)
-    assert refused(lambda: read_checkpoint(checkpoint))
-    assert refused(lambda: sentattn.load(loaded).predict(["Good."]))
 
 
 OWN = """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from list_source import ListSource
-from refusals import fault_of
+from refusals import refused
 
 from sentattn import train
 from sentattn.config.compose import compose
@@ -110,8 +110,7 @@ class OwnSource(ListSource):
     ],
 )
 def test_attributes_are_checked(made: object, key: str, kind: str, tmp_path: Path) -> None:
-    fault = fault_of(Own(made, name="own", cache_dir=str(tmp_path)).prepare)
-    assert (fault.key, fault.kind) == (key, kind)
+    assert refused(Own(made, name="own", cache_dir=str(tmp_path)).prepare) == [(key, kind)]
     assert not list(tmp_path.glob(".own*"))
 
 
@@ -125,6 +124,4 @@ def test_validation_rows_may_be_a_split_or_set_aside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "a/b", "..", "a\\b", ""])
 def test_a_name_is_no_path(name: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        Own(None, name=name)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("data.name", "range")]
+    assert refused(lambda: Own(None, name=name)) == [("data.name", "range")]

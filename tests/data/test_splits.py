@@ -259,8 +259,7 @@ def test_a_size_that_leaves_a_split_empty_is_refused(corpus_of: Callable[..., Co
 
 
 def test_one_row_cannot_be_split() -> None:
-    fault = fault_of(lambda: num_rows("data.val_size", 1, 1, most=0))
-    assert (fault.key, fault.kind) == ("data.val_size", "missing")
+    assert refused(lambda: num_rows("data.val_size", 1, 1, most=0)) == [("data.val_size", "missing")]
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,7 @@ def test_a_table_needs_a_file() -> None:
 
 def test_few_rows_are_refused_or_warned_of(table_of: Callable[..., Table], tmp_path: Path) -> None:
     few = write(tmp_path / "few.csv", shares={"bad": 2, "good": 1})
-    fault = fault_of(table_of(train=few).prepare)
-    assert (fault.key, fault.kind) == ("data.train", "missing")
+    assert refused(table_of(train=few).prepare) == [("data.train", "missing")]
     data = table_of(train=write(tmp_path / "rare.csv", shares={"rare": 1, "bad": 20, "good": 20}))
     data.prepare()
     [warning] = [message for message in data.report if message.startswith("warning: ")]

@@ -43,12 +43,12 @@ def test_best_epoch(values: list[float], mode: str, best: int) -> None:
 
 @pytest.mark.parametrize("mode", ["max", "min"])
 @pytest.mark.parametrize(("losses", "best"), [([0.1, 0.4, 0.2, 0.2], 3), ([0.1, math.nan, 9.0, math.nan], 3)])
-def test_of_equal_epochs_the_one_with_the_lower_log_loss_is_best(mode: str, losses: list[float], best: int) -> None:
+def test_log_loss_decides_between_equal_epochs(mode: str, losses: list[float], best: int) -> None:
     worse = 1.0 if mode == "max" else 3.0
     assert make_recorder([worse, 2.0, 2.0, 2.0], mode, losses).best["epoch"] == best
 
 
-def test_the_best_epoch_is_that_of_the_weights_that_were_kept(tmp_path: Path) -> None:
+def test_the_best_epoch_is_restored(tmp_path: Path) -> None:
     recorder = make_recorder([2.0, 2.0, 1.0], losses=[0.4, 0.2, 0.1])
     resumed = EpochRecorder(tmp_path / "rows", metric="val/x", mode="max")
     resumed.load_state_dict(recorder.state_dict())
@@ -73,11 +73,11 @@ def steps(losses: list[float], every: int) -> FiniteLoss:
 
 @pytest.mark.parametrize("every", [1, 3, 100])
 @pytest.mark.parametrize(("losses", "batch"), [([1.0, math.nan, 2.0, 2.0], 2), ([1.0, 1.0, 1.0, math.inf], 4)])
-def test_first_batch_that_is_no_number_is_named(losses: list[float], batch: int, every: int) -> None:
+def test_a_loss_that_is_no_number_is_reported(losses: list[float], batch: int, every: int) -> None:
     assert refused(lambda: steps(losses, every)) == [("optimizer.lr", "diverged")]
 
 
-def test_finite_losses_pass_and_are_not_kept() -> None:
+def test_finite_losses_are_not_stored() -> None:
     assert steps([1.0, 2.0, 3.0], every=2)._losses == []
 
 
@@ -146,7 +146,7 @@ def test_a_resumed_average_is_the_same(tmp_path: Path) -> None:
     assert resumed.validated == whole.validated[2:]
 
 
-def test_batches_whose_gradient_is_accumulated_do_not_change_the_average(tmp_path: Path) -> None:
+def test_the_average_changes_with_steps_not_batches(tmp_path: Path) -> None:
     line, _ = train_line(tmp_path, epochs=1, accumulate_grad_batches=3)
     assert line.validated == pytest.approx([averages([1.0, 3.0], 0.5)[-1]])  # a mean gradient of 1, then of 2
 

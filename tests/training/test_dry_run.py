@@ -115,7 +115,7 @@ def test_a_model_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused(lambda: check(settings)) == [("model", "resources")]
 
 
-def test_steps_of_the_average_and_of_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timed_steps_are_of_the_average_and_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     forward = Words.forward
 
@@ -131,7 +131,7 @@ def test_steps_of_the_average_and_of_the_largest_batch(tmp_path: Path, monkeypat
     assert average == again < largest
 
 
-def test_a_share_of_the_batches_takes_a_share_of_the_time(
+def test_time_of_a_share_of_the_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -143,12 +143,12 @@ def test_a_share_of_the_batches_takes_a_share_of_the_time(
     assert seconds == [10, 4, 10, 2]
 
 
-def test_data_that_is_missing_is_an_error_as_in_training(tmp_path: Path) -> None:
+def test_missing_data_is_refused(tmp_path: Path) -> None:
     settings = settings_of(tiny("data=table", f"data.train={tmp_path / 'missing.csv'}"))
     assert refused(lambda: check(settings)) == [("data.train", "not_found")]
 
 
-def test_a_step_for_which_there_is_too_little_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_step_without_enough_memory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     forward = Words.forward
 
     def too_much(self: Words, tokens_BL: torch.Tensor, mask_BL: torch.Tensor) -> Any:

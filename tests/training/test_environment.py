@@ -38,7 +38,7 @@ def _as_before() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def test_threads_and_precision_of_products_are_those_asked_for_and_no_other_setting(tiny_run: Run) -> None:
+def test_threads_and_matmul_precision_are_set(tiny_run: Run) -> None:
     settings = Settings.of({**tiny_run.settings, "threads": 2, "matmul_precision": "medium"})
     with Progress() as progress:
         prepared = prepare(settings, progress)
@@ -53,9 +53,7 @@ def test_threads_and_precision_of_products_are_those_asked_for_and_no_other_sett
 
 
 @pytest.mark.parametrize(("precision", "allowed"), [("highest", False), ("high", True), ("medium", True)])
-def test_lstms_and_convolutions_of_cudnn_use_tf32_where_products_do(
-    tiny_run: Run, precision: str, *, allowed: bool
-) -> None:
+def test_cudnn_uses_tf32_as_matmul_does(tiny_run: Run, precision: str, *, allowed: bool) -> None:
     environment.set_up_torch({**tiny_run.settings, "matmul_precision": precision})
     assert torch.backends.cudnn.allow_tf32 is allowed
     assert torch.get_float32_matmul_precision() == precision
@@ -86,13 +84,13 @@ def test_precision(
     assert run.result["setting"] != tiny_run.result["setting"]
 
 
-def test_deterministic_algorithms_are_asked_for(tiny_run: Run, tmp_path: Path) -> None:
+def test_deterministic_algorithms_are_enabled(tiny_run: Run, tmp_path: Path) -> None:
     run = fit(tiny("trainer.deterministic=true", f"output_dir={tmp_path}"))
     assert torch.are_deterministic_algorithms_enabled()
     assert run.metrics == tiny_run.metrics
 
 
-def test_two_halves_of_a_batch_are_a_batch(tmp_path: Path) -> None:
+def test_accumulated_gradients_are_those_of_a_whole_batch(tmp_path: Path) -> None:
     # Without dropout, and with a plain step, the mean of the gradients of two halves is that of the whole. Windows of
     # like lengths would be cut otherwise for halves, so rows share a batch at random.
     plain = [
@@ -109,7 +107,7 @@ def test_two_halves_of_a_batch_are_a_batch(tmp_path: Path) -> None:
         assert halves.metrics[name] == pytest.approx(whole.metrics[name], abs=1e-5)
 
 
-def test_one_translation_serves_batches_of_all_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_compiled_for_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
     monkeypatch.setattr("torch.nn.Module.compile", lambda self, **options: asked.append(options))
     fit(tiny("compile=true", f"output_dir={tmp_path}"))
@@ -118,7 +116,7 @@ def test_one_translation_serves_batches_of_all_lengths(tmp_path: Path, monkeypat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["structured", "transformer", "relation", "cnn"])
-def test_a_compiled_model_trains_as_the_model_does(tmp_path: Path, model: str) -> None:
+def test_a_compiled_model_has_the_same_predictions(tmp_path: Path, model: str) -> None:
     sizes = ["logger=none", "data.limit=200", "data.batch_size=20", "trainer.max_epochs=2", "trainer.accelerator=cpu"]
     # Compiled, dropout draws other numbers.
     sizes += [f"model.{part}.dropout=0" for part in ("embedding", "encoder", "head")]
@@ -154,7 +152,7 @@ def test_latency_is_measured_on_the_device_of_the_training(monkeypatch: pytest.M
     assert min(times.values()) > 0
 
 
-def test_a_training_hands_its_device_to_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latency_is_measured_on_the_trained_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     devices = list[torch.device]()
 
     def measure(model: object, data: object, device: torch.device) -> dict[str, float]:
@@ -167,7 +165,7 @@ def test_a_training_hands_its_device_to_the_measurement(tmp_path: Path, monkeypa
     assert run.result["latency_ms"] == {"one": 1.0, "batch": 2.0}
 
 
-def test_versions_name_what_results_depend_on() -> None:
+def test_versions_include_python_torch_and_lightning() -> None:
     installed = environment.versions()
     assert {"python", "sentattn", "torch", "pytorch-lightning"} <= set(installed)
     assert installed["torch"].startswith("2.")
@@ -197,13 +195,13 @@ def test_revision_is_marked_where_the_code_was_changed(tmp_path: Path, monkeypat
     assert environment.git_revision() == clean + "+"
 
 
-def test_no_revision_of_somebody_elses_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_revision_of_another_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = make_repository(tmp_path, track=False)
     monkeypatch.setattr(environment, "__file__", str(file))
     assert environment.git_revision() is None
 
 
-def test_the_peak_of_a_run_is_not_that_of_the_run_before() -> None:
+def test_peak_memory_is_reset() -> None:
     size = 200_000_000
     environment.reset_peak_memory()
     torch.ones(size, dtype=torch.uint8)
@@ -215,7 +213,7 @@ def test_the_peak_of_a_run_is_not_that_of_the_run_before() -> None:
     assert before - after > 0.9 * size
 
 
-def test_without_the_module_resource_there_is_no_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_peak_memory_without_the_module_resource(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "resource", None)
     monkeypatch.setattr(environment, "STATUS", tmp_path / "status")
     monkeypatch.setattr(environment, "CLEAR_PEAK", tmp_path / "none" / "clear_refs")
@@ -223,9 +221,7 @@ def test_without_the_module_resource_there_is_no_peak(monkeypatch: pytest.Monkey
     assert environment.peak_memory_bytes() is None
 
 
-def test_where_linux_does_not_show_it_the_peak_is_that_of_the_process(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_peak_memory_of_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(environment, "STATUS", tmp_path / "status")
     assert (environment.peak_memory_bytes() or 0) > 50e6
 
@@ -272,7 +268,7 @@ def test_parameters_by_hand() -> None:
     require(needed // 2, "model=mean", "trainer.precision=bf16-true")
 
 
-def test_the_attention_of_a_batch_counts_where_its_size_is_known() -> None:
+def test_memory_of_the_attention_counts() -> None:
     words = ["model.attention.hops=1000000"]
     require(10**10, *words)
     fault = fault_of(lambda: require(10**10, *words, rows=64, tokens=20))
@@ -280,7 +276,7 @@ def test_the_attention_of_a_batch_counts_where_its_size_is_known() -> None:
     assert "model.attention.hops" in fault.message
 
 
-def test_a_system_that_does_not_say_its_memory_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_may_be_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("os.sysconf")
     assert total_memory("cpu") == (None, "this machine")
 
@@ -299,5 +295,5 @@ def test_the_limit_of_a_control_group_counts(tmp_path: Path, monkeypatch: pytest
     ("size", "text"),
     [(0, "0 bytes"), (999, "999 bytes"), (1500, "2 kB"), (33e6, "33 MB"), (1.26e9, "1.3 GB"), (4.2e12, "4,200 GB")],
 )
-def test_sizes_for_people(size: float, text: str) -> None:
+def test_formatted_sizes(size: float, text: str) -> None:
     assert format_bytes(size) == text

@@ -47,7 +47,7 @@ WITHOUT_MOMENTUM = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momen
 """What only the optimizer itself refuses."""
 
 
-def test_result_says_all_that_the_design_asks_for(tiny_run: Run) -> None:
+def test_content_of_the_result(tiny_run: Run) -> None:
     result = tiny_run.result
     assert set(result) == RESULT_KEYS
     assert (result["status"], result["model"], result["data"], result["seed"]) == ("finished", "structured", "demo", 0)
@@ -59,7 +59,7 @@ def test_result_says_all_that_the_design_asks_for(tiny_run: Run) -> None:
     assert result["tokens_per_second"] > 0
 
 
-def test_run_directory_has_the_files_of_the_design(tiny_run: Run) -> None:
+def test_files_of_a_run_directory(tiny_run: Run) -> None:
     # Other tests evaluate the run.
     files = {path.name for path in tiny_run.path.iterdir() if not path.name.startswith("predictions-")}
     assert files == {"config.yaml", "result.json", "metrics.jsonl", "predictions.parquet", "model", "checkpoints"}
@@ -91,12 +91,7 @@ def test_predictions_are_those_of_the_saved_model(tiny_run: Run) -> None:
         assert [row["row"] for row in rows] == sorted({row["row"] for row in rows})
 
 
-def test_checkpoints_load_without_unpickling(tiny_run: Run) -> None:
-    checkpoint = torch.load(tiny_run.path / "checkpoints" / "best.ckpt", weights_only=True)
-    assert "state_dict" in checkpoint
-
-
-def test_same_seed_same_metrics_another_seed_others(tiny_run: Run, tmp_path: Path) -> None:
+def test_equal_seeds_have_equal_metrics(tiny_run: Run, tmp_path: Path) -> None:
     again = fit(tiny(f"output_dir={tmp_path}"))
     other = fit(tiny(f"output_dir={tmp_path}", "seed=1"))
     assert again.metrics == tiny_run.metrics
@@ -104,18 +99,17 @@ def test_same_seed_same_metrics_another_seed_others(tiny_run: Run, tmp_path: Pat
     assert again.result["setting"] == other.result["setting"] == tiny_run.result["setting"]
 
 
-def test_without_test_the_test_set_is_not_touched(tmp_path: Path) -> None:
+def test_without_test_the_test_set_is_not_evaluated(tmp_path: Path) -> None:
     run = fit(tiny(f"output_dir={tmp_path}", "test=false", "trainer.max_epochs=1", "ema_decay=null"))
     assert not any(name.startswith("test/") for name in run.metrics)
     assert set(pq.read_table(run.path / "predictions.parquet")["split"].to_pylist()) == {"val"}
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_loss_that_is_no_number_stops_with_batch_epoch_and_cause(tmp_path: Path) -> None:
+def test_a_diverged_training_fails(tmp_path: Path) -> None:
     unstable = ["optimizer=sgd", "optimizer.lr=1e30", "trainer.gradient_clip_val=null", "scheduler=constant"]
-    assert refused(lambda: fit(tiny(*unstable, f"output_dir={tmp_path}"))) == [
-        ("trainer.gradient_clip_val", "diverged")
-    ]
+    words = tiny(*unstable, f"output_dir={tmp_path}")
+    assert refused(lambda: fit(words)) == [("trainer.gradient_clip_val", "diverged")]
     [result] = tmp_path.glob("demo/structured/*/result.json")
     failed = json.loads(result.read_text())
     assert failed["status"] == "failed"
@@ -123,7 +117,7 @@ def test_loss_that_is_no_number_stops_with_batch_epoch_and_cause(tmp_path: Path)
     assert not (result.parent / "model").exists()
 
 
-def test_numbers_too_small_to_be_fast_are_zero_in_a_training(tmp_path: Path) -> None:
+def test_denormal_numbers_are_zero_in_a_training(tmp_path: Path) -> None:
     smallest = torch.tensor([2.0**-126])  # half of it is a denormal number
     assert torch.set_flush_denormal(False)
     assert float(smallest * 0.5) > 0
@@ -163,7 +157,7 @@ def test_a_string_is_one_setting() -> None:
         ("model=relation model.attention.score=linear", "model.attention"),
     ],
 )
-def test_slots_that_do_not_fit_are_refused_before_anything_is_read(
+def test_parts_that_do_not_fit_are_refused_before_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, slot: str
 ) -> None:
     monkeypatch.setattr("sentattn.build.build_data", lambda settings: pytest.fail("data asked for"))
@@ -224,7 +218,7 @@ def test_every_optimizer_with_every_schedule_trains(tmp_path: Path, optimizer: s
     assert run.result["status"] == "finished"
 
 
-def test_a_diverged_training_is_reported_and_its_columns_stay_apart(
+def test_a_large_loss_is_warned_of_and_keeps_the_columns_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fit(tiny(f"output_dir={tmp_path}", "optimizer.lr=1e12", "trainer.max_epochs=1"))
@@ -234,9 +228,7 @@ def test_a_diverged_training_is_reported_and_its_columns_stay_apart(
     assert [float(value) > 1000 for value in line.split()[1:]] == [True, True]
 
 
-def test_a_model_of_one_class_is_told_apart_from_one_that_learned(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_majority_is_printed_next_to_the_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "reviews.csv"
     rows = [f"food {i} was {'good' if i % 4 else 'bad'},{'yes' if i % 4 else 'no'}" for i in range(200)]
     table.write_text("\n".join(["text,label", *rows]))
@@ -249,16 +241,9 @@ def test_a_model_of_one_class_is_told_apart_from_one_that_learned(
     assert [float(word) for word in line.split()[-2:]] == pytest.approx(list(run.result["majority"].values()), abs=1e-4)
 
 
-def test_a_sane_training_warns_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_loss_is_not_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false"))
     assert "diverged" not in capsys.readouterr().err
-
-
-def test_the_package_lists_what_it_offers() -> None:
-    import sentattn
-
-    assert {"fit", "load", "__version__"} <= set(dir(sentattn))
-    assert sentattn.fit is fit
 
 
 class Ends(Callback):
@@ -272,9 +257,7 @@ class Ends(Callback):
             raise Pruned
 
 
-def test_a_pruned_trial_has_the_metrics_of_its_best_epoch_in_the_folder_of_its_study(
-    tiny_run: Run, tmp_path: Path
-) -> None:
+def test_a_pruned_trial_has_the_metrics_of_its_best_epoch(tiny_run: Run, tmp_path: Path) -> None:
     settings = read_request(tiny(f"output_dir={tmp_path / 'outputs'}")).settings
     directory = tmp_path / "study" / "trials" / "7"
     run = train(settings, directory=directory, study="a-study", callbacks=[Ends(1)])

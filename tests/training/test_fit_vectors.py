@@ -46,9 +46,7 @@ def vectors_of(run: Run) -> torch.Tensor:
     return weights["embedding.vectors.weight"][[tokenizer[word] for word in WORDS]]
 
 
-def test_frozen_vectors_are_those_of_the_file_and_the_run_needs_it_no_more(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_frozen_vectors_are_saved_with_the_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = train(file, tmp_path / "outputs", "model.embedding.frozen=true")
     assert "Vectors: v.txt, " in capsys.readouterr().out
     assert torch.equal(vectors_of(run), torch.from_numpy(ROWS))
@@ -69,7 +67,7 @@ def test_tuned_vectors_start_from_the_file(file: Path, tmp_path: Path) -> None:
     assert 0 < moved.max() < 0.01
 
 
-def test_the_setting_is_that_of_the_vectors_wherever_they_lie(file: Path, tmp_path: Path) -> None:
+def test_the_setting_does_not_depend_on_the_path_of_the_vectors(file: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere.vec"
     moved.write_text(f"{len(WORDS)} 6\n{file.read_text()}")
     changed = tmp_path / "changed.txt"

@@ -36,7 +36,7 @@ def counts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return request.param, steps
 
 
-def test_no_step_waits(counts: tuple[str, CountSteps]) -> None:
+def test_no_step_waits_for_the_gpu(counts: tuple[str, CountSteps]) -> None:
     _, steps = counts
     assert len(steps.steps) == 5
     assert [dict(step.syncs) for step in steps.steps] == [{}] * 5
@@ -75,14 +75,14 @@ def test_operations_of_a_step(counts: tuple[str, CountSteps]) -> None:
         lambda x: torch.tensor(1.0, device=x.device),
     ],
 )
-def test_what_waits_is_counted(wait: object) -> None:
+def test_operations_that_wait_are_counted(wait: object) -> None:
     assert callable(wait)
     with counted() as count:
         wait(torch.arange(3))
     assert sum(count.syncs.values()) >= 1
 
 
-def test_what_does_not_wait_is_not_counted() -> None:
+def test_operations_that_do_not_wait_are_not_counted() -> None:
     values = torch.arange(3.0)
     with counted() as count:
         (values * 2).sum()
@@ -93,7 +93,7 @@ def test_what_does_not_wait_is_not_counted() -> None:
     assert not count.syncs
 
 
-def test_packing_waits_for_nothing() -> None:
+def test_packing_does_not_wait() -> None:
     """The form of the BiLSTM on an NVIDIA GPU, which no training on a CPU takes."""
     encoder, states = BiLSTM(dim=3, hidden=2, layers=2), torch.randn(3, 5, 3, requires_grad=True)
     with counted() as count:

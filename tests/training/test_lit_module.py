@@ -42,7 +42,7 @@ def test_mean_by_numpy(steps: list[tuple[float, int]]) -> None:
 
 
 @given(STEPS, st.data())
-def test_saved_and_loaded_in_the_middle(steps: list[tuple[float, int]], data: st.DataObject) -> None:
+def test_means_are_saved_and_loaded(steps: list[tuple[float, int]], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(steps)))
     first = added(EpochMeans(), steps[:cut])
     second = EpochMeans()
@@ -50,13 +50,13 @@ def test_saved_and_loaded_in_the_middle(steps: list[tuple[float, int]], data: st
     assert added(second, steps[cut:]).compute() == added(EpochMeans(), steps).compute()
 
 
-def test_a_new_epoch_begins_empty() -> None:
+def test_means_are_reset() -> None:
     means = added(EpochMeans(), [(1.0, 2)])
     means.reset()
     assert means.compute() == {}
 
 
-def test_values_are_kept_without_their_gradient() -> None:
+def test_means_have_no_gradient() -> None:
     means = EpochMeans()
     means.add({"train/loss": torch.ones((), requires_grad=True) * 2}, weight=3)
     assert not means.state_dict()["sums"]["train/loss"].requires_grad
@@ -150,13 +150,13 @@ def norms(gradients: list[list[float]], *, scaled: bool, fused: bool = False) ->
     return lit.means.compute()
 
 
-def test_steps_that_float16_leaves_out_do_not_count() -> None:
+def test_skipped_steps_of_float16_do_not_count() -> None:
     gradients = [[3.0, 4.0], [float("inf"), 1.0], [6.0, 8.0]]
     assert norms(gradients, scaled=True) == {"train/gradient_norm": 7.5}
     assert norms(gradients, scaled=False) == {"train/gradient_norm": float("inf")}
 
 
-def test_gradients_that_a_fused_optimizer_scales_back_are_scaled_back_here_too() -> None:
+def test_gradients_of_a_fused_optimizer_are_unscaled() -> None:
     assert norms([[12.0, 16.0]], scaled=True, fused=True) == {"train/gradient_norm": 5.0}
 
 
@@ -181,7 +181,7 @@ class Rates(Callback):
 
 
 @pytest.mark.parametrize("step", [1, 2])
-def test_metrics_of_the_training_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+def test_metrics_of_the_training_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     labels: list[list[int]] = []
     predicted: list[list[int]] = []
     compute_loss = LitClassifier.compute_loss

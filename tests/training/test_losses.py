@@ -29,21 +29,21 @@ def one_hot_rows(hops: int) -> torch.Tensor:
     return weights_BRL
 
 
-def test_cross_entropy_by_hand_and_no_penalty_without_coefficient() -> None:
+def test_cross_entropy_by_hand() -> None:
     loss, parts = make()(LOGITS_BC, LABELS_B, one_hot_rows(2))
     assert float(loss) == pytest.approx(CROSS_ENTROPY)
     assert set(parts) == {"cross_entropy"}
 
 
 @pytest.mark.parametrize(("form", "expected"), [("squared", 870.0), ("norm", 29.4957624), ("mean", 870 / 900)])
-def test_thirty_identical_one_hot_rows(form: str, expected: float) -> None:
+def test_penalty_of_thirty_equal_rows(form: str, expected: float) -> None:
     loss, parts = make(penalty=0.5, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], one_hot_rows(30))
     assert float(parts["penalty"]) == pytest.approx(expected, rel=1e-6)
     assert float(loss) == pytest.approx(-math.log(0.75) + 0.5 * expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("form", ["squared", "norm", "mean"])
-def test_orthogonal_one_hot_rows_cost_nothing(form: str) -> None:
+def test_penalty_of_orthogonal_rows_is_zero(form: str) -> None:
     parts = make(penalty=1.0, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], torch.eye(4)[None]).parts
     assert float(parts["penalty"]) == 0.0
 
@@ -63,7 +63,7 @@ def test_label_smoothing_by_hand() -> None:
 
 
 @pytest.mark.parametrize("form", ["squared", "norm", "mean"])
-def test_gradient_is_finite_where_a_hop_reads_one_token(form: str) -> None:
+def test_gradient_of_the_penalty_of_one_token_is_finite(form: str) -> None:
     weights_BRL = torch.ones(1, 1, 1, requires_grad=True)
     make(penalty=1.0, penalty_form=form)(LOGITS_BC[:1], LABELS_B[:1], weights_BRL).loss.backward()
     assert weights_BRL.grad is not None
@@ -155,20 +155,20 @@ def test_weights_move_with_the_module_and_are_not_saved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("faulty", "sentence"),
+    ("faulty", "named"),
     [
-        ({"class_weights": [1, 2, 3]}, r"\[1,2,3\] must be a number for each of a, b"),
-        ({"class_weights": "balanced", "counts": (3, 0)}, "none of b"),
-        ({"class_weights": "balanced", "counts": (3, 1), "class_weight_power": 1e3}, "lower class_weight_power"),
-        ({"class_weights": [1.0, 1e60]}, "got a 1, b inf"),
-        ({"class_weights": [1.0, -1.0]}, "class_weights.*each a number > 0"),
-        ({"class_weights": "even"}, "none or balanced"),
-        ({"class_weight_power": -1.0}, "class_weight_power must be a number >= 0"),
-        ({"class_weight_reduction": "sum"}, "weighted or mean"),
+        ({"class_weights": [1, 2, 3]}, "class_weights"),
+        ({"class_weights": "balanced", "counts": (3, 0)}, "class_weights"),
+        ({"class_weights": "balanced", "counts": (3, 1), "class_weight_power": 1e3}, "class_weight_power"),
+        ({"class_weights": [1.0, 1e60]}, "class_weights"),
+        ({"class_weights": [1.0, -1.0]}, "class_weights"),
+        ({"class_weights": "even"}, "class_weights"),
+        ({"class_weight_power": -1.0}, "class_weight_power"),
+        ({"class_weight_reduction": "sum"}, "class_weight_reduction"),
     ],
 )
-def test_faulty_weights_are_refused(faulty: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+def test_faulty_weights_are_refused(faulty: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
         make(**faulty)
 
 
@@ -194,9 +194,7 @@ def shared_by_processes(
 @pytest.mark.parametrize("reduction", ["weighted", "mean"])
 @pytest.mark.parametrize("weights", ["none", "balanced", [0.5, 2.0, 7.0]])
 @pytest.mark.parametrize("sizes", [(5, 4), (1, 0), (3, 2, 2)])
-def test_processes_have_the_loss_and_the_gradients_of_one_process(
-    sizes: tuple[int, ...], weights: Any, reduction: str
-) -> None:
+def test_loss_and_gradients_of_several_processes(sizes: tuple[int, ...], weights: Any, reduction: str) -> None:
     rng = np.random.default_rng(4)
     rows = sum(sizes)
     logits_BC = torch.tensor(rng.normal(size=(rows, 3)), dtype=torch.float32, requires_grad=True)
@@ -218,7 +216,7 @@ def test_processes_have_the_loss_and_the_gradients_of_one_process(
 
 
 @pytest.mark.parametrize("weights", ["none", [0.5, 2.0, 7.0]])
-def test_float64_in_float64_out(weights: Any) -> None:
+def test_loss_in_float64(weights: Any) -> None:
     rng = np.random.default_rng(5)
     logits, labels = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
     numbers = np.ones(3) if weights == "none" else np.array(weights)

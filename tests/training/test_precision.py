@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from refusals import kinds
 from tiny import tiny
 
 from sentattn import fit, train
@@ -18,7 +19,6 @@ from sentattn.config.compose import compose, setting_hash
 from sentattn.config.request import read_request
 from sentattn.distributed import devices
 from sentattn.distributed.devices import gpu_has_bfloat16, resolve_precision
-from sentattn.errors import SettingError
 from sentattn.evaluate import main as evaluate
 from sentattn.run import Run, load
 from sentattn.training import environment
@@ -61,7 +61,7 @@ def test_auto_is_the_default() -> None:
         ((), ("trainer.precision=bf16-mixed",), "bf16-mixed"),
     ],
 )
-def test_what_auto_is(
+def test_auto_by_device(
     monkeypatch: pytest.MonkeyPatch, capabilities: tuple[int, ...], words: tuple[str, ...], expected: str
 ) -> None:
     pretend_gpus(monkeypatch, *capabilities)
@@ -74,7 +74,7 @@ def test_amds_gpus_have_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolved() == "bf16-mixed"
 
 
-def test_another_process_looks_where_this_process_has_not_initialized_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_is_initialized_in_another_process_only(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_gpus(monkeypatch, 7)
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: False)
     asked: list[list[str]] = []
@@ -89,7 +89,7 @@ def test_another_process_looks_where_this_process_has_not_initialized_cuda(monke
     compile(asked[0][-1], "", "exec")
 
 
-def test_a_run_on_a_processor_is_hashed_and_stored_with_32_bits(tiny_run: Run) -> None:
+def test_precision_of_a_run_on_a_cpu(tiny_run: Run) -> None:
     assert tiny_run.settings["trainer"]["precision"] == "32-true"
     explicit = read_request(tiny("trainer.precision=32-true")).settings
     assert tiny_run.result["setting"] == setting_hash(explicit)
@@ -109,7 +109,7 @@ def words(folder: Path, *more: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("on_gpu")
-def test_a_run_on_a_gpu_is_hashed_stored_found_and_evaluated_with_bfloat16(
+def test_precision_of_a_run_on_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = fit(words(tmp_path))
@@ -129,9 +129,7 @@ def test_a_run_on_a_gpu_is_hashed_stored_found_and_evaluated_with_bfloat16(
 
 
 @pytest.mark.usefixtures("on_gpu")
-def test_an_interrupted_run_resumes_with_the_precision_that_it_began_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_keeps_its_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = fit(words(tmp_path))
     (run.path / "result.json").unlink()
     monkeypatch.setattr(devices, "is_on_gpu", lambda trainer: False)
@@ -141,14 +139,14 @@ def test_an_interrupted_run_resumes_with_the_precision_that_it_began_with(
 
 
 @pytest.mark.usefixtures("on_gpu")
-def test_the_settings_are_shown_as_typed_and_checked_as_trained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_auto_is_shown_as_typed_and_resolved_by_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert train.main(["--cfg", "job"]) == 0
     assert yaml.safe_load(capsys.readouterr().out)["trainer"]["precision"] == "auto"
     assert train.main([*words(Path("unused")), "check=true"]) == 0
     assert "bf16-mixed" in capsys.readouterr().out
 
 
-def test_autocast_is_off_on_a_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autocast_is_off_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
     original = torch.nn.Linear.forward
     monkeypatch.setattr(
@@ -168,28 +166,23 @@ def without_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_bfloat16")
 @pytest.mark.parametrize("more", [[], ["check=true"]])
-def test_an_lstm_that_a_processor_cannot_compute_is_refused_before_data_is_read(
+def test_an_lstm_in_bfloat16_is_refused_without_support(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     monkeypatch.setattr("sentattn.build.build_data", lambda settings: pytest.fail("the data was read"))
     command = tiny("trainer.precision=bf16-mixed", f"output_dir={tmp_path / 'outputs'}", *more)
-    faults = []
     monkeypatch.setattr("sentattn.config.command_line.run", lambda work, argv: work(argv))
-    try:
-        train.main(command)
-    except SettingError as error:
-        faults = [(fault.key, fault.kind) for fault in error.faults]
-    assert faults == [("trainer.precision", "resources")]
+    assert kinds(command, train.main) == [("trainer.precision", "resources")]
     assert not list(tmp_path.glob("outputs/*"))
 
 
 @pytest.mark.usefixtures("without_bfloat16")
-def test_a_model_without_an_lstm_needs_none(tmp_path: Path) -> None:
+def test_a_model_without_an_lstm_trains_in_bfloat16(tmp_path: Path) -> None:
     assert fit(words(tmp_path, "trainer.precision=bf16-mixed")).result["status"] == "finished"
 
 
 @pytest.mark.usefixtures("without_bfloat16")
-def test_a_run_in_bfloat16_is_evaluated_in_float32_where_there_is_no_bfloat16(
+def test_a_run_in_bfloat16_is_evaluated_in_float32_without_support(
     tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run"
@@ -203,7 +196,7 @@ def test_a_run_in_bfloat16_is_evaluated_in_float32_where_there_is_no_bfloat16(
     assert metrics["test/loss"] == pytest.approx(tiny_run.metrics["test/loss"], rel=1e-6)
 
 
-def test_a_processor_is_asked_for_its_lstm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_support_of_lstms_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     environment.cpu_has_lstm.cache_clear()
 
     def refuse(*_: Any) -> Any:

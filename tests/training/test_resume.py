@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from refusals import fault_of
 
 from sentattn import run
-from sentattn.config.compose import compose
+from sentattn.config.compose import compose, override
 from sentattn.config.schema import Settings
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault
 from sentattn.run import Run
 from sentattn.training.fit import fit as train
 from sentattn.training.resume import find_finished, find_interrupted
@@ -32,56 +33,59 @@ def make_run(settings: dict[str, Any], name: str = "20260101-000000-aaaa", **cha
     return path
 
 
-def test_there_is_none(settings: dict[str, Any]) -> None:
+def test_no_run_to_resume(settings: dict[str, Any]) -> None:
     assert find_interrupted(settings) is None
     assert find_finished(settings) is None
 
 
-def test_the_newest_interrupted_run(settings: dict[str, Any]) -> None:
+def test_the_newest_interrupted_run_is_found(settings: dict[str, Any]) -> None:
     make_run(settings)
     newest = make_run(settings, "20260102-000000-aaaa")
     make_run(settings, "20260101-235959-ffff")
     assert find_interrupted(settings) == newest
 
 
-def test_what_has_no_effect_on_the_result_may_differ(settings: dict[str, Any]) -> None:
+def test_settings_without_effect_may_differ(settings: dict[str, Any]) -> None:
     path = make_run(settings, tags=["a"], logger={"_target_": "sentattn.loggers.no_logger"})
     assert find_interrupted(settings) == path
 
 
 @pytest.mark.parametrize(
-    "changed", [{"seed": 1}, {"test": False}, {"ema_decay": 0.5}, {"data": {"vectors": "a.txt"}}, {"data": None}]
+    "changed",
+    [
+        {"seed": 1},
+        {"test": False},
+        {"ema_decay": 0.5},
+        {"data": compose([])["data"] | {"vectors": "glove.6B.100d"}},
+        {"data": {"vectors": "a.txt"}},
+        {"data": None},
+    ],
 )
-def test_a_run_of_other_settings_is_left_alone(settings: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_runs_of_other_settings_are_not_resumed(settings: dict[str, Any], changed: dict[str, Any]) -> None:
     make_run(settings, **changed)
     assert find_interrupted(settings) is None
 
 
-def test_other_vectors_are_another_training(settings: dict[str, Any]) -> None:
-    make_run(settings, data=settings["data"] | {"vectors": "glove.6B.100d"})
-    assert find_interrupted(settings) is None
-
-
-def test_a_run_before_its_first_checkpoint_is_none_to_resume(settings: dict[str, Any]) -> None:
+def test_a_run_before_its_first_checkpoint_is_not_resumed(settings: dict[str, Any]) -> None:
     (make_run(settings) / "checkpoints" / "last.ckpt").unlink()
     assert find_interrupted(settings) is None
 
 
 @pytest.mark.parametrize("config", ["", "a: [", "- 1", "seed: 2020-01-01"])
-def test_damaged_settings_are_passed_over(settings: dict[str, Any], config: str) -> None:
+def test_damaged_settings_are_skipped(settings: dict[str, Any], config: str) -> None:
     path = make_run(settings)
     (make_run(settings, "20260102-000000-aaaa") / "config.yaml").write_text(config)
     assert find_interrupted(settings) == path
 
 
-def test_a_run_that_is_being_trained_is_left_alone(settings: dict[str, Any]) -> None:
+def test_a_running_run_is_not_resumed(settings: dict[str, Any]) -> None:
     older, newer = make_run(settings), make_run(settings, "20260102-000000-aaaa")
     with run.lock(newer):
         assert find_interrupted(settings) == older
     assert find_interrupted(settings) == newer
 
 
-def test_looking_does_not_lock(settings: dict[str, Any]) -> None:
+def test_find_interrupted_does_not_lock(settings: dict[str, Any]) -> None:
     path = make_run(settings)
     assert find_interrupted(settings) == path
     with run.lock(path):
@@ -106,20 +110,17 @@ def test_only_its_status_makes_a_run_finished(settings: dict[str, Any], result: 
     assert find_interrupted(settings) is None
 
 
-def test_a_finished_run_of_other_settings_is_not_the_one(settings: dict[str, Any]) -> None:
+def test_a_finished_run_of_other_settings_is_not_found(settings: dict[str, Any]) -> None:
     (make_run(settings, ema_decay=None) / "result.json").write_text('{"format": 1, "status": "finished", "seed": 0}')
     assert find_finished(settings) is None
 
 
 def refuse(settings: dict[str, Any], path: Path) -> Fault:
     """Returns why a run is not resumed."""
-    with pytest.raises(RunError) as caught:
-        train(Settings.of(settings), resume=path)
-    [fault] = caught.value.faults
-    return fault
+    return fault_of(lambda: train(Settings.of(settings), resume=path))
 
 
-def test_a_finished_run_has_nothing_left_to_resume(tiny_run: Run) -> None:
+def test_a_finished_run_cannot_be_resumed(tiny_run: Run) -> None:
     fault = refuse(tiny_run.settings, tiny_run.path)
     assert (fault.key, fault.kind) == ("resume", "conflict")
     assert f"from={tiny_run.path}" in fault.message
@@ -147,20 +148,12 @@ def test_a_checkpoint_of_another_version_is_named(left: Path) -> None:
     assert (fault.key, fault.kind) == (str(path), "damaged")
 
 
-def test_other_rows_are_refused(left: Path) -> None:
-    changed = run.load(left).settings
-    changed["data"]["limit"] = 150
-    fault = refuse(changed, left)
-    assert (fault.key, fault.kind) == ("data", "conflict")
+@pytest.mark.parametrize(("word", "key"), [("data.limit=150", "data"), ("model.encoder.hidden=6", "resume")])
+def test_other_rows_and_settings_are_refused(left: Path, word: str, key: str) -> None:
+    fault = refuse(override(run.load(left).settings, [word]), left)
+    assert (fault.key, fault.kind) == (key, "conflict")
 
 
-def test_another_setting_is_refused(left: Path) -> None:
-    changed = run.load(left).settings
-    changed["model"]["encoder"]["hidden"] = 6
-    fault = refuse(changed, left)
-    assert (fault.key, fault.kind) == ("resume", "conflict")
-
-
-def test_a_run_that_another_process_trains_is_refused(left: Path) -> None:
+def test_a_running_run_cannot_be_resumed(left: Path) -> None:
     with run.lock(left):
         assert refuse(run.load(left).settings, left).kind == "busy"

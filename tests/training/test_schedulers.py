@@ -46,7 +46,7 @@ def test_one_cycle_starts_low_peaks_and_ends_near_zero() -> None:
 
 @pytest.mark.parametrize("total", range(1, 9))
 @pytest.mark.parametrize("schedule", [OneCycle(), OneCycle(warmup_fraction=0.0), Cosine(warmup_fraction=0.3), Step()])
-def test_a_training_of_a_few_steps_has_a_schedule_too(schedule: Any, total: int) -> None:
+def test_schedules_of_a_few_steps(schedule: Any, total: int) -> None:
     assert all(0 <= rate <= PEAK * 1.001 for rate in rates(schedule, total=total, per_epoch=1))
 
 
@@ -62,7 +62,7 @@ def test_cosine_without_warm_up_starts_at_the_peak() -> None:
 
 
 @pytest.mark.parametrize("warmup", [0.0, 0.25])
-def test_cosine_takes_each_of_several_learning_rates_along_the_same_curve(warmup: float) -> None:
+def test_cosine_scales_several_learning_rates_alike(warmup: float) -> None:
     def rates(*peaks: float) -> list[list[float]]:
         groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": peak} for peak in peaks]
         optimizer = torch.optim.SGD(groups)

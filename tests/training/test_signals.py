@@ -64,7 +64,7 @@ def _handlers_as_before() -> Iterator[None]:
         (LitClassifier, "test_step", 1),
     ],
 )
-def test_sigterm_while_training_and_evaluating_leaves_a_run_that_can_be_resumed(
+def test_a_run_ended_by_sigterm_can_be_resumed(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int
 ) -> None:
     with monkeypatch.context() as patched:
@@ -88,7 +88,7 @@ def test_sigterm_before_the_first_step_leaves_no_run(
     assert (said.exit_code, "resume=" in str(said)) == (143, False)
 
 
-def test_ctrl_c_ends_after_the_step_and_twice_at_once(
+def test_ctrl_c_ends_after_the_step_and_a_second_one_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps: list[int] = []
@@ -114,7 +114,7 @@ def test_ctrl_c_ends_after_the_step_and_twice_at_once(
     assert len(steps) == 4
 
 
-def test_a_step_that_holds_gradients_back_is_no_place_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_stops_after_an_optimizer_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ["trainer.accumulate_grad_batches=4", "scheduler=cosine"]
     whole = fit(tiny(f"output_dir={tmp_path / 'whole'}", *settings))
     stopped: list[int] = []
@@ -137,7 +137,7 @@ def _listen(monkeypatch: pytest.MonkeyPatch, heard: Callable[[int], None]) -> No
     monkeypatch.setattr(Checkpoints, "_write", listening)
 
 
-def test_signals_wait_only_where_they_are_deferred() -> None:
+def test_signals_are_deferred() -> None:
     with Signals() as signals:
         signals.deferred = True
         os.kill(os.getpid(), signal.SIGTERM)
@@ -148,7 +148,7 @@ def test_signals_wait_only_where_they_are_deferred() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_process_that_makes_batches_leaves_ctrl_c_to_its_parent_and_ends_by_sigterm() -> None:
+def test_worker_processes_ignore_ctrl_c_and_end_by_sigterm() -> None:
     with Signals() as signals:
         signals.deferred = True
         if (child := os.fork()) == 0:

@@ -87,12 +87,12 @@ def test_every_preset_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize("variant", ["relation", "relation_plain"])
-def test_no_tensor_of_a_step_of_relation_is_quadratic_in_the_length(variant: str) -> None:
+def test_memory_of_relation_is_not_quadratic_in_the_length(variant: str) -> None:
     short, long = (step(variant, length=length).largest for length in (64, 256))
     assert long < 6 * short  # of all pairs it would be 16 times
 
 
-def test_a_training_imports_nothing_that_only_other_commands_need() -> None:
+def test_imports_of_a_training() -> None:
     program = """
 import sys, sentattn.training.fit
 unneeded = {"plotly", "sklearn", "pyarrow", "pandas", "optuna", "wandb", "mlflow", "onnx", "spacy"} & set(sys.modules)

@@ -24,14 +24,14 @@ def model(*settings: str) -> TextClassifier:
     return build_model(compose(["model=structured", *settings])["model"], num_embeddings=20, classes=2)
 
 
-def test_all_trainable_parameters_are_one_group() -> None:
+def test_one_group_of_trainable_parameters() -> None:
     frozen = model("model.embedding.frozen=true")
     (group,) = frozen.parameter_groups("all", ())
     assert set(map(id, group["params"])) == {id(p) for p in frozen.parameters() if p.requires_grad}
     assert id(frozen.embedding.vectors.weight) not in set(map(id, group["params"]))
 
 
-def test_decay_on_attention_and_head_shrinks_their_weights_alone() -> None:
+def test_weight_decay_on_attention_and_head() -> None:
     plain = model()
     before = {name: p.detach().clone() for name, p in plain.named_parameters()}
     optimizer = torch.optim.SGD(plain.parameter_groups("attention_and_head", ()), lr=0.5, weight_decay=0.1)
@@ -44,14 +44,14 @@ def test_decay_on_attention_and_head_shrinks_their_weights_alone() -> None:
         torch.testing.assert_close(parameter.detach(), before[name] * (0.95 if name in weights else 1.0))
 
 
-def test_settings_saved_before_there_was_a_choice_decay_everywhere() -> None:
+def test_settings_without_weight_decay_on_decay_everywhere() -> None:
     settings = compose(["optimizer=sgd", "optimizer.weight_decay=0.1"])
     del settings["weight_decay_on"]
     (group,) = build_optimizer(settings, model()).param_groups
     assert group["weight_decay"] == 0.1
 
 
-def test_the_keras_example_starts_and_steps_as_keras() -> None:
+def test_the_keras_example_has_keras_initialization_and_eps() -> None:
     settings = compose(["experiment=keras_imdb"])
     keras = build_model(settings["model"], num_embeddings=20, classes=2)
     assert {group["eps"] for group in build_optimizer(settings, keras).param_groups} == {1e-7}
@@ -64,7 +64,7 @@ def test_the_keras_example_starts_and_steps_as_keras() -> None:
 
 
 @pytest.mark.parametrize("share", ["0.01", "0.09"])
-def test_a_share_of_an_epoch_that_is_no_batch_is_refused(tmp_path: Path, share: str) -> None:
+def test_a_share_of_less_than_a_batch_is_refused(tmp_path: Path, share: str) -> None:
     words = tiny(f"trainer.limit_train_batches={share}", f"output_dir={tmp_path}")  # of ten batches
     for train in (lambda: fit(words), lambda: check(read_request(words).settings)):
         assert refused(train) == [("trainer.limit_train_batches", "range")]
@@ -72,9 +72,7 @@ def test_a_share_of_an_epoch_that_is_no_batch_is_refused(tmp_path: Path, share: 
 
 
 @pytest.mark.parametrize(("limit", "steps"), [("0.1", 1), ("0.25", 2), ("3", 3), ("1", 1), ("1.0", 10)])
-def test_an_epoch_has_the_batches_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, steps: int
-) -> None:
+def test_limit_train_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, steps: int) -> None:
     taken: list[int] = []
     monkeypatch.setattr("torch.optim.Adam.step", _counting(torch.optim.Adam.step, taken))
     fit(tiny(f"trainer.limit_train_batches={limit}", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}"))
@@ -89,7 +87,7 @@ def _counting(step: Any, taken: list[int]) -> Any:
     return counted
 
 
-def test_settings_without_effect_on_the_result_have_none(tmp_path: Path, tiny_run: Run) -> None:
+def test_trainer_settings_without_effect_on_the_result(tmp_path: Path, tiny_run: Run) -> None:
     settings = ["num_sanity_val_steps=2", "log_every_n_steps=1", "detect_anomaly=true", "inference_mode=false"]
     run = fit(
         tiny(*(f"trainer.{setting}" for setting in settings), "trainer.profiler=simple", f"output_dir={tmp_path}")
