@@ -24,6 +24,13 @@ def fault_of(call: Callable[[], object]) -> Fault:
     return fault
 
 
+def assert_refused(call: Callable[[], object], key: str, kind: str, *parts: str) -> None:
+    """Asserts key and kind of the only fault of the `UserError` that a call raises, and parts of its message."""
+    fault = fault_of(call)
+    assert (fault.key, fault.kind) == (key, kind)
+    assert all(part in fault.message for part in parts), fault.message
+
+
 def refused(call: Callable[[], object]) -> list[tuple[str, str]]:
     """Returns the key and the kind of each fault of the `UserError` that a call raises."""
     return [(fault.key, fault.kind) for fault in faults_of(call)]

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from refusals import fault_of, refused
+from refusals import assert_refused, fault_of, refused
 
 import sentattn
 from sentattn.config.request import read_request
@@ -166,9 +166,7 @@ def copy_of(run: Run, folder: Path) -> Path:
 def test_a_run_without_labels_is_refused(tiny_run: LoadedRun, tmp_path: Path) -> None:
     copy = copy_of(tiny_run, tmp_path)
     (copy / "model" / "labels.json").unlink()
-    fault = fault_of(lambda: sentattn.load(copy).predict(["good"]))
-    assert (fault.key, fault.kind) == ("run", "not_found")
-    assert "labels.json" in fault.message
+    assert_refused(lambda: sentattn.load(copy).predict(["good"]), "run", "not_found", "labels.json")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json", "labels.json"])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from refusals import fault_of, refused
+from refusals import assert_refused, fault_of, refused
 
 from sentattn import train
 from sentattn.config import command_line
@@ -132,9 +132,7 @@ def test_arguments_without_a_key() -> None:
     ],
 )
 def test_faults_of_raw_arguments(words: list[str], key: str, kind: str, part: str) -> None:
-    fault = fault_of(lambda: command_line.raw_arguments(words, KEYS))
-    assert (fault.key, fault.kind) == (key, kind)
-    assert part in fault.message
+    assert_refused(lambda: command_line.raw_arguments(words, KEYS), key, kind, part)
 
 
 READ_A_RUN = {"run": "str", "text": "str"}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from refusals import fault_of
+from refusals import assert_refused
 
 from sentattn.config import parameters
 from sentattn.config.parameters import Parameter, imported, read
@@ -113,9 +113,7 @@ def test_parameters_of_a_torch_module(package: str) -> None:
     "target", ["nowhere.Thing", "readable.parts.Unseen", "broken.Two", "Bare", "sentattn.config.types.Nothing"]
 )
 def test_a_target_that_cannot_be_found_is_named(package: str, target: str) -> None:
-    fault = fault_of(lambda: read(target))
-    assert fault.kind == "not_found"
-    assert target in fault.message
+    assert_refused(lambda: read(target), "_target_", "not_found", target)
 
 
 def test_classes_that_conf_names_are_known_without_being_imported() -> None:

@@ -14,7 +14,7 @@ import torch
 from file_server import serving
 from list_source import ListSource
 from pytorch_lightning import LightningModule, Trainer
-from refusals import fault_of
+from refusals import assert_refused, fault_of
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress
@@ -147,9 +147,7 @@ def test_fingerprint_is_of_the_rows_not_of_the_settings(data_of: Callable[..., L
 
 
 def test_an_unknown_split_is_refused(data_of: Callable[..., ListData]) -> None:
-    fault = fault_of(lambda: data_of().split("dev"))
-    assert fault.kind == "missing"
-    assert "train, val, test" in fault.message
+    assert_refused(lambda: data_of().split("dev"), "dev", "missing", "train, val, test")
 
 
 def test_faulty_settings_are_refused_together() -> None:

@@ -15,7 +15,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import fault_of
+from refusals import assert_refused
 
 import sentattn.data.tokenizer as text_module
 from sentattn.data.tokenizer import Clip, Normalize, Tokenizer, WordTypes, backend, clipped, kept_positions
@@ -181,23 +181,17 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path, content: str | None) 
     file = tmp_path / "tokenizer.json"
     if content is not None:
         file.write_text(content)
-    fault = fault_of(lambda: Tokenizer.load(file))
-    assert fault.kind == "unreadable"
-    assert "tokenizer.json" in fault.message
+    assert_refused(lambda: Tokenizer.load(file), str(file), "unreadable", "tokenizer.json")
 
 
 def test_a_tokenizer_with_other_specials_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
     tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a")).save(str(file))
-    fault = fault_of(lambda: Tokenizer.load(file))
-    assert fault.kind == "unreadable"
-    assert "<pad>" in fault.message
+    assert_refused(lambda: Tokenizer.load(file), str(file), "unreadable", "<pad>")
 
 
 def test_half_a_character_is_refused() -> None:
-    fault = fault_of(lambda: Tokenizer(WORDS).encode(["fine", "bad\udcff"]))
-    assert fault.kind == "unreadable"
-    assert "character 4" in fault.message
+    assert_refused(lambda: Tokenizer(WORDS).encode(["fine", "bad\udcff"]), "text", "unreadable", "character 4")
 
 
 @pytest.mark.parametrize("normalize", [None, "nfc"])

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from refusals import fault_of, refused
+from refusals import assert_refused, refused
 from torch import Tensor, nn
 from untrained_runs import LABELS, MAX_LENGTH, TEXTS, WORDS, classifier, write_run
 
@@ -166,9 +166,7 @@ class Recurrent(Encoder):
 def test_a_model_that_cannot_be_exported_is_refused_by_name(slot: str, part: nn.Module, tmp_path: Path) -> None:
     exported = classifier("model=mean")
     setattr(exported.model, slot, part)
-    fault = fault_of(lambda: export_folder.write_export(exported, tmp_path / "onnx"))
-    assert (fault.key, fault.kind) == ("format", "unsupported")
-    assert " mean " in fault.message
+    assert_refused(lambda: export_folder.write_export(exported, tmp_path / "onnx"), "format", "unsupported", " mean ")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from refusals import fault_of, refused
+from refusals import assert_refused, refused
 from untrained_runs import MAX_LENGTH, WORDS
 
 from sentattn.export.onnx_folder import replacement, require_replaceable, verify
@@ -87,9 +87,7 @@ def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) ->
     fill(tmp_path, "first")
     require_replaceable(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    fault = fault_of(lambda: require_replaceable(tmp_path))
-    assert (fault.key, fault.kind) == ("output", "conflict")
-    assert "notes.txt" in fault.message
+    assert_refused(lambda: require_replaceable(tmp_path), "output", "conflict", "notes.txt")
 
 
 @pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from refusals import fault_of, refused
+from refusals import assert_refused, refused
 from tiny import tiny
 
 from sentattn import build, fit
@@ -261,9 +261,7 @@ def test_parameters_by_hand() -> None:
     # weights, gradients and their average, of 4 bytes; 8 words of 100 numbers, and a head of 2 x 100 + 2
     needed = 3 * 4 * (8 * 100 + 2 * 100 + 2)
     require(needed, "model=mean")
-    fault = fault_of(lambda: require(needed - 1, "model=mean"))
-    assert (fault.key, fault.kind) == ("model", "resources")
-    assert "12 kB" in fault.message
+    assert_refused(lambda: require(needed - 1, "model=mean"), "model", "resources", "12 kB")
     require(needed - 1, "model=mean", "ema_decay=null")
     require(needed // 2, "model=mean", "trainer.precision=bf16-true")
 
@@ -271,9 +269,7 @@ def test_parameters_by_hand() -> None:
 def test_memory_of_the_attention_counts() -> None:
     words = ["model.attention.hops=1000000"]
     require(10**10, *words)
-    fault = fault_of(lambda: require(10**10, *words, rows=64, tokens=20))
-    assert (fault.key, fault.kind) == ("model", "resources")
-    assert "model.attention.hops" in fault.message
+    assert_refused(lambda: require(10**10, *words, rows=64, tokens=20), "model", "resources", "model.attention.hops")
 
 
 def test_memory_may_be_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

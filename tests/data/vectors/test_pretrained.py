@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from list_source import ListSource
 from numpy.typing import NDArray
-from refusals import fault_of, refused
+from refusals import assert_refused, fault_of, refused
 from safetensors import SafetensorError
 
 from sentattn.data.corpus import Row, Source
@@ -146,9 +146,7 @@ def test_named_vectors_come_out_of_their_archive_and_once(tmp_path: Path, monkey
 @pytest.mark.parametrize("damage", ["bad 1 2", "bad 1 2 x"])
 def test_a_faulty_file_leaves_nothing(file: Path, tmp_path: Path, damage: str) -> None:
     file.write_text(TEXT + damage)
-    fault = fault_of(lambda: read(file, "the", "bad", cache=tmp_path / "cache"))
-    assert fault.kind == "damaged"
-    assert "line 7" in fault.message
+    assert_refused(lambda: read(file, "the", "bad", cache=tmp_path / "cache"), "data.vectors", "damaged", "line 7")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 

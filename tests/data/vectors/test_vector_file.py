@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from refusals import fault_of
+from refusals import assert_refused, fault_of
 
 from sentattn.data.cache import no_progress
 from sentattn.data.readers.download import REGISTRY
@@ -61,9 +61,7 @@ def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
     fault = fault_of(lambda: words(several / "glove.6B.10d.txt"))
     assert fault.kind == "not_found"
     assert "Did you mean 'glove.6B." in fault.message
-    fault = fault_of(lambda: words(zipped(tmp_path / "none.zip", {})))
-    assert fault.kind == "not_found"
-    assert "none.zip" in fault.message
+    assert_refused(lambda: words(zipped(tmp_path / "none.zip", {})), "data.vectors", "not_found", "none.zip")
 
 
 def test_a_missing_file_suggests_the_closest_name(tmp_path: Path) -> None:
@@ -74,9 +72,7 @@ def test_a_missing_file_suggests_the_closest_name(tmp_path: Path) -> None:
         ("fasttext", "glove.twitter.27B.200d"),
         (str(tmp_path), "reviews.vec"),
     ):
-        fault = fault_of(partial(width, vectors))
-        assert fault.kind == "not_found"
-        assert fragment in fault.message
+        assert_refused(partial(width, vectors), "data.vectors", "not_found", fragment)
 
 
 def test_damaged_archives_are_refused(tmp_path: Path) -> None:
@@ -88,9 +84,7 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
         ("changed.zip", whole[:5000] + bytes(50) + whole[5050:]),
     ):
         (tmp_path / name).write_bytes(content)
-        fault = fault_of(partial(words, tmp_path / name))
-        assert fault.kind == "damaged"
-        assert name in fault.message
+        assert_refused(partial(words, tmp_path / name), "data.vectors", "damaged", name)
 
 
 def test_a_damaged_lzma_archive_is_refused(tmp_path: Path) -> None:
@@ -99,9 +93,7 @@ def test_a_damaged_lzma_archive_is_refused(tmp_path: Path) -> None:
         archive.writestr("v.txt", "".join(f"w{i} 0.{i} 0.{i * 7} 0.{i * 11}\n" for i in range(3000)))
     whole = path.read_bytes()
     path.write_bytes(whole[:100] + b"\xff" * 500 + whole[600:])
-    fault = fault_of(lambda: words(path))
-    assert fault.kind == "damaged"
-    assert "v.zip" in fault.message
+    assert_refused(lambda: words(path), "data.vectors", "damaged", "v.zip")
 
 
 @pytest.mark.parametrize(("place", "value", "reason"), [(8, 1, "encrypted"), (10, 99, "compression")])
@@ -112,10 +104,7 @@ def test_an_archive_that_cannot_be_opened_is_refused(tmp_path: Path, place: int,
     content[content.index(b"PK\x01\x02") + place] = value
     content[place - 2] = value
     path.write_bytes(content)
-    fault = fault_of(lambda: words(path))
-    assert fault.kind == "damaged"
-    assert str(path) in fault.message
-    assert reason in fault.message
+    assert_refused(lambda: words(path), "data.vectors", "damaged", str(path), reason)
 
 
 def test_an_error_of_the_program_is_not_reported_as_a_damaged_file(tmp_path: Path) -> None:
