@@ -20,6 +20,8 @@ settings.load_profile("untimed")
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
+pytest.register_assert_rewrite("refusals")
+
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1", "", None)
 
 

@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn import metrics as reference
 
-from sentattn.metrics import (
-    Floats,
-    Ints,
-    calibrated_error,
-    calibration_bins,
-    calibration_error,
-    classifier_metrics,
-)
+from sentattn.metrics import Floats, Ints, calibrated_error, calibration_bins, calibration_error, classifier_metrics
 
 RANDOM = np.random.default_rng(5)
 

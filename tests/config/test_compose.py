@@ -10,6 +10,7 @@ from sentattn.config.groups import get_path
 
 
 def test_a_reference_follows_what_is_typed() -> None:
+    assert get_path(compose(["model=transformer"]), "model.embedding.positions") == 600
     typed = ["model=transformer", "data.max_length=100"]
     assert get_path(compose(typed), "model.embedding.positions") == 100
     assert get_path(compose([*typed, "model.embedding.positions=120"]), "model.embedding.positions") == 120

@@ -46,7 +46,9 @@ def test_faults_of_an_override(line: str, only: list[str] | None, key: str, kind
 
 def test_a_trained_model_reads_other_data_at_its_own_length() -> None:
     saved = compose(["model=transformer", "data.max_length=100", "loss.class_weights=[1,2]"])
-    assert get_path(override(saved, ["data=imdb"], only=["data"]), "data.max_length") == 600
+    evaluated = override(saved, ["data=imdb"], only=["data"])
+    assert get_path(evaluated, "data.max_length") == 600
+    assert get_path(evaluated, "model.embedding.positions") == 100
     refused = [("model.embedding.positions", "conflict")]
     assert kinds(["data=imdb"], lambda words: override(saved, words)) == refused
 

@@ -122,8 +122,7 @@ def test_attributes_of_modules_of_the_package_are_refused(marker: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text"),
-    [("group", "${oc.env:MARKER}"), ("output_dir", "${oc.env:MARKER}"), ("tags", ["${oc.env:MARKER}"])],
+    ("key", "text"), [("group", "${oc.env:MARKER}"), ("output_dir", "${oc.env:MARKER}"), ("tags", ["${oc.env:MARKER}"])]
 )
 def test_references_in_loaded_settings_are_texts(key: str, text: Any, tmp_path: Path, marker: Path) -> None:
     file = write(tmp_path / "config.yaml", compose([]) | {key: text})

@@ -15,14 +15,7 @@ from tiny import tiny
 
 from sentattn import build
 from sentattn.config.compose import compose
-from sentattn.data.batching import (
-    BatchLoader,
-    FixedBuckets,
-    OrderOfRank,
-    ShuffledBatches,
-    length_batches,
-    pad,
-)
+from sentattn.data.batching import BatchLoader, FixedBuckets, OrderOfRank, ShuffledBatches, length_batches, pad
 from sentattn.data.corpus import Corpus, Split
 from sentattn.data.datamodule import TextData
 

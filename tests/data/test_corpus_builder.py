@@ -32,8 +32,7 @@ def words(corpus: Corpus, row: int) -> list[str]:
 
 def test_rows_come_back(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(
-        train=[Row("A Good<br />film!", 1, "tt1", ((2, 6),)), Row("Schön \U0001f600", 0)],
-        test=[Row("", 0, "tt1")],
+        train=[Row("A Good<br />film!", 1, "tt1", ((2, 6),)), Row("Schön \U0001f600", 0)], test=[Row("", 0, "tt1")]
     )
     assert {split: rows.tolist() for split, rows in corpus.splits.items()} == {"train": [0, 1], "test": [2]}
     assert [corpus.text(i) for i in range(3)] == ["A Good<br />film!", "Schön \U0001f600", ""]

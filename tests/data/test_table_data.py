@@ -197,10 +197,7 @@ def test_rows_of_a_group_are_in_one_split(table_of: Callable[..., Table], tmp_pa
 
 def test_rows_of_a_group_may_be_divided(table_of: Callable[..., Table], tmp_path: Path) -> None:
     files = {"train": write_grouped(tmp_path / "grouped.csv"), "val_size": 0.4}
-    divided, plain = (
-        table_of(**files, group="product", val_by="row"),
-        table_of(**files),
-    )
+    divided, plain = (table_of(**files, group="product", val_by="row"), table_of(**files))
     assert set(divided.split("train").group) & set(divided.split("val").group) - {""}
     assert divided.split("val").row.tolist() == plain.split("val").row.tolist()
     assert set(plain.split("train").group) == {""}

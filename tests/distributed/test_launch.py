@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from refusals import refused
+from refusals import fault_of, faults, refused
+from runs_alike import rows
 from tiny import tiny
 
 from sentattn import fit
@@ -30,7 +30,7 @@ from sentattn.training.fit import fit as train
 from sentattn.training.launch import FOLDER
 
 WITHOUT_NOISE = [
-    *(f"model.{part}=0" for part in ("embedding.dropout", "embedding.word_dropout", "encoder.dropout", "head.dropout")),
+    *(f"model.{part}=0" for part in ("embedding.dropout", "embedding.word_dropout", "encoder.dropout", "head.dropout"))
 ]
 # The scores' bias moves all tokens' scores alike, so its gradient is rounding alone, which Adam would make large.
 DEMANDING = [
@@ -62,14 +62,6 @@ def _checkpoint(run: Run) -> dict[str, Any]:
     return checkpoint
 
 
-def _rows(run: Run) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-
-
-def _without_time(row: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if name not in ("train_seconds", "train/tokens_per_second")}
-
-
 def test_weights_and_their_averages_are_those_of_one_process(both: list[Run]) -> None:
     one, two = map(_checkpoint, both)
     assert one["global_step"] == two["global_step"] >= 20
@@ -88,10 +80,10 @@ def test_batches_are_uneven_and_some_have_one_row(both: list[Run]) -> None:
 
 
 def test_metrics_are_those_of_one_process(both: list[Run]) -> None:
-    one, two = map(_rows, both)
+    one, two = (rows(run.path) for run in both)
     assert len(one) == len(two) == 2
     for row, other in zip(one, two, strict=True):
-        assert _without_time(other) == pytest.approx(_without_time(row), abs=1e-5)
+        assert other == pytest.approx(row, abs=1e-5)
         assert {"train/penalty", "train/cross_entropy", "val/loss", "val/calibration_error"} < set(row)
     assert both[1].metrics == pytest.approx(both[0].metrics, abs=1e-5)
 
@@ -166,11 +158,9 @@ def test_when_one_dies_the_other_ends_too(rank: int, tmp_path: Path, capfd: pyte
         os.kill(started[rank], signal.SIGKILL)
 
     thread = _after_an_epoch(tmp_path, kill)
-    with pytest.raises(RunError) as caught:
-        fit(tiny(*LONG, f"output_dir={tmp_path}"))
+    fault = fault_of(lambda: fit(tiny(*LONG, f"output_dir={tmp_path}")))
     thread.join()
     [config] = _configs(tmp_path)
-    [fault] = caught.value.faults
     assert (fault.key, fault.kind) == ("trainer.devices", "failed")
     assert fault.message.startswith(f"Process {rank} of 2 was killed by SIGKILL; ")
     assert f"resume={config.parent}" in fault.message
@@ -211,23 +201,20 @@ def test_a_signal_ends_both_at_one_step_and_the_run_goes_on_to_the_same_end(tmp_
     [config] = _configs(interrupted)
     assert caught.value.number == signal.SIGINT
     assert f"resume={config.parent}" in str(caught.value)
-    assert len(_rows(Run(config.parent))) < 20
+    assert len(rows(config.parent)) < 20
     resumed = train(Settings.of(Run(config.parent).settings), resume=config.parent)
     one, two = _checkpoint(whole), _checkpoint(resumed)
     for state in ("current_model_state", "state_dict"):
         assert all(torch.equal(two[state][name], weights) for name, weights in one[state].items())
-    assert list(map(_without_time, _rows(resumed))) == list(map(_without_time, _rows(whole)))
+    assert rows(resumed.path) == rows(whole.path)
     assert resumed.metrics == whole.metrics
 
 
 def test_the_errors_of_ranks_arrive_as_data(tmp_path: Path) -> None:
-    missing = tmp_path / "gloomy_reviews" / "train.csv"
-    with pytest.raises(DataError) as caught:
-        fit(tiny("trainer.devices=2", "data=table", f"data.train={missing}", f"output_dir={tmp_path}"))
-    with pytest.raises(DataError) as alone:
-        fit(tiny("data=table", f"data.train={missing}", f"output_dir={tmp_path}"))
-    assert caught.value.faults == alone.value.faults
-    assert "gloomy_reviews" in str(caught.value)
+    words = tiny("data=table", f"data.train={tmp_path / 'missing.csv'}", f"output_dir={tmp_path}")
+    [fault] = faults([*words, "trainer.devices=2"], fit)
+    assert (fault,) == faults(words, fit)
+    assert (fault.key, fault.kind) == ("data.train", "not_found")
 
 
 def _failure(exitcode: int, timestamp: int = 100, **content: Any) -> Any:

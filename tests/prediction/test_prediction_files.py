@@ -9,13 +9,15 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
+from refusals import assert_refused, fault_of, refused
 
-from sentattn.errors import DataError, RunError
+from sentattn.errors import DataError
 from sentattn.prediction.files import Row, column_names, predict_rows, read_rows, to_json, write_predictions
 from sentattn.prediction.prediction import Prediction
 
@@ -112,24 +114,13 @@ def test_standard_input_is_lines_of_text(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_errors_of_files(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError) as caught:
-        texts(tmp_path / name)
-    assert caught.value.faults[0].kind == kind
+    assert fault_of(lambda: texts(tmp_path / name)).kind == kind
 
 
-def test_a_missing_column_is_named_with_its_remedy(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("review,stars\nx,1\n")
-    with pytest.raises(DataError) as caught:
-        texts(tmp_path / "a.csv")
-    assert all(part in str(caught.value) for part in ("'text'", "'review', 'stars'", "column=NAME"))
-
-
-def test_a_missing_file_is_reported_with_the_closest(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").touch()
-    with pytest.raises(DataError) as caught:
-        texts(tmp_path / "none.txt")
-    assert caught.value.faults[0].key == "input"
-    assert "'mine.txt'" in str(caught.value)
+def test_missing_columns_and_files_have_a_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("review,stars\nx,1\n")
+    assert_refused(lambda: texts(tmp_path / "mine.csv"), "", "missing", "'text'", "'review', 'stars'", "column=NAME")
+    assert_refused(lambda: texts(tmp_path / "none.csv"), "input", "not_found", "'mine.csv'")
 
 
 def test_json_lines_hold_everything(tmp_path: Path) -> None:
@@ -238,6 +229,5 @@ def test_an_error_halfway_leaves_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("out.xls", "unsupported"), ("none/out.csv", "unwritable")])
 def test_errors_of_outputs(tmp_path: Path, name: str, kind: str) -> None:
-    with pytest.raises(RunError) as caught:
-        write_predictions(tmp_path / name, [], columns=["text"], labels=LABELS)
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("output", kind)]
+    write = partial(write_predictions, tmp_path / name, [], columns=["text"], labels=LABELS)
+    assert refused(write) == [("output", kind)]

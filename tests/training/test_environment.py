@@ -60,8 +60,7 @@ def test_cudnn_uses_tf32_as_matmul_does(tiny_run: Run, precision: str, *, allowe
 
 
 @pytest.mark.parametrize(
-    ("precision", "dtype"),
-    [("bf16-mixed", torch.bfloat16), ("bf16-true", torch.bfloat16), ("64-true", torch.float64)],
+    ("precision", "dtype"), [("bf16-mixed", torch.bfloat16), ("bf16-true", torch.bfloat16), ("64-true", torch.float64)]
 )
 def test_precision(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, dtype: torch.dtype
@@ -232,10 +231,7 @@ def raises(error: Exception) -> None:
 
 @pytest.mark.parametrize(
     "allocate",
-    [
-        lambda: torch.empty(1 << 56, dtype=torch.uint8),
-        lambda: raises(torch.OutOfMemoryError("CUDA out of memory.")),
-    ],
+    [lambda: torch.empty(1 << 56, dtype=torch.uint8), lambda: raises(torch.OutOfMemoryError("CUDA out of memory."))],
 )
 def test_out_of_memory_names_the_batch_size(allocate: Callable[[], object]) -> None:
     explained = environment.explained_out_of_memory()(allocate)

@@ -101,10 +101,7 @@ def test_weighted_cross_entropy_by_numpy(weights: str | list[float], smoothing: 
     numbers = np.array([100 / 30, 100 / 90, 100 / 180] if weights == "balanced" else weights)
     expected = weighted_by_numpy(logits, labels, numbers, smoothing, mean=mean)
     loss = make(
-        COUNTS,
-        class_weights=weights,
-        label_smoothing=smoothing,
-        class_weight_reduction="mean" if mean else "weighted",
+        COUNTS, class_weights=weights, label_smoothing=smoothing, class_weight_reduction="mean" if mean else "weighted"
     )
     found = loss(torch.from_numpy(logits), torch.from_numpy(labels), one_hot_rows(1)).parts["cross_entropy"]
     assert float(found) == pytest.approx(expected, rel=1e-5)

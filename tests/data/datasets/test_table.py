@@ -134,18 +134,8 @@ def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
         ([("a", "x"), (7, "y")], "data.text", "type", "line 3: "),
         ([("a", "x"), (True, "y")], "data.text", "type", "line 3: "),
         ([("a", "x"), (["b"], "y")], "data.text", "type", "line 3: "),
-        (
-            [("a", "x"), ("b", ["y"])],
-            "data.label",
-            "type",
-            "line 3: ",
-        ),
-        (
-            [("a", "x"), ("b", {"y": 1})],
-            "data.label",
-            "type",
-            "line 3: ",
-        ),
+        ([("a", "x"), ("b", ["y"])], "data.label", "type", "line 3: "),
+        ([("a", "x"), ("b", {"y": 1})], "data.label", "type", "line 3: "),
         ([("a", "x"), ("b", "x")], "data.label", "range", "1 different values"),
         ([("a", f"user {i}") for i in range(50)], "data.label", "type", "50 different values"),
         ([], "", "missing", "holds no row."),
@@ -163,11 +153,7 @@ def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], key:
 @pytest.mark.parametrize(
     ("settings", "kind", "fragment"),
     [
-        (
-            {"classes": ["bad", "good"]},
-            "unknown",
-            "data.classes (bad, good), got 'ok'.",
-        ),
+        ({"classes": ["bad", "good"]}, "unknown", "data.classes (bad, good), got 'ok'."),
         ({"classes": ["bad", "good", "ok", "god"]}, "unknown", "'god'"),
         ({"text": "txt"}, "missing", "Did you mean 'text'?"),
         ({"text": "review", "label": "stars"}, "missing", "'review'"),

@@ -12,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fault_of
 
-from sentattn.data.readers.labels import (
-    MAX_CLASSES,
-    is_scale,
-    label_name,
-    require_labels,
-    sort_names,
-    steps,
-)
+from sentattn.data.readers.labels import MAX_CLASSES, is_scale, label_name, require_labels, sort_names, steps
 from sentattn.data.readers.tables import setting_faults
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]))

@@ -172,21 +172,13 @@ def test_a_quote_inside_a_field_without_quotes_is_plain() -> None:
     assert values('review,stars\nok,3\nso "good",5\n') == [["ok", "3"], ['so "good"', "5"]]
 
 
-def test_an_unclosed_quote_does_not_read_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("first", "others"), [(b'"open quote,5\n', b"bad,1\n"), (b"endless line", b"bad,")])
+def test_damage_is_found_without_reading_the_whole_file(
+    first: bytes, others: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tables, "MAX_CHARACTERS", 1000)
-    stream = io.BytesIO(b'review,stars\n"so good,5\n' + b"bad,1\n" * 1_000_000)
-    fault = fault_of(lambda: list(read_delimited(stream, "table", COLUMNS, delimiter=",")))
-    assert fault.kind == "damaged"
-    assert "line 2" in fault.message
-    assert stream.tell() < 100_000
-
-
-def test_a_line_without_an_end_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_CHARACTERS", 1000)
-    stream = io.BytesIO(b"review,stars\n" + b"bad," * 1_000_000)
-    fault = fault_of(lambda: list(read_delimited(stream, "table", COLUMNS, delimiter=",")))
-    assert fault.kind == "damaged"
-    assert "line 2" in fault.message
+    stream = io.BytesIO(b"review,stars\n" + first + others * 1_000_000)
+    assert_refused(lambda: list(read_delimited(stream, "table", COLUMNS, delimiter=",")), "", "damaged", "line 2")
     assert stream.tell() < 100_000
 
 

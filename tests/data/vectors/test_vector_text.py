@@ -16,11 +16,7 @@ from sentattn.data.vectors.vector_file import MAX_LINE_BYTES, Line, Shape, read_
 
 GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"
 WORD2VEC = b"3 3\nthe 0.1 0.2 -0.3 \ncat 1 2 3e-2 \n, 4 5 6 \n"
-LINES = [
-    ("the", [b"0.1", b"0.2", b"-0.3"]),
-    ("cat", [b"1", b"2", b"3e-2"]),
-    (",", [b"4", b"5", b"6"]),
-]
+LINES = [("the", [b"0.1", b"0.2", b"-0.3"]), ("cat", [b"1", b"2", b"3e-2"]), (",", [b"4", b"5", b"6"])]
 
 
 def read(text: bytes, *wanted: str) -> list[Line]:
@@ -55,10 +51,7 @@ def test_both_formats_however_they_are_written(text: bytes, written) -> None:
 
 def test_words_may_hold_spaces_and_look_like_numbers() -> None:
     text = GLOVE + b". . . 7 8 9\nat name@domain.com 1 1 1\n3.5 2 2 2\n"
-    assert read(text, "at name@domain.com", "3.5") == [
-        ("at name@domain.com", [b"1"] * 3),
-        ("3.5", [b"2"] * 3),
-    ]
+    assert read(text, "at name@domain.com", "3.5") == [("at name@domain.com", [b"1"] * 3), ("3.5", [b"2"] * 3)]
 
 
 @pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])

@@ -102,11 +102,3 @@ def test_reversal_by_hand_and_its_own_inverse() -> None:
     states = torch.arange(8.0).reshape(2, 4, 1)
     assert reorder(states, order_BL)[0, :, 0].tolist() == [2.0, 1.0, 0.0, 3.0]
     assert torch.equal(reorder(reorder(states, order_BL), order_BL), states)
-
-
-def test_dropout_acts_in_training_only() -> None:
-    encoder = BiLSTM(dim=5, hidden=6, dropout=0.5)
-    mask_BL = torch.ones(2, 4, dtype=torch.bool)
-    states = torch.randn(2, 4, 5)
-    assert (encoder.train()(states, mask_BL) == 0).any()
-    assert not (encoder.eval()(states, mask_BL) == 0).any()

@@ -73,9 +73,9 @@ def test_parameter_count_of_the_paper() -> None:
     assert encoder.out_dim == 300
 
 
-@pytest.mark.parametrize(("widths", "sentence"), [([], r"widths"), ([3, 0], r"widths.*\[3,0\]")])
-def test_no_width_and_no_filter_of_nothing(widths: list[int], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+@pytest.mark.parametrize("widths", [[], [3, 0]])
+def test_widths_are_positive(widths: list[int]) -> None:
+    with pytest.raises(ValueError, match="widths"):
         CNN(dim=5, widths=widths)
 
 

@@ -1,4 +1,4 @@
-"""The transformer against its equations in NumPy, row by row without padding, and the preset around it."""
+"""The transformer against its equations in NumPy, row by row without padding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from sentattn.config.compose import compose, override
 from sentattn.models.encoders.transformer import Block, SelfAttention, Transformer
 
 LENGTHS = [6, 1, 4]
@@ -114,15 +113,3 @@ def test_dropout_acts_on_what_is_added_in_training_only() -> None:
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:
     with pytest.raises(ValueError, match="heads"):
         Transformer(dim=6, heads=4)
-
-
-def test_the_preset_has_a_position_for_every_token_that_is_read() -> None:
-    saved = compose(["model=transformer", "data.max_length=200"])
-    several = [
-        compose(["model=transformer"]),
-        saved,
-        compose(["model=transformer", "data.max_length=200", "model.embedding.positions=250"]),
-        override(saved, ["data=imdb"], only=["data"]),
-        override(compose(["model=mean", "data.max_length=900"]), ["model=transformer"]),
-    ]
-    assert [settings["model"]["embedding"]["positions"] for settings in several] == [600, 200, 250, 200, 900]
