@@ -26,7 +26,7 @@ lengths_and_sizes = {
 
 
 @given(**lengths_and_sizes, seed=st.integers(0, 9), epoch=st.integers(0, 9), by_length=st.booleans())
-def test_an_epoch_holds_every_row_once(lengths, batch_size, seed, epoch, by_length) -> None:
+def test_an_epoch_has_every_row_once(lengths, batch_size, seed, epoch, by_length) -> None:
     batches = ShuffledBatches(lengths, batch_size=batch_size, seed=seed, by_length=by_length)
     batches.set_epoch(epoch)
     drawn = list(batches)
@@ -36,7 +36,7 @@ def test_an_epoch_holds_every_row_once(lengths, batch_size, seed, epoch, by_leng
 
 
 @given(**lengths_and_sizes)
-def test_length_batches_hold_every_row_once_longest_first(lengths, batch_size) -> None:
+def test_length_batches_have_every_row_once_longest_first(lengths, batch_size) -> None:
     batches = length_batches(lengths, batch_size=batch_size)
     rows = [row for batch in batches for row in batch]
     assert sorted(rows) == list(range(len(lengths)))
@@ -44,7 +44,7 @@ def test_length_batches_hold_every_row_once_longest_first(lengths, batch_size) -
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_the_order_depends_on_seed_and_epoch_alone(index: int) -> None:
+def test_the_order_depends_on_seed_and_epoch(index: int) -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
         return list(_orders(np.arange(1, 101), 8, epoch, seed)[index])
 
@@ -88,7 +88,7 @@ def test_fixed_buckets_are_those_of_the_gluon_tutorial() -> None:
 
 
 @given(**lengths_and_sizes, seed=st.integers(0, 9), epoch=st.integers(0, 9), num_buckets=st.integers(1, 60))
-def test_fixed_buckets_hold_every_row_once(lengths, batch_size, seed, epoch, num_buckets) -> None:
+def test_fixed_buckets_have_every_row_once(lengths, batch_size, seed, epoch, num_buckets) -> None:
     buckets = FixedBuckets(lengths, batch_size=batch_size, num_buckets=num_buckets, bucket_ratio=0.5, seed=seed)
     buckets.set_epoch(epoch)
     drawn = list(buckets)
@@ -137,7 +137,7 @@ def test_ranks_share_every_batch_of_one_process(lengths, batch_size, epoch, worl
             assert sizes[0] == max(sizes), "rank 0 is never the one without a row"
 
 
-def test_shares_come_in_another_order_each_epoch() -> None:
+def test_shares_of_a_rank_change_each_epoch() -> None:
     share = OrderOfRank(_orders(np.arange(1, 101), 8, 0)[0], rank=1, world_size=2, share="rows")
     drawn = []
     for epoch in range(3):
@@ -149,7 +149,7 @@ def test_shares_come_in_another_order_each_epoch() -> None:
 
 
 @given(**lengths_and_sizes, world_size=st.integers(1, 5))
-def test_each_batch_is_measured_by_one_rank(lengths, batch_size, world_size) -> None:
+def test_each_batch_is_evaluated_by_one_rank(lengths, batch_size, world_size) -> None:
     order = length_batches(lengths, batch_size=batch_size)
     measured = [OrderOfRank(order, rank=rank, world_size=world_size, share="batches") for rank in range(world_size)]
     assert [len(batches) for batches in measured] == [len(list(batches)) for batches in measured]
@@ -172,7 +172,7 @@ def _batches_of_ranks(data: TextData, split: str, world_size: int) -> Iterator[l
 
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 @pytest.mark.parametrize("settings", [(), ("data.batching=fixed", "data.num_buckets=7", "data.limit=199")])
-def test_training_rows_are_divided_in_every_batch(world_size: int, settings: tuple[str, ...]) -> None:
+def test_ranks_share_every_training_batch(world_size: int, settings: tuple[str, ...]) -> None:
     data = _data(*settings)
     batches = [sorted(batch.rows_B.tolist()) for batch in data.train_dataloader()]
     shares = list(_batches_of_ranks(data, "train", world_size))
@@ -193,7 +193,7 @@ def test_fewer_validation_rows_than_ranks_are_refused() -> None:
     assert refused(lambda: data.prepare()) == [("trainer.devices", "conflict")]
 
 
-def test_a_batch_holds_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> None:
+def test_a_batch_has_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
     assert corpus.words == ["a", "b", "c", "d", "e", "zzz"]
     ids = np.array([10, 11, 12, 13, 14, 1])
@@ -207,7 +207,7 @@ def test_a_batch_holds_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> 
     assert rows[0].tokens_BL.tolist() == [[14]]
 
 
-def test_flat_holds_the_clipped_rows_one_after_another(corpus_of: Callable[..., Corpus], monkeypatch) -> None:
+def test_flat_concatenates_the_clipped_rows(corpus_of: Callable[..., Corpus], monkeypatch) -> None:
     monkeypatch.setattr("sentattn.data.corpus.FLAT_ROWS", 2)
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
     rows = Split(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), max_length=3, clip="both")
@@ -224,9 +224,7 @@ def test_pad() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_loader_resumes_after_the_batches_that_were_yielded(
-    corpus_of: Callable[..., Corpus], num_workers: int
-) -> None:
+def test_a_loader_resumes_within_an_epoch(corpus_of: Callable[..., Corpus], num_workers: int) -> None:
     corpus = corpus_of(train=[f"a{i} " * (1 + i % 5) for i in range(20)])
     rows = Split(corpus, np.arange(20), ids=np.arange(len(corpus.words)), max_length=None, clip="head")
 
@@ -254,7 +252,7 @@ def test_a_loader_resumes_after_the_batches_that_were_yielded(
     assert rest == whole[2:]
 
 
-def test_a_pass_takes_no_number_from_the_training(corpus_of: Callable[..., Corpus]) -> None:
+def test_batches_leave_the_random_state_unchanged(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b"])
     rows = Split(corpus, np.arange(2), ids=np.arange(len(corpus.words)), max_length=None, clip="head")
     before = torch.get_rng_state()

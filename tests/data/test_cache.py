@@ -63,7 +63,7 @@ def corpora(cache: Path) -> list[Path]:
     return [path for path in cache.iterdir() if path.is_dir()]
 
 
-def test_a_second_start_reads_nothing(tmp_path: Path) -> None:
+def test_a_cached_corpus_is_not_read_again(tmp_path: Path) -> None:
     source = Counted(ROWS)
     _, first = open_corpus(source, tmp_path, name="given")
     corpus, second = open_corpus(source, tmp_path, name="given")
@@ -73,7 +73,7 @@ def test_a_second_start_reads_nothing(tmp_path: Path) -> None:
     assert corpus.text(1) == "bad film"
 
 
-def test_other_content_and_settings_have_corpora_of_their_own(tmp_path: Path) -> None:
+def test_other_content_and_settings_have_other_corpora(tmp_path: Path) -> None:
     open_corpus(ListSource(ROWS), tmp_path, name="given")
     open_corpus(ListSource({"train": [Row("other", 0)]}), tmp_path, name="given")
     open_corpus(ListSource(ROWS), tmp_path, name="given", lowercase=False)
@@ -110,7 +110,7 @@ def test_a_damaged_corpus_is_built_again(tmp_path: Path, harm: Callable[[Path], 
     assert open_corpus(source, tmp_path, name="given")[1] == []
 
 
-def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_build_leaves_no_corpus(tmp_path: Path) -> None:
     class Failing(ListSource):
         def read(self, split: str) -> Iterator[Row]:
             yield Row("good", 1)
@@ -165,7 +165,7 @@ def test_an_unusable_cache_folder_is_refused_by_name(tmp_path: Path) -> None:
     assert "data.cache_dir=FOLDER" in fault.message
 
 
-def test_a_corpus_travels_as_its_folder(tmp_path: Path) -> None:
+def test_a_corpus_is_pickled_as_its_folder(tmp_path: Path) -> None:
     corpus, _ = open_corpus(ListSource({"train": [Row("word " * 10000, 0)]}), tmp_path, name="given")
     pickled = pickle.dumps(corpus)
     assert len(pickled) < 1000
@@ -213,7 +213,7 @@ def test_a_digest_is_computed_once_while_the_file_stays_the_same(
 
 
 @pytest.mark.parametrize(("umask", "rights"), [(0o022, 0o755), (0o002, 0o775), (0o077, 0o700)])
-def test_other_users_may_read_a_corpus_as_far_as_the_umask_lets_them(umask: int, rights: int, tmp_path: Path) -> None:
+def test_permissions_of_a_corpus_follow_the_umask(umask: int, rights: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
         corpus, _ = open_corpus(ListSource(ROWS), tmp_path / "cache", name="given")
@@ -223,7 +223,7 @@ def test_other_users_may_read_a_corpus_as_far_as_the_umask_lets_them(umask: int,
     assert {file.stat().st_mode & 0o777 for file in corpus.folder.iterdir()} == {rights & 0o666}
 
 
-def test_a_full_disk_is_one_message_whichever_library_meets_it(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_alike_by_all_libraries(tmp_path: Path) -> None:
     @usable(tmp_path)
     def write(error: Exception) -> None:
         raise error

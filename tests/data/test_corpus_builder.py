@@ -30,7 +30,7 @@ def words(corpus: Corpus, row: int) -> list[str]:
     return [corpus.words[t] for t in corpus.tokens[corpus.token_offsets[row] : corpus.token_offsets[row + 1]]]
 
 
-def test_rows_come_back(corpus_of: Callable[..., Corpus]) -> None:
+def test_rows_of_a_corpus(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(
         train=[Row("A Good<br />film!", 1, "tt1", ((2, 6),)), Row("Schön \U0001f600", 0)], test=[Row("", 0, "tt1")]
     )
@@ -53,7 +53,7 @@ def test_more_rows_than_a_chunk_keep_their_order(corpus_of: Callable[..., Corpus
     assert words(corpus, 2344)[0] == "w2344"
 
 
-def test_a_limit_takes_both_classes_and_remembers_positions(tmp_path: Path) -> None:
+def test_a_limit_takes_both_classes_and_keeps_positions(tmp_path: Path) -> None:
     rows = [Row(f"n{i}", 0) for i in range(6)] + [Row(f"p{i}", 1) for i in range(6)]
     build_words(ListSource({"train": rows, "test": rows[:1]}), tmp_path, limit=4)
     corpus = Corpus(tmp_path)
@@ -61,7 +61,7 @@ def test_a_limit_takes_both_classes_and_remembers_positions(tmp_path: Path) -> N
     assert corpus.positions.tolist() == [0, 3, 6, 9, 0]
 
 
-def test_a_limit_keeps_all_that_is_known_of_a_row(tmp_path: Path) -> None:
+def test_a_limit_keeps_all_fields_of_a_row(tmp_path: Path) -> None:
     rows = [Row(f"text {i}", i % 2, f"film {i // 4}", ((i, i + 2), (7, 9))[: i % 3]) for i in range(12)]
     (tmp_path / "some").mkdir()
     (tmp_path / "few").mkdir()
@@ -98,7 +98,7 @@ class Endless(ListSource):
 
 
 @pytest.mark.parametrize("limit", [None, 10])
-def test_memory_for_a_row_is_a_few_bytes(tmp_path: Path, limit: int | None) -> None:
+def test_memory_of_a_row_is_a_few_bytes(tmp_path: Path, limit: int | None) -> None:
     def peak(count: int) -> int:
         folder = tmp_path / str(count)
         folder.mkdir()

@@ -51,7 +51,7 @@ def data_of(tmp_path: Path) -> Callable[..., ListData]:
     return make
 
 
-def test_splits_know_their_rows(data_of: Callable[..., ListData]) -> None:
+def test_fields_of_a_split(data_of: Callable[..., ListData]) -> None:
     train, test = data_of().split("train"), data_of().split("test")
     assert train.labels.tolist() == [1, 0, 1]
     assert train.lengths.tolist() == [3, 2, 3]
@@ -84,7 +84,7 @@ def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., List
     assert next(iter(data_of(vocab_size=2).batches("train"))).tokens_BL.tolist() == [[2, 2, 1], [2, 2, 3], [3, 1, 0]]
 
 
-def test_both_encodings_of_an_accent_are_one_word(data_of: Callable[..., ListData]) -> None:
+def test_both_unicode_forms_of_an_accent_are_one_word(data_of: Callable[..., ListData]) -> None:
     rows = {"train": [Row("caf\xe9 bad", 1), Row("cafe\u0301", 0)], "val": [Row("cafe\u0301", 1)]}
     rows["test"] = rows["val"]
     data = data_of(rows, normalize="nfc")
@@ -105,7 +105,7 @@ def test_scripts_without_spaces_are_reported(data_of: Callable[..., ListData]) -
         assert sum("data.tokenizer=" in message for message in data.report) == count
 
 
-def test_batches_and_tokenizer_agree(data_of: Callable[..., ListData]) -> None:
+def test_batches_have_the_ids_of_the_tokenizer(data_of: Callable[..., ListData]) -> None:
     data = data_of(max_length=3, batch_size=1)
     for split in ("train", "val", "test"):
         for batch in data.batches(split):
@@ -121,7 +121,9 @@ def test_a_trained_models_vocabulary_can_be_used(data_of: Callable[..., ListData
     assert data.tokenizer.words == ["play", "bad"]
 
 
-def test_settings_do_not_tokenize_again(data_of: Callable[..., ListData], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_settings_use_the_cached_corpus(
+    data_of: Callable[..., ListData], monkeypatch: pytest.MonkeyPatch
+) -> None:
     data_of().prepare()
     monkeypatch.setattr("sentattn.data.corpus.build", lambda *args, **kwargs: pytest.fail("built again"))
     other = data_of(min_count=2, vocab_size=1, max_length=2, clip="tail", batch_size=2, drop_duplicates=True)
@@ -138,7 +140,7 @@ def test_report(data_of: Callable[..., ListData]) -> None:
     assert re.findall(r"\d\S*", vocabulary) == ["3", "50.0%"]
 
 
-def test_fingerprint_is_of_the_rows_not_of_the_settings(data_of: Callable[..., ListData]) -> None:
+def test_the_fingerprint_depends_on_rows_only(data_of: Callable[..., ListData]) -> None:
     first, same, fewer = data_of(), data_of(vocab_size=1, max_length=1, batch_size=9), data_of(limit=1)
     for data in (first, same, fewer):
         data.prepare()
@@ -175,7 +177,7 @@ class Watcher(LightningModule):
 
 
 @pytest.mark.parametrize("batching", ["sorted", "random"])
-def test_lightning_gets_every_row_once_in_another_order_each_epoch(
+def test_lightning_shuffles_the_rows_each_epoch(
     data_of: Callable[..., ListData], batching: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     rows = {"train": [Row("good " * (i % 7 + 1), i % 2) for i in range(60)], "val": ROWS["val"], "test": ROWS["test"]}
@@ -221,7 +223,7 @@ def test_imdb_from_archive_and_folder(imdb_archive: Path, imdb_folder: Path, tmp
     assert one.split("test").texts(0) == "Awful, awful film."
 
 
-def test_imdb_without_a_path_is_downloaded(imdb_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imdb_is_downloaded_by_default(imdb_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = imdb_archive.read_bytes()
     monkeypatch.setitem(REGISTRY, imdb_archive.name, hashlib.sha256(content).hexdigest())
     messages: list[str] = []
@@ -243,7 +245,7 @@ def test_imdb_without_a_network_names_the_file_to_download(tmp_path: Path) -> No
     assert "data.path=FILE" in fault.message
 
 
-def test_validation_rows_depend_on_their_own_seed(imdb_archive: Path, tmp_path: Path) -> None:
+def test_validation_rows_depend_on_split_seed(imdb_archive: Path, tmp_path: Path) -> None:
     def rows(seed: int, split_seed: int) -> list[int]:
         data = Imdb(path=str(imdb_archive), split_seed=split_seed, val_size=3, cache_dir=str(tmp_path / "cache"))
         data.seed = seed

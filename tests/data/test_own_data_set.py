@@ -119,5 +119,5 @@ def test_validation_rows_may_be_a_split_or_set_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "a/b", "..", "a\\b", ""])
-def test_a_name_is_no_path(name: str) -> None:
+def test_names_with_paths_are_refused(name: str) -> None:
     assert refused(lambda: Own(None, name=name)) == [("data.name", "range")]

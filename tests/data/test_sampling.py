@@ -36,7 +36,7 @@ def test_apportion(sizes: list[int], total: int, shares: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=6), st.integers(0, 3000))
-def test_shares_add_up_and_are_to_be_had(sizes: list[int], total: int) -> None:
+def test_shares_add_up_to_the_total(sizes: list[int], total: int) -> None:
     shares = apportion(np.array(sizes), total)
     assert shares.sum() == min(total, sum(sizes))
     assert (shares >= 0).all()
@@ -50,7 +50,7 @@ def test_spread_takes_each_class_evenly() -> None:
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 70), st.integers(0, 3))
-def test_a_draw_takes_so_many_of_each_class_as_its_share(classes: list[int], total: int, seed: int) -> None:
+def test_a_draw_is_stratified_by_class(classes: list[int], total: int, seed: int) -> None:
     labels = np.array(classes)
     drawn = draw(labels, total, seed)
     assert drawn.sum() == min(total, len(labels))
@@ -58,7 +58,7 @@ def test_a_draw_takes_so_many_of_each_class_as_its_share(classes: list[int], tot
     assert (np.abs(np.bincount(labels[drawn], minlength=5) - exact) < 1).all()
 
 
-def test_a_smaller_draw_is_part_of_a_larger_one() -> None:
+def test_a_smaller_draw_is_a_subset_of_a_larger_one() -> None:
     labels = np.arange(1000) % 4
     small, large, other = draw(labels, 40, 7), draw(labels, 400, 7), draw(labels, 40, 8)
     assert (small <= large).all()
@@ -66,7 +66,7 @@ def test_a_smaller_draw_is_part_of_a_larger_one() -> None:
 
 
 @given(grouped_rows(lowest=NO_GROUP), st.floats(0, 1), st.integers(0, 9))
-def test_no_group_is_divided_and_the_rest_has_every_class(rows: Grouped, share: float, seed: int) -> None:
+def test_groups_are_drawn_whole_and_leave_every_class(rows: Grouped, share: float, seed: int) -> None:
     labels, groups = rows
     drawn = draw_groups(labels, groups, round(share * len(labels)), seed)
     assert not set(groups[drawn]) & set(groups[~drawn]) - {NO_GROUP}
@@ -86,7 +86,7 @@ def test_the_number_of_rows_differs_by_less_than_a_group(rows: Grouped, share: f
 
 
 @given(st.integers(0, 9), st.floats(0.1, 0.5), st.integers(2, 4), st.integers(1, 8))
-def test_every_class_has_its_share(seed: int, share: float, classes: int, largest: int) -> None:
+def test_a_draw_of_groups_is_stratified_by_class(seed: int, share: float, classes: int, largest: int) -> None:
     random = np.random.default_rng(seed)
     groups = np.repeat(np.arange(300), random.integers(1, largest + 1, size=300))
     labels = random.integers(classes, size=len(groups))
@@ -105,7 +105,7 @@ def test_rows_without_groups_are_drawn_as_rows(rows: Grouped, total: int, seed: 
     assert sorted(labels[expected & ~drawn]) == sorted(kept)
 
 
-def test_a_class_of_rows_without_a_group_keeps_one() -> None:
+def test_a_class_without_groups_keeps_a_row() -> None:
     labels, groups = np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, NO_GROUP, NO_GROUP])
     for seed in range(20):
         for total in range(7):

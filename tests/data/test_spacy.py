@@ -26,7 +26,7 @@ LOADED = Tokenizer(["a"], rules="spacy")
         (" \n", []),
     ],
 )
-def test_words_of_spacy(text: str, words: list[str]) -> None:
+def test_words_are_those_of_spacy(text: str, words: list[str]) -> None:
     assert [text[start:end] for start, end in spacy_spans(text)] == words
     encoded = Tokenizer(["do", "n't"], rules="spacy").encode([text])[0]
     assert encoded.tokens == words
@@ -42,7 +42,7 @@ def test_every_word_has_an_id(text: str) -> None:
     assert all(token.strip() and "\n" not in token for token in encoded.tokens)
 
 
-def test_corpus_and_tokenizer_read_alike(tmp_path: Path) -> None:
+def test_corpus_and_tokenizer_have_the_same_ids(tmp_path: Path) -> None:
     data = Demo(tokenizer="spacy", limit=30, min_count=1, max_length=None, cache_dir=str(tmp_path))
     data.prepare()
     english = spacy.blank("en")
@@ -57,7 +57,7 @@ def test_corpus_and_tokenizer_read_alike(tmp_path: Path) -> None:
             assert data.tokenizer.encode([rows.texts(row)])[0].ids.tolist() == own.tolist()
 
 
-def test_a_saved_tokenizer_reads_alike(tmp_path: Path) -> None:
+def test_a_saved_tokenizer_has_the_same_ids(tmp_path: Path) -> None:
     tokenizer = Tokenizer(["do", "n't"], rules="spacy", max_length=3, clip="head")
     tokenizer.save(tmp_path / "tokenizer.json")
     loaded = Tokenizer.load(tmp_path / "tokenizer.json", max_length=3, clip="head", rules="spacy")

@@ -85,7 +85,7 @@ def numbers(corpus: Corpus, selection: Selection, split: str) -> list[int]:
     return [int(text.split()[1]) for text in texts(corpus, selection.rows[split].tolist())]
 
 
-def test_the_last_tenth_is_the_test_split_by_default(corpus_of: Callable[..., Corpus]) -> None:
+def test_the_test_split_is_the_last_tenth_by_default(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     selection = select(corpus, drop_duplicates=False, val_size=0.1, split_seed=0)
     assert list(selection.rows) == ["train", "val", "test"]
@@ -95,7 +95,7 @@ def test_the_last_tenth_is_the_test_split_by_default(corpus_of: Callable[..., Co
     assert ["the last 10 of its 100" in note for note in selection.notes] == [True]
 
 
-def test_there_is_a_number_of_rows_that_is_enough_to_test_on(
+def test_the_default_test_split_has_a_greatest_size(
     corpus_of: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MAX_TEST_ROWS == 10_000
@@ -113,13 +113,13 @@ def test_test_rows_split_off_equal_a_test_split_of_the_source(corpus_of: Callabl
 
 
 @pytest.mark.parametrize(("size", "last"), [(4, 4), (0.25, 25)])
-def test_a_size_takes_the_last_rows(corpus_of: Callable[..., Corpus], size: float, last: int) -> None:
+def test_test_size_takes_the_last_rows(corpus_of: Callable[..., Corpus], size: float, last: int) -> None:
     corpus = corpus_of(train=MANY)
     selection = select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=size)
     assert numbers(corpus, selection, "test") == list(range(100 - last, 100))
 
 
-def test_a_seed_draws_test_rows_of_every_class(corpus_of: Callable[..., Corpus]) -> None:
+def test_test_seed_draws_stratified_test_rows(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     tested = []
     for test_seed, split_seed in ((1, 0), (1, 5), (2, 0)):
@@ -150,7 +150,7 @@ def test_all_test_rows_of_the_source_may_be_drawn(corpus_of: Callable[..., Corpu
     assert (fault.key, fault.kind) == ("data.test_size", "range")
 
 
-def test_a_seed_without_anything_to_choose_is_refused(corpus_of: Callable[..., Corpus]) -> None:
+def test_test_seed_without_effect_is_refused(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY[:50], test=MANY[50:])
     fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_seed=3))
     assert (fault.key, fault.kind) == ("data.test_seed", "no_effect")
@@ -184,9 +184,7 @@ def groups(corpus: Corpus, rows: Sequence[int]) -> set[str]:
 
 
 @pytest.mark.parametrize("settings", [{}, {"train_size": 40}, {"drop_duplicates": True}])
-def test_whole_groups_are_set_aside_for_validation(
-    corpus_of: Callable[..., Corpus], settings: dict[str, object]
-) -> None:
+def test_validation_rows_are_whole_groups(corpus_of: Callable[..., Corpus], settings: dict[str, object]) -> None:
     corpus = corpus_of(train=[*FILMS, FILMS[0]], test=["x"])
     settings = {"drop_duplicates": False, **settings}
     selection = select(corpus, val_size=12, split_seed=0, val_by="group", **settings)  # type: ignore[arg-type]
@@ -197,7 +195,7 @@ def test_whole_groups_are_set_aside_for_validation(
     assert "2 of 20 groups" in selection.notes[-1]
 
 
-def test_test_rows_of_training_groups_are_whole_groups_too(corpus_of: Callable[..., Corpus]) -> None:
+def test_test_rows_are_whole_groups(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=FILMS)
     selection = select(corpus, drop_duplicates=False, val_size=0.1, split_seed=0, test_seed=0, val_by="group")
     assert {split: len(rows) for split, rows in selection.rows.items()} == {"train": 96, "val": 12, "test": 12}
@@ -266,7 +264,7 @@ def test_one_row_cannot_be_split() -> None:
     ("splits", "val_size", "least"),
     [(("train",), 0.1, 4), (("train", "test"), 0.1, 3), (("train", "test"), 1, 3), (("train", "val"), None, 3)],
 )
-def test_so_many_rows_are_enough_and_fewer_are_refused(
+def test_the_fewest_rows_that_can_be_split(
     corpus_of: Callable[..., Corpus], splits: tuple[str, ...], val_size: float | None, least: int
 ) -> None:
     def selected(rows: int) -> dict[str, int]:
@@ -305,7 +303,7 @@ def test_classes_with_few_rows_are_warned_of(
     assert sum(message.count("train") for message in messages) == len(named)
 
 
-def test_of_many_classes_with_few_rows_some_are_named(corpus_of: Callable[..., Corpus]) -> None:
+def test_few_of_many_classes_are_named(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[Row("a", 0)], val=["b"], test=["c"])
     labels = [f"class {i}" for i in range(1000)]
     [message] = few_rows(corpus, corpus.splits, labels)

@@ -36,7 +36,7 @@ def counts(data: Table, split: str) -> list[int]:
     return [labels.count(i) for i in range(len(data.labels))]
 
 
-def test_a_tenth_of_each_class_is_set_aside_twice(table_of: Callable[..., Table]) -> None:
+def test_a_tenth_of_each_class_is_for_val_and_test(table_of: Callable[..., Table]) -> None:
     data = table_of()
     assert counts(data, "test") == [2, 3, 1]
     assert counts(data, "val") == [2, 2, 1]  # a tenth of the 54 rows left is 5; by share 1.67, 2.5 and 0.83
@@ -48,14 +48,14 @@ def test_a_tenth_of_each_class_is_set_aside_twice(table_of: Callable[..., Table]
     assert sorted(set.union(*rows)) == list(range(60))
 
 
-def test_sizes_and_seeds_of_what_is_set_aside(table_of: Callable[..., Table]) -> None:
+def test_sizes_and_seeds_of_the_splits(table_of: Callable[..., Table]) -> None:
     data = table_of(val_size=6, test_size=0.5)
     assert [len(data.split(split)) for split in ("train", "val", "test")] == [24, 6, 30]
     other = table_of(val_size=6, test_size=0.5, test_seed=1)
     assert data.split("test").row.tolist() != other.split("test").row.tolist()
 
 
-def test_own_validation_and_test_files_are_used_whole(table_of: Callable[..., Table], tmp_path: Path) -> None:
+def test_val_and_test_files_are_used_whole(table_of: Callable[..., Table], tmp_path: Path) -> None:
     val, test = write(tmp_path / "val.csv", "other"), write(tmp_path / "test.csv", "third", shares={"ok": 7})
     data = table_of(val=val, test=test)
     assert [len(data.split(split)) for split in ("train", "val", "test")] == [60, 60, 7]
@@ -63,7 +63,7 @@ def test_own_validation_and_test_files_are_used_whole(table_of: Callable[..., Ta
     assert len(table_of(test=test, test_size=3).split("test")) == 3
 
 
-def test_rows_without_a_text_are_left_out_and_counted(table_of: Callable[..., Table], tmp_path: Path) -> None:
+def test_rows_without_a_text_are_dropped_and_counted(table_of: Callable[..., Table], tmp_path: Path) -> None:
     path = Path(write(tmp_path / "gaps.csv"))
     path.write_text(path.read_text() + ",bad\n  ,good\n")
     data = table_of(train=str(path), test=write(tmp_path / "test.csv", "other"))
@@ -71,9 +71,7 @@ def test_rows_without_a_text_are_left_out_and_counted(table_of: Callable[..., Ta
     assert [re.findall(r"\d+", line) for line in data.report if line.startswith("Dropped")] == [["2"]]
 
 
-def test_a_second_start_does_not_read_the_table(
-    table_of: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cached_table_is_not_read_again(table_of: Callable[..., Table], monkeypatch: pytest.MonkeyPatch) -> None:
     first = table_of(classes=["bad", "ok", "good"])
     first.prepare()
     monkeypatch.setattr("sentattn.data.readers.tables.records", lambda *given: pytest.fail("read again"))
@@ -98,7 +96,7 @@ def test_other_settings_of_the_same_file_are_another_corpus(table_of: Callable[.
         lambda lines: ["review,label\n", *lines[1:]],
     ],
 )
-def test_a_faulty_table_leaves_nothing_in_the_cache(
+def test_a_faulty_table_leaves_no_cache(
     table_of: Callable[..., Table], tmp_path: Path, harm: Callable[[list[str]], list[str]]
 ) -> None:
     path = Path(write(tmp_path / "faulty.csv"))
@@ -165,7 +163,7 @@ def test_a_model_is_tested_on_one_validation_file(table_of: Callable[..., Table]
     assert counts(data, "val") == [20, 30, 10]
 
 
-def test_rows_that_were_set_aside_are_those_of_the_training(table_of: Callable[..., Table]) -> None:
+def test_test_rows_are_those_of_the_training(table_of: Callable[..., Table]) -> None:
     trained, tested = table_of(), table_of()
     tested.test_only("test", trained.split("test") and trained.labels, ordered=False)
     assert tested.split("test").row.tolist() == trained.split("test").row.tolist()

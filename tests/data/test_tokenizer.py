@@ -37,7 +37,7 @@ WORDS = ["film", "good", "8/10", "don't"]
         (" \n\t", []),
     ],
 )
-def test_splits_into_words_numbers_and_signs(text: str, tokens: list[str]) -> None:
+def test_splits_into_words_numbers_and_punctuation(text: str, tokens: list[str]) -> None:
     assert Tokenizer(WORDS).encode([text])[0].tokens == tokens
 
 
@@ -88,7 +88,7 @@ def test_spans_are_characters_of_the_original_text(text: str, tokens: list[str])
         ("good\u200d\U0001f600", ["good\u200d", "\U0001f600"]),
     ],
 )
-def test_marks_belong_to_what_they_follow(text: str, tokens: list[str], normalize: Normalize) -> None:
+def test_combining_marks_stay_with_their_characters(text: str, tokens: list[str], normalize: Normalize) -> None:
     assert Tokenizer(WORDS, normalize=normalize).encode([text])[0].tokens == tokens
     types = WordTypes(lowercase=False, normalize=normalize)
     read = types.read(text)
@@ -99,7 +99,7 @@ def test_marks_belong_to_what_they_follow(text: str, tokens: list[str], normaliz
     "text", ["caf\xe9 na\xefve", "\ud55c\uae00 \xc5ngstr\xf6m", "\u1ea1\u0307b <br/>\xe9!", "\u1e69"]
 )
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_accents_are_one_word_in_either_encoding(text: str, form: Literal["NFC", "NFD"], tmp_path: Path) -> None:
+def test_accents_are_one_word_in_either_unicode_form(text: str, form: Literal["NFC", "NFD"], tmp_path: Path) -> None:
     composed, given_text = unicodedata.normalize("NFC", text), unicodedata.normalize(form, text)
     types = WordTypes(lowercase=True, normalize="nfc")
     read, words = types.read(given_text), list(types.numbers)
@@ -134,7 +134,7 @@ def test_spans_of_normalized_words_are_those_of_the_text(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60))
-def test_ascii_is_split_as_ever(text: str) -> None:
+def test_ascii_is_split_as_by_the_pattern(text: str) -> None:
     pattern = r"\d+(?:[./,]\d+)*(?!['\u2019]?[^\W_])|[^\W_]+(?:['\u2019][^\W_]+)*|\.{2,}|[!?]+|[^\w\s]|_"
     spaced = re.sub(r"(?i)<br[ \t\n\r\f\v]*/?>", lambda match: " " * len(match[0]), text)
     spans = [match.span() for match in re.finditer(pattern, spaced, re.ASCII)]
@@ -143,7 +143,7 @@ def test_ascii_is_split_as_ever(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_every_span_holds_its_token(text: str) -> None:
+def test_spans_are_ordered_within_the_text(text: str) -> None:
     encoded = Tokenizer(WORDS).encode([text])[0]
     edges = [edge for span in encoded.spans for edge in span]
     assert edges == sorted(edges)
@@ -160,7 +160,7 @@ def test_long_texts_are_clipped(clip: str, kept: str) -> None:
     assert encoded[1].tokens == ["a", "b"]
 
 
-def test_encodes_more_than_a_chunk_in_order() -> None:
+def test_more_texts_than_a_chunk_keep_their_order() -> None:
     encoded = Tokenizer(["1", "2"]).encode(["1", "2 2"] * 700)
     assert [one.ids.tolist() for one in encoded] == [[2], [3, 3]] * 700
 
@@ -190,7 +190,7 @@ def test_a_tokenizer_with_other_specials_is_refused(tmp_path: Path) -> None:
     assert_refused(lambda: Tokenizer.load(file), str(file), "unreadable", "<pad>")
 
 
-def test_half_a_character_is_refused() -> None:
+def test_lone_surrogates_are_refused() -> None:
     assert_refused(lambda: Tokenizer(WORDS).encode(["fine", "bad\udcff"]), "text", "unreadable", "character 4")
 
 
@@ -219,7 +219,7 @@ def test_word_types_are_those_of_the_library(lowercase: bool, normalize: Normali
         assert [words[number] for number in numbers] == [token for token, _ in tokens], text
 
 
-def test_word_types_do_not_depend_on_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_types_do_not_depend_on_their_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["b a. B", "a<br>c", "b " + "word." * 20] * 2
     kept = WordTypes(lowercase=True)
     before = [kept.read(text) for text in texts]

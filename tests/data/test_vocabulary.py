@@ -12,7 +12,7 @@ COUNTS = np.array([2, 5, 0, 5, 1])
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
-def test_counts_only_the_rows_asked_for(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_chosen_rows(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sentattn.data.vocabulary.COUNTED_ROWS", at_once)
     tokens, offsets = np.array([0, 1, 1, 2, 3, 3, 3], dtype=np.int32), np.array([0, 3, 4, 7])
     assert count_types(tokens, offsets, np.array([0, 2]), 5).tolist() == [1, 2, 0, 3, 0]
@@ -47,9 +47,7 @@ def test_no_word_left_is_refused() -> None:
         (["!"], [1], False),
     ],
 )
-def test_many_letters_of_scripts_without_spaces_are_warned_of(
-    types: list[str], counts: list[int], warned: bool
-) -> None:
+def test_scripts_without_spaces_are_warned_of(types: list[str], counts: list[int], warned: bool) -> None:
     messages = unspaced(types, np.array(counts))
     assert len(messages) == warned
     assert all("data.tokenizer=" in message for message in messages)

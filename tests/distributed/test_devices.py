@@ -47,12 +47,12 @@ def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return int(request.param)
 
 
-def test_all_devices(gpus: int) -> None:
+def test_count_of_all_devices(gpus: int) -> None:
     assert count_here(trainer(-1)) == count_here(trainer("auto")) == max(1, gpus)
     assert count_here(trainer(-1, "cpu")) == 1
 
 
-def test_on_the_cpu_there_are_as_many_as_cores(gpus: int) -> None:
+def test_a_cpu_has_as_many_devices_as_cores(gpus: int) -> None:
     assert count_here(trainer(6, "cpu")) == 6
     assert refused(lambda: count_here(trainer(7, "cpu"))) == [("trainer.devices", "resources")]
 
@@ -66,7 +66,7 @@ def test_some_of_the_gpus(gpus: int) -> None:
         assert refused(lambda: count_here(trainer([1, 3]))) == UNFIT
 
 
-def test_more_than_there_are(gpus: int) -> None:
+def test_more_devices_than_there_are_are_refused(gpus: int) -> None:
     assert refused(lambda: count_here(trainer(5, "gpu"))) == UNFIT
     if gpus == 0:
         assert count_here(trainer(5)) == 5, "auto takes the processor"
@@ -75,7 +75,7 @@ def test_more_than_there_are(gpus: int) -> None:
 
 
 @pytest.mark.parametrize("devices", [[], [0, 0], [4]])
-def test_a_list_names_different_gpus_that_are_there(devices: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_lists_of_gpus_are_refused(devices: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     assert refused(lambda: count_here(trainer(devices))) == UNFIT
 
@@ -85,7 +85,7 @@ def test_several_machines_need_a_launcher() -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2, -1, "auto", [0, 1]])
-def test_settings_say_what_was_launched(devices: Any) -> None:
+def test_settings_have_the_launched_numbers(devices: Any) -> None:
     placed = as_launched(trainer(devices, max_epochs=3), PLACE)
     assert placed["num_nodes"] == 2
     assert placed["devices"] == ([0, 1] if devices == [0, 1] else 2)
@@ -97,12 +97,12 @@ def test_another_number_than_was_launched_is_refused(key: str, number: Any) -> N
     assert refused(lambda: as_launched(trainer(2) | {key: number}, PLACE)) == [(f"trainer.{key}", "conflict")]
 
 
-def test_without_a_launcher_settings_stay() -> None:
+def test_settings_are_unchanged_without_a_launcher() -> None:
     settings = trainer(3, "cpu")
     assert as_launched(settings, None) == settings
 
 
-def test_a_process_alone_takes_one() -> None:
+def test_a_single_process_takes_the_first_device() -> None:
     assert first(4) == first("auto") == 1
     assert first([3, 1]) == [3]
 
@@ -114,11 +114,11 @@ def test_torchrun() -> None:
 
 
 @pytest.mark.parametrize("without", ["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"])
-def test_some_of_the_variables_are_no_launcher(without: str) -> None:
+def test_incomplete_variables_of_torchrun_are_ignored(without: str) -> None:
     assert read_rank_info({name: value for name, value in TORCHRUN.items() if name != without}) is None
 
 
-def test_one_process_is_alone() -> None:
+def test_a_world_of_one_has_no_rank_info() -> None:
     assert read_rank_info(TORCHRUN | {"WORLD_SIZE": "1"}) is None
     assert srun_variables(SRUN | {"SLURM_STEP_NUM_TASKS": "1"}) == {}
 
@@ -139,13 +139,13 @@ def test_srun_on_two_machines() -> None:
     assert place.nodes == 2
 
 
-def test_srun_on_one_machine_meets_there() -> None:
+def test_srun_on_one_machine_uses_localhost() -> None:
     one = SRUN | {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0"}
     variables = srun_variables(one | {"SLURM_PROCID": "1"})
     assert (variables["MASTER_ADDR"], variables["RANK"], variables["WORLD_SIZE"]) == ("127.0.0.1", "1", "2")
 
 
-def test_a_batch_script_that_was_not_started_by_srun_is_alone() -> None:
+def test_a_batch_script_without_srun_has_no_rank_info() -> None:
     assert srun_variables({name: value for name, value in SRUN.items() if "STEP" not in name}) == {}
 
 
@@ -155,7 +155,7 @@ def test_machines_with_different_numbers_of_tasks_are_refused(tasks: str) -> Non
     assert refused(lambda: srun_variables(variables)) == [("trainer.num_nodes", "conflict")]
 
 
-def test_this_process_by_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rank_info_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices.rank_info() is None
     for name, value in SRUN.items():
         monkeypatch.setenv(name, value)

@@ -95,7 +95,7 @@ def test_each_test_row_is_predicted_once_and_as_by_one_process(both: list[Run]) 
     np.testing.assert_allclose(others, probabilities, atol=1e-5)
 
 
-def test_the_record_says_how_many_devices_and_the_setting_is_the_same(both: list[Run]) -> None:
+def test_the_result_has_the_devices_and_the_same_setting(both: list[Run]) -> None:
     assert [run.settings["trainer"]["devices"] for run in both] == [1, 2]
     assert len({run.result["setting"] for run in both}) == 1
     assert both[1].result["status"] == "finished"
@@ -149,7 +149,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /
 
 @linux
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_when_one_dies_the_other_ends_too(rank: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_rank_ends_the_others(rank: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     handlers = [signal.getsignal(number) for number in launch.HANDLED]
     started: dict[int, int] = {}
 
@@ -176,7 +176,7 @@ def test_when_one_dies_the_other_ends_too(rank: int, tmp_path: Path, capfd: pyte
 
 
 @linux
-def test_ranks_end_with_the_process_group_of_what_has_launched_them(tmp_path: Path) -> None:
+def test_ranks_end_with_the_process_group_of_their_launcher(tmp_path: Path) -> None:
     """As a sweep ends a trial: its ranks lead sessions of their own, so that no signal to the group reaches them."""
     program = "import sys; from sentattn import fit; fit(sys.argv[1:])"
     arguments = [sys.executable, "-c", program, *tiny(*LONG, f"output_dir={tmp_path}")]
@@ -190,7 +190,7 @@ def test_ranks_end_with_the_process_group_of_what_has_launched_them(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_signal_ends_both_at_one_step_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
+def test_a_run_of_two_ranks_resumes_after_a_signal(tmp_path: Path) -> None:
     settings = tiny("trainer.devices=2", "trainer.max_epochs=20")
     whole = fit([*settings, f"output_dir={tmp_path / 'whole'}"])
     interrupted = tmp_path / "interrupted"
@@ -210,7 +210,7 @@ def test_a_signal_ends_both_at_one_step_and_the_run_goes_on_to_the_same_end(tmp_
     assert resumed.metrics == whole.metrics
 
 
-def test_the_errors_of_ranks_arrive_as_data(tmp_path: Path) -> None:
+def test_faults_of_ranks_are_raised_by_the_launcher(tmp_path: Path) -> None:
     words = tiny("data=table", f"data.train={tmp_path / 'missing.csv'}", f"output_dir={tmp_path}")
     [fault] = faults([*words, "trainer.devices=2"], fit)
     assert (fault,) == faults(words, fit)
@@ -254,13 +254,13 @@ ENDED = _failure(143, signal=15)
         ({0: ENDED, 1: ENDED}, "ended by SIGTERM; again."),
     ],
 )
-def test_of_several_failures_the_one_that_explains_the_others(failures: dict[int, Any], expected: str) -> None:
+def test_the_first_cause_of_several_failures_is_raised(failures: dict[int, Any], expected: str) -> None:
     error = launch.explain(failures, 2, "again.")
     assert str(error) == expected
     assert isinstance(error, Interruption | DataError | RunError)
 
 
-def test_faults_keep_their_class_key_and_kind() -> None:
+def test_faults_of_ranks_keep_class_key_and_kind() -> None:
     error = launch.explain({0: WRONG}, 2, "again.")
     assert isinstance(error, DataError)
     assert error.faults == (Fault(**FAULT),)

@@ -18,7 +18,7 @@ from sentattn.errors import DataError, Fault, Interruption, RunError, SettingErr
 from sentattn.training import trainer
 
 
-def test_one_process_is_rank_0_and_gets_its_own_values() -> None:
+def test_one_process_is_rank_zero() -> None:
     tensor = torch.tensor([1.0, 2.0], requires_grad=True)
     assert (ranks.world(), ranks.rank(), ranks.is_rank_zero(), ranks.several()) == (1, 0, True, False)
     assert ranks.summed(tensor) is tensor
@@ -29,13 +29,13 @@ def test_one_process_is_rank_0_and_gets_its_own_values() -> None:
     ranks.wait_for_rank_zero()
 
 
-def test_one_process_keeps_its_random_numbers() -> None:
+def test_one_process_keeps_its_random_state() -> None:
     before = torch.get_rng_state()
     ranks.offset_seed_by_rank()
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_fault_passes_on_its_kind_and_words() -> None:
+def test_faults_of_one_rank_are_raised() -> None:
     with pytest.raises(DataError) as caught, ranks.raise_on_all_ranks():
         raise DataError("One.", "Two.")
     assert caught.value.messages == ("One.", "Two.")
@@ -52,13 +52,13 @@ def test_all_ranks_raise_the_faults_of_all(monkeypatch: pytest.MonkeyPatch) -> N
     assert caught_too.value.messages == ("Wrong.", "Disk full.", "No GPU.")
 
 
-def test_an_error_that_is_no_users_fault_is_not_waited_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_exceptions_are_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "gather", lambda own: pytest.fail("the others may never come here"))
     with pytest.raises(ZeroDivisionError), ranks.raise_on_all_ranks():
         raise ZeroDivisionError
 
 
-def test_errors_are_left_as_data_for_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_written_for_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "error.json"
     monkeypatch.setenv(ranks.ERROR_FILE, str(file))
     ranks.write_error_file(DataError(Fault("data.path", "missing", "One."), "Two."))
@@ -71,7 +71,7 @@ def test_errors_are_left_as_data_for_the_agent(tmp_path: Path, monkeypatch: pyte
     assert json.loads(file.read_text())["message"].endswith("ZeroDivisionError: by zero\n")
 
 
-def test_without_an_agent_no_error_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_error_file_without_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(ranks.ERROR_FILE, raising=False)
     ranks.write_error_file(RunError("Disk full."))
@@ -79,9 +79,7 @@ def test_without_an_agent_no_error_is_left(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("has_gpus", "on_devices"), [(True, ranks.ON_GPU), (False, ranks.WORK)])
-def test_gpus_wait_minutes_for_one_another_and_main_memory_days(
-    has_gpus: bool, on_devices: timedelta, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_timeouts_of_the_process_groups(has_gpus: bool, on_devices: timedelta, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: dict[str, timedelta] = {}
 
     def connect(backend: str, *, timeout: timedelta, **_: Any) -> None:

@@ -120,7 +120,7 @@ def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page
     return Page(driver, address)
 
 
-def test_a_word_is_removed_by_a_click_and_the_old_result_stays(page: Page) -> None:
+def test_a_click_removes_a_word_and_keeps_the_old_result(page: Page) -> None:
     assert not page.driver.find_element(By.ID, "models").is_displayed()
     page.type(TEXT)
     assert not page.all(".before:not([hidden])")
@@ -136,7 +136,7 @@ def test_a_word_is_removed_by_a_click_and_the_old_result_stays(page: Page) -> No
     assert not page.all(".before:not([hidden])")
 
 
-def test_a_hop_that_is_chosen_is_shown_and_both_sides_show_it(page: Page) -> None:
+def test_a_chosen_hop_is_shown_on_both_sides(page: Page) -> None:
     def chosen() -> list[str]:
         return [one.get_attribute("value") for one in page.all(".model:nth-of-type(1) fieldset input:checked")]
 
@@ -207,7 +207,7 @@ def test_pairs_are_drawn(page: Page) -> None:
     assert len(page.words("before")) == len(words) + 1
 
 
-def test_nothing_is_wrong_for_axe_or_too_wide(page: Page) -> None:
+def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
     page.type(TEXT)
     page.all(".now .text span")[2].click()
     page.until(lambda: page.all(".before:not([hidden])"))
@@ -236,7 +236,7 @@ def submit(page: Page, text: str) -> None:
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-def test_even_weights_by_construction_are_named_and_shade_nothing(page: Page, pairs: bool) -> None:
+def test_uniform_attention_is_named_and_not_shaded(page: Page, pairs: bool) -> None:
     if pairs:
         page.driver.find_element(By.ID, "pairs").click()
     page.type(TEXT)
@@ -269,7 +269,7 @@ def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
 
 
 @pytest.mark.parametrize("text", ["''", "'  \\n '", "'\\ud800'"])
-def test_a_text_that_cannot_be_read_leaves_no_old_prediction(page: Page, text: str) -> None:
+def test_an_invalid_text_removes_the_old_prediction(page: Page, text: str) -> None:
     page.type(TEXT)
     area = page.driver.find_element(By.ID, "text")
     page.driver.execute_script(f"arguments[0].value = {text}; arguments[0].form.requestSubmit()", area)
@@ -281,7 +281,7 @@ def test_a_text_that_cannot_be_read_leaves_no_old_prediction(page: Page, text: s
     assert page.words()
 
 
-def test_a_word_of_100_000_letters_is_not_echoed_whole(page: Page) -> None:
+def test_a_long_word_is_shortened(page: Page) -> None:
     submit(page, "a good " + "x" * 100_000 + " film")
     page.until(page.words)
     assert len(page.driver.find_element(By.ID, "models").get_attribute("innerHTML")) < 50_000
@@ -304,7 +304,7 @@ def test_a_text_that_is_cut_says_so(page: Page) -> None:
         assert f"{len(page.words(model=model)):,} tokens" in note
 
 
-def test_a_server_that_dies_and_comes_back_loses_nothing(page: Page, server: Server) -> None:
+def test_a_restarted_server_is_used_again(page: Page, server: Server) -> None:
     page.type(TEXT)
     words = page.words()
     server.stop()
@@ -319,7 +319,7 @@ def test_a_server_that_dies_and_comes_back_loses_nothing(page: Page, server: Ser
     assert page.words("before") == words
 
 
-def test_a_second_tab_is_its_own(page: Page) -> None:
+def test_tabs_are_independent(page: Page) -> None:
     page.type(TEXT)
     words, first = page.words(), page.driver.current_window_handle
     page.driver.switch_to.new_window("tab")
@@ -333,7 +333,7 @@ def test_a_second_tab_is_its_own(page: Page) -> None:
     page.until(lambda: page.words() == words)
 
 
-def test_no_request_leaves_the_machine_and_no_script_fails(page: Page) -> None:
+def test_no_requests_to_other_hosts_and_no_script_errors(page: Page) -> None:
     page.driver.get_log("performance")
     page.driver.get_log("browser")
     page.driver.refresh()

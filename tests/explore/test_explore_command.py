@@ -42,14 +42,14 @@ def test_a_port_in_use_is_reported_before_anything_is_loaded(capsys: pytest.Capt
     assert f"port={port} cannot be used" in capsys.readouterr().err
 
 
-def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_packages_are_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["outputs"]) == 2
     assert "sentattn[explore]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_it_starts_answers_and_ends(outputs: Path, host: str) -> None:
+def test_a_server_starts_answers_and_ends(outputs: Path, host: str) -> None:
     command = [sys.executable, "-m", "sentattn.explore", str(outputs), "open=false", "threads=1", f"host={host}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

@@ -45,12 +45,12 @@ def test_a_text_without_a_token_has_all_the_others(data: st.DataObject, text: st
         ("(good)", 1, "( )"),
     ],
 )
-def test_one_space_is_left_between_words(text: str, token: int, expected: str) -> None:
+def test_one_space_remains_between_words(text: str, token: int, expected: str) -> None:
     assert MODEL.without(text, token)[0] == expected
 
 
 @pytest.mark.parametrize("token", [-1, 2])
-def test_a_token_that_is_not_there_is_refused(token: int) -> None:
+def test_a_token_out_of_range_is_refused(token: int) -> None:
     assert refused(lambda: MODEL.without("a film", token)) == [("token", "range")]
 
 
@@ -64,7 +64,7 @@ def test_a_run_of_each_setting_is_loaded(outputs: Path, tmp_path: Path) -> None:
     assert not faults
 
 
-def test_trials_are_left_out_unless_they_are_named(outputs: Path, tmp_path: Path) -> None:
+def test_trials_are_loaded_by_name_only(outputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "outputs"
     shutil.copytree(outputs, folder)
     [run] = (folder / "demo" / "structured").iterdir()
@@ -74,7 +74,7 @@ def test_trials_are_left_out_unless_they_are_named(outputs: Path, tmp_path: Path
     assert [model.name for model in load_models([run])[0]] == ["structured"]
 
 
-def test_runs_that_cannot_be_read_are_named(outputs: Path, tmp_path: Path) -> None:
+def test_damaged_runs_are_reported(outputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "outputs"
     shutil.copytree(outputs, folder)
     [structured] = (folder / "demo" / "structured").iterdir()
@@ -84,14 +84,14 @@ def test_runs_that_cannot_be_read_are_named(outputs: Path, tmp_path: Path) -> No
     assert [fault.kind for fault in faults] == ["damaged"]
 
 
-def test_models_beyond_the_most_are_left_out(outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_models_is_limited(outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "MOST_MODELS", 1)
     found, faults = load_models([outputs])
     assert len(found) == 1
     assert [(fault.key, fault.kind) for fault in faults] == [("runs", "range")]
 
 
-def test_no_model_at_all_is_an_error(outputs: Path, tmp_path: Path) -> None:
+def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.yaml").write_text("{}")
@@ -99,7 +99,7 @@ def test_no_model_at_all_is_an_error(outputs: Path, tmp_path: Path) -> None:
     assert {kind for _, kind in refused(lambda: load_models([run, tmp_path / "none"]))} == {"not_found"}
 
 
-def test_pairs_of_a_long_text_are_left_out(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pairs_of_a_long_text(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "MOST_TOKENS_OF_PAIRS", 3)
     transformer = load_models([outputs])[0][1]
     assert transformer.predict("a good film", pairs=True).pairs is not None

@@ -58,7 +58,7 @@ def test_filters(wanted: Filter, expected: list[int]) -> None:
     assert rows().chosen(wanted).tolist() == expected
 
 
-def test_stars_without_stars_leave_nothing() -> None:
+def test_a_filter_of_stars_without_stars_is_empty() -> None:
     assert not len(rows(read_stars=lambda: None).chosen(Filter(order="rows", stars=1)))
 
 

@@ -29,9 +29,7 @@ def articles(client: TestClient, **wanted: object) -> list[str]:
     return found
 
 
-def test_the_page_names_models_and_classes_and_loads_nothing_from_elsewhere(
-    client: TestClient, explorer: Explorer
-) -> None:
+def test_the_page_names_models_and_loads_no_other_hosts(client: TestClient, explorer: Explorer) -> None:
     page = client.get("/").text
     for name in [*(model.name for model in explorer.models), "negative", "positive"]:
         assert name in page
@@ -49,7 +47,7 @@ def test_each_model_predicts_a_text(client: TestClient, explorer: Explorer) -> N
         assert f">{expected.label} <small>" in shown
 
 
-def test_a_removed_word_is_predicted_as_the_shorter_text(client: TestClient) -> None:
+def test_a_removed_word_gives_the_prediction_of_the_shorter_text(client: TestClient) -> None:
     answer = client.post("/api/predict", json={"text": "a very good film", "model": 1, "token": 1}).json()
     assert (answer["text"], answer["removed"]) == ("a good film", "very")
     ids = r'name="(row|head)-\d+"'
@@ -57,7 +55,7 @@ def test_a_removed_word_is_predicted_as_the_shorter_text(client: TestClient) -> 
     assert [re.sub(ids, "", one) for one in answer["articles"]] == again
 
 
-def test_pairs_are_sent_where_they_are_wanted_and_exist(client: TestClient) -> None:
+def test_pairs_are_sent_on_request(client: TestClient) -> None:
     structured, transformer = articles(client, text="a good film", pairs=True)
     assert "<figure>" in transformer
     assert "<figure>" not in structured
@@ -77,7 +75,7 @@ def test_a_very_long_text_is_answered(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\ud800 lone"])
-def test_a_text_that_cannot_be_read_gets_a_message(client: TestClient, text: str) -> None:
+def test_an_invalid_text_is_an_error(client: TestClient, text: str) -> None:
     body = '{"text": "\\ud800 lone"}' if "lone" in text else f'{{"text": "{text}"}}'
     answer = client.post("/api/predict", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 422
@@ -95,7 +93,7 @@ def test_rows_are_listed_and_read(client: TestClient, explorer: Explorer) -> Non
 
 
 @pytest.mark.parametrize("path", ["/api/rows/100000000000000000000", "/api/rows/-1", "/api/rows?model=2"])
-def test_a_row_or_model_that_is_not_there_gets_a_message(client: TestClient, path: str) -> None:
+def test_a_row_or_model_out_of_range_is_an_error(client: TestClient, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 422
     assert answer.json()["error"]
@@ -108,21 +106,21 @@ def test_an_explorer_without_rows_predicts(explorer: Explorer) -> None:
     assert client.get("/api/rows").json() == {"total": 0, "rows": [], "stars": []}
 
 
-def test_loopback_names_are_answered_and_other_hosts_are_refused(client: TestClient) -> None:
+def test_other_host_names_are_refused(client: TestClient) -> None:
     for host in ("localhost:8765", "127.0.0.1:9", "[::1]:8765"):
         assert client.get("/", headers={"host": host}).status_code == 200
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8765"):
         assert client.get("/", headers={"host": host}).status_code == 400
 
 
-def test_a_served_address_is_answered_and_a_name_for_it_refused(explorer: Explorer) -> None:
+def test_a_served_address_is_answered_by_number_only(explorer: Explorer) -> None:
     client = TestClient(app(explorer, LOOPBACK), base_url="http://192.0.2.7:8765")
     assert client.get("/").status_code == 200
     assert client.get("/", headers={"host": "rebound.example:8765"}).status_code == 400
     assert client.get("/", headers={"host": "[::1"}).status_code == 400
 
 
-def test_nothing_but_the_scripts_is_answered_without_the_token(explorer: Explorer) -> None:
+def test_all_but_the_scripts_need_the_token(explorer: Explorer) -> None:
     client = TestClient(app(explorer, LOOPBACK, "secret"), base_url=ADDRESS)
     wrong = {"authorization": "Bearer secre\u00e9".encode()}
     for path in ("/", "/api/rows", "/api/rows/0", "/?token=", "/?token=wrong"):
@@ -160,7 +158,7 @@ def served(explorer: Explorer) -> Iterator[tuple[str, int]]:
     thread.join(timeout=30)
 
 
-def test_a_chunked_body_that_states_a_small_length_is_not_read(served: tuple[str, int]) -> None:
+def test_a_chunked_body_is_refused(served: tuple[str, int]) -> None:
     head = "POST /api/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     head += "Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n"
     with socket.create_connection(served, timeout=60) as attack:
@@ -168,7 +166,7 @@ def test_a_chunked_body_that_states_a_small_length_is_not_read(served: tuple[str
         assert attack.recv(12) == b"HTTP/1.1 411"
 
 
-def test_the_browser_is_told_what_the_page_may_do(client: TestClient) -> None:
+def test_the_page_has_a_content_security_policy(client: TestClient) -> None:
     policy = client.get("/").headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "script-src 'self'" in policy

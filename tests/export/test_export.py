@@ -98,7 +98,7 @@ def test_any_parts_together(names: tuple[str, ...], tmp_path: Path) -> None:
     assert (tmp_path / "onnx" / "model.onnx").is_file()
 
 
-def test_the_models_compared_tell_the_texts_apart(exported: Callable[..., LoadedRun]) -> None:
+def test_predictions_of_the_compared_models_differ_by_text(exported: Callable[..., LoadedRun]) -> None:
     for settings in (("model=structured",), OTHERS[0]):
         chances = [one.probabilities["pos"] for one in exported(*settings).predict(TEXTS)]
         assert max(chances) - min(chances) > 0.1
@@ -113,7 +113,7 @@ def test_the_graph_takes_any_batch_and_length(folder: Path) -> None:
     assert outputs["attention"] == (["batch", 1, "length"], "tensor(float)")
 
 
-def test_the_files_next_to_the_graph(folder: Path) -> None:
+def test_files_of_an_export(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted(export_folder.FILES)
     assert json.loads((folder / "labels.json").read_text()) == LABELS
     config = json.loads((folder / "config.json").read_text())
@@ -136,7 +136,7 @@ def test_the_graph_holds_no_paths(folder: Path) -> None:
     assert str(Path(sentattn.__file__).parent).encode() not in content
 
 
-def test_weights_of_half_precision_become_single(tmp_path: Path) -> None:
+def test_weights_are_loaded_in_float32(tmp_path: Path) -> None:
     run = write_run(tmp_path, "model=mean")
     run.classifier.model.to(torch.bfloat16)
     run.classifier.save(tmp_path / "model")

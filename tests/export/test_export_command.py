@@ -19,7 +19,7 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     return write_run(tmp_path_factory.mktemp("run"), "model=mean")
 
 
-def test_two_lines_name_the_files(
+def test_printed_lines_of_an_export(
     untrained: LoadedRun, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model, "load", lambda path, *, trust: {"latest": untrained}[path])
@@ -69,14 +69,16 @@ def test_each_error_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-def test_a_run_without_a_model(untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_model_is_refused(
+    untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "config.yaml").write_text((untrained.path / "config.yaml").read_text())
     assert export.main([str(tmp_path)]) == 2
     assert "holds no trained model" in capsys.readouterr().err
     assert not (tmp_path / "onnx").exists()
 
 
-def test_without_the_extra_nothing_else_is_done(
+def test_without_the_extra_the_run_is_not_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = importlib.util.find_spec

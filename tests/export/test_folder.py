@@ -31,13 +31,13 @@ def write_half(folder: Path, error: type[BaseException]) -> None:
         raise error
 
 
-def test_a_folder_appears_with_its_parents(tmp_path: Path) -> None:
+def test_parents_of_the_folder_are_created(tmp_path: Path) -> None:
     write(tmp_path / "a" / "b", "first")
     assert (tmp_path / "a" / "b" / "model.onnx").read_text() == "first"
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
-def test_it_replaces_an_earlier_one(tmp_path: Path) -> None:
+def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
     write(tmp_path / "a", "first")
     (tmp_path / "a" / "__pycache__").mkdir()
     require_replaceable(tmp_path / "a")
@@ -56,9 +56,7 @@ def test_an_error_leaves_the_earlier_export(error: type[BaseException], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_the_earlier_export_is_restored_if_the_new_one_cannot_replace_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_earlier_export_is_restored_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "a", "first")
     rename = Path.rename
 
@@ -81,7 +79,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "model.onnx").read_text() == "second"
 
 
-def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) -> None:
+def test_an_export_with_other_files_is_not_replaced(tmp_path: Path) -> None:
     require_replaceable(tmp_path / "none")
     require_replaceable(tmp_path)
     fill(tmp_path, "first")
@@ -91,13 +89,13 @@ def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])
-def test_files_of_the_same_names_are_no_export(config: str, tmp_path: Path) -> None:
+def test_other_files_of_the_same_names_are_not_replaced(config: str, tmp_path: Path) -> None:
     fill(tmp_path, "first")
     (tmp_path / "config.json").write_text(config)
     assert refused(lambda: require_replaceable(tmp_path)) == [("output", "conflict")]
 
 
-def test_a_model_equals_its_graph(mean: LoadedRun, folder: Path) -> None:
+def test_a_model_has_the_outputs_of_its_graph(mean: LoadedRun, folder: Path) -> None:
     difference, shapes = verify(folder / "model.onnx", mean.classifier.model, **SIZES)
     assert difference < 1e-6
     assert shapes == [(1, 1), (1, 2), (3, 7), (1, MAX_LENGTH)]

@@ -19,7 +19,7 @@ def test_lower_bound_equals_numpy(table: list[int], values: list[int]) -> None:
     assert found.tolist() == np.searchsorted(sorted_N, wanted).tolist()
 
 
-def test_lstms_of_one_direction_and_layer_are_exchanged_in_a_copy() -> None:
+def test_lstms_of_one_direction_and_layer_are_replaced_in_a_copy() -> None:
     kept = [nn.LSTM(2, 3, bidirectional=True, batch_first=True), nn.LSTM(2, 3, 2, batch_first=True), nn.LSTM(2, 3)]
     model = nn.Sequential(nn.LSTM(2, 3, batch_first=True), nn.ModuleList(kept), nn.Linear(1, 1))
     copied = with_onnx_lstms(model)

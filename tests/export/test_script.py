@@ -18,7 +18,9 @@ from sentattn.export.predict import english, kept_positions, spacy_spans
 
 
 @given(st.integers(1, 50), st.none() | st.integers(1, 20), st.sampled_from(["head", "tail", "both"]))
-def test_the_same_tokens_are_kept(count: int, max_length: int | None, clip: Literal["head", "tail", "both"]) -> None:
+def test_the_script_keeps_the_same_tokens(
+    count: int, max_length: int | None, clip: Literal["head", "tail", "both"]
+) -> None:
     positions, _ = text_module.kept_positions(np.array([count]), max_length, clip)
     assert kept_positions(count, max_length, clip) == positions[0].tolist()
 

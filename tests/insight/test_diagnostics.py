@@ -29,7 +29,7 @@ def test_samples_are_the_same_each_time() -> None:
     assert sample(20, 50).tolist() == sample(20, None).tolist() == list(range(20))
 
 
-def test_means_are_over_texts_to_which_all_figures_apply_that_apply_to_any() -> None:
+def test_means_are_over_texts_with_all_metrics() -> None:
     figures = {"a": np.array([1.0, np.nan, 3.0]), "b": np.array([np.nan, 2.0, 5.0]), "c": np.full(3, np.nan)}
     found = Diagnostics(figures, [])
     assert found.means(["a"]) == [2]
@@ -52,7 +52,7 @@ def test_stored_diagnostics_are_read_again(tmp_path: Path, monkeypatch: pytest.M
     assert Diagnostics.load(tmp_path / "none") is None
 
 
-def test_weights_that_tie_have_no_figures_that_rank_but_gradients_have() -> None:
+def test_tied_weights_have_no_metrics_of_rankings() -> None:
     [found] = diagnose(small_model("model=lstm_mean"), texts(9, 12, 5))
     of_attention = ("comprehensiveness_deleted_attention", "sufficiency_replaced_attention_10", "tau_integrated")
     of_others = ("correct_uniform", "tvd_permuted", "jsd_adversarial", "average_precision")
@@ -62,7 +62,7 @@ def test_weights_that_tie_have_no_figures_that_rank_but_gradients_have() -> None
     assert not np.isnan(found.means(["tau_gradients"])).any()
 
 
-def test_the_attention_over_ngrams_is_diagnosed_like_one_over_tokens() -> None:
+def test_diagnostics_of_an_attention_over_ngrams() -> None:
     model, read = wide_model("model=mean"), texts(9, 40, 17)
     tokens, ngrams = diagnose(model, read, ["tokens", "ngrams"])
     assert tokens.values.keys() == ngrams.values.keys()
@@ -76,7 +76,7 @@ def test_the_attention_over_ngrams_is_diagnosed_like_one_over_tokens() -> None:
         assert (tokens.values[name] == ngrams.values[name]).all()
 
 
-def test_an_attention_over_ngrams_that_has_learned_nothing_is_not_applicable() -> None:
+def test_uniform_attention_over_ngrams_has_no_metrics_of_rankings() -> None:
     model, read = wide_model("model=mean"), texts(9, 12, 5)
     with torch.no_grad():
         model.wide.scores.weight.zero_()
@@ -102,7 +102,7 @@ def test_tokens_are_ranked_by_integrated_gradients_and_by_their_magnitude(monkey
         assert orders[2].tolist() == np.argsort(-np.abs(one.integrated_L)).tolist()
 
 
-def test_figures_of_a_text_do_not_depend_on_longer_ones() -> None:
+def test_metrics_of_a_text_do_not_depend_on_other_texts() -> None:
     model, together = small_model("model=structured"), texts(9, 40)
     first = Texts(together.encoded[:1], together.labels_N[:1], together.rationales[:1])
     one, two = diagnose(model, first)[0].values, diagnose(model, together)[0].values
@@ -111,7 +111,7 @@ def test_figures_of_a_text_do_not_depend_on_longer_ones() -> None:
         assert values[0] == pytest.approx(one[name][0], nan_ok=True, abs=close)
 
 
-def test_the_order_of_hops_changes_no_figure_of_their_mean() -> None:
+def test_metrics_do_not_depend_on_the_order_of_hops() -> None:
     model, read = small_model("model=structured", "model/pooling=mean"), texts(9, 40)
     [before] = diagnose(model, read)
     scores = model.attention.scores

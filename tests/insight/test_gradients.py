@@ -27,7 +27,7 @@ def test_linear_model_in_closed_form() -> None:
 
 
 @pytest.mark.parametrize("model", ["structured", "transformer", "relation", "attended_ngrams"])
-def test_integral_is_complete_and_padding_has_no_part(model: str) -> None:
+def test_integrated_gradients_are_complete_and_ignore_padding(model: str) -> None:
     classifier = wide_model("model=structured") if "ngrams" in model else small_model(f"model={model}", std=0.2)
     texts = random_texts(*LENGTHS)
     together = attributions(classifier, texts, CLASSES)
@@ -43,7 +43,7 @@ def test_integral_is_complete_and_padding_has_no_part(model: str) -> None:
     assert together[1].input_x_gradient_L == pytest.approx(alone.input_x_gradient_L, abs=1e-9)
 
 
-def test_a_linear_model_over_ngrams_is_explained_by_their_terms() -> None:
+def test_attributions_of_a_linear_model_over_ngrams() -> None:
     model, texts = wide_model("model=wide", attends=False), random_texts(*LENGTHS)
     with torch.no_grad():
         model.head.layers[-1].weight.zero_()
@@ -60,7 +60,7 @@ def test_a_linear_model_over_ngrams_is_explained_by_their_terms() -> None:
         assert one.integrated_L == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_logit_that_decides_is_explained_not_the_one_of_the_head() -> None:
+def test_attributions_include_the_wide_part() -> None:
     model, texts = wide_model("model=mean"), random_texts(*LENGTHS)
     with torch.no_grad():
         model.head.layers[-1].weight.zero_()  # the head says nothing
@@ -69,7 +69,7 @@ def test_the_logit_that_decides_is_explained_not_the_one_of_the_head() -> None:
         assert np.abs(one.input_x_gradient_L).max() > 1e-3
 
 
-def test_points_are_added_until_the_integral_is_complete() -> None:
+def test_more_points_until_the_integral_is_complete() -> None:
     model, texts = small_model("model=lstm_mean", std=0.3), random_texts(*LENGTHS, 30, 40)
     classes = np.array([*CLASSES, 0, 2])
     rough = attributions(model, texts, classes, most_steps=20)
@@ -79,7 +79,7 @@ def test_points_are_added_until_the_integral_is_complete() -> None:
         assert one.change == pytest.approx(other.change, abs=1e-9)
 
 
-def test_points_are_bounded() -> None:
+def test_the_number_of_points_is_limited() -> None:
     model, texts = small_model("model=lstm_mean", std=0.3), random_texts(40)
     steps = []
     forward = model.encoder.forward
@@ -90,7 +90,7 @@ def test_points_are_bounded() -> None:
     assert max(steps) == 80
 
 
-def test_the_model_is_left_as_it_was() -> None:
+def test_attributions_leave_the_model_unchanged() -> None:
     model, texts = small_model("model=structured"), random_texts(*LENGTHS)
     before = probabilities(model, texts)
     attributions(model, texts, CLASSES)

@@ -90,7 +90,7 @@ def test_average_precision_by_hand() -> None:
     assert average_precision(np.array([0.1, 0.4, 0.2, 0.3]), gold) == pytest.approx(1)
 
 
-def test_tokens_that_tie_enter_together() -> None:
+def test_tied_tokens_have_one_rank() -> None:
     weights = np.array([0.4, 0.3, 0.3])
     for gold in ([False, True, False], [False, False, True]):
         assert average_precision(weights, np.array(gold)) == pytest.approx(1 / 3)
@@ -117,7 +117,7 @@ def test_random_rankings_are_the_mean_over_all_permutations(length: int, gold: i
     assert expected_best(length, gold, 1) == pytest.approx(expected, abs=0.02)
 
 
-def test_random_weights_reach_what_is_shown_beside_the_weights() -> None:
+def test_random_weights_have_the_expected_precision() -> None:
     length, hops, random = 30, 4, np.random.default_rng(5)
     spans = [(3 * i, 3 * i + 2) for i in range(length)]
     rationale = [spans[4], spans[5], spans[20]]
@@ -129,7 +129,7 @@ def test_random_weights_reach_what_is_shown_beside_the_weights() -> None:
     assert rows[0]["average_precision_random"] > 1.5 * len(rationale) / length  # the share of gold tokens is too low
 
 
-def test_the_best_hop_of_more_hops_is_better_by_chance() -> None:
+def test_expected_precision_of_the_best_hop() -> None:
     random = np.random.default_rng(0)
     for hops in (1, 3, 30):
         is_gold = np.argsort(random.random((4000, hops, 12)), axis=2) < 3
@@ -138,7 +138,7 @@ def test_the_best_hop_of_more_hops_is_better_by_chance() -> None:
         assert expected_best(12, 3, hops) == pytest.approx(best.mean(), abs=0.01)
 
 
-def test_figures_of_a_text() -> None:
+def test_plausibility_by_hand() -> None:
     weights = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.2, 0.1, 0.6]])
     found = plausibility(weights, SPANS, [(10, 15)])
     assert found["average_precision"] == pytest.approx(1 / 2)
@@ -151,10 +151,10 @@ def test_figures_of_a_text() -> None:
     assert plausibility(weights, SPANS, [(9, 11), (14, 20)]) == pytest.approx(found)  # one character is enough
 
 
-def test_without_a_rationale_nothing_applies() -> None:
+def test_plausibility_without_a_rationale_is_nan() -> None:
     assert np.isnan(list(plausibility(np.full((1, 4), 0.25), SPANS, []).values())).all()
     assert np.isnan(list(plausibility(np.array([[0.1, 0.2, 0.3, 0.4]]), SPANS, []).values())).all()
 
 
-def test_weights_that_rank_nothing_have_no_chance_beside_them() -> None:
+def test_plausibility_of_even_weights_is_nan() -> None:
     assert np.isnan(list(plausibility(np.full((2, 4), 0.25), SPANS, [(0, 3)]).values())).all()

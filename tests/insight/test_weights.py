@@ -46,7 +46,7 @@ def test_padding_changes_nothing(model: str) -> None:
         assert one.probabilities_C == pytest.approx(alone.probabilities_C, abs=1e-12)
 
 
-def test_uniform_weights_in_place_are_the_mean_of_the_states() -> None:
+def test_uniform_weights_give_the_mean_of_the_states() -> None:
     model, texts = small_model("model=structured", "model.attention.hops=2"), random_texts(*LENGTHS)
     for ids, one in zip(texts, read(model, texts), strict=True):
         with torch.no_grad():
@@ -66,7 +66,7 @@ def test_permuted_weights_stay_on_real_tokens_and_differ() -> None:
 
 
 @pytest.mark.parametrize("model", ["lstm_max", "lstm", "relation"])
-def test_values_that_are_no_weighted_sums_have_no_other_weights(model: str) -> None:
+def test_attentions_without_weighted_sums_have_nan(model: str) -> None:
     model_and_texts = small_model(f"model={model}", "model/encoder=bilstm"), random_texts(5, 8)
     assert all(np.isnan(one.uniform_C).all() and np.isnan(one.product_L).all() for one in read(*model_and_texts))
 
@@ -126,7 +126,7 @@ def test_weights_of_ngrams_become_those_of_tokens() -> None:
     assert not np.allclose(read(model, texts, "ngrams")[2].weights_RL[0], 1 / 17)
 
 
-def test_ngrams_that_all_count_the_same_rank_nothing() -> None:
+def test_even_weights_of_ngrams_have_no_divergence() -> None:
     model, texts = wide_model("model=mean"), random_texts(*LENGTHS)
     with torch.no_grad():
         model.wide.scores.weight.zero_()
@@ -135,7 +135,7 @@ def test_ngrams_that_all_count_the_same_rank_nothing() -> None:
         assert np.isnan(one.divergence)
 
 
-def test_other_weights_of_ngrams_change_the_sum_of_both_parts() -> None:
+def test_other_weights_of_ngrams_change_both_parts() -> None:
     model, texts = wide_model("model=mean"), random_texts(*LENGTHS)
     readings = read(model, texts, "ngrams")
     assert np.stack([one.probabilities_C for one in readings]) == pytest.approx(probabilities(model, texts), abs=1e-12)
@@ -191,7 +191,7 @@ def of_two_tokens(own: float, effect: float) -> tuple[Weights, torch.Tensor]:
 
 
 @pytest.mark.parametrize(("own", "effect"), [(0.3, 0.0), (0.3, 0.05), (0.3, 0.5), (0.9, 0.1), (0.6, 20.0)])
-def test_an_adversary_is_as_far_as_a_grid_finds(own: float, effect: float) -> None:
+def test_an_adversary_is_as_far_as_by_grid_search(own: float, effect: float) -> None:
     weights, own_logits = of_two_tokens(own, effect)
     found = adversary(weights, own_logits, torch.tensor([[0.3, 0.8]], dtype=torch.float64)).item()
     grid = np.linspace(0, 1, 20_001)

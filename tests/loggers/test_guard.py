@@ -61,7 +61,7 @@ def guarded(logger: Logger, directory: Path) -> Guard:
     return guard
 
 
-def test_validation_and_training_of_an_epoch_are_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_of_an_epoch_are_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logger = Recording()
     guard = guarded(logger, tmp_path)
     guard.log_hyperparams({"x": 1})
@@ -111,7 +111,7 @@ def test_a_logger_that_cannot_be_opened_is_off(tmp_path: Path, capsys: pytest.Ca
     assert line.startswith("Recording: RuntimeError; ")
 
 
-def test_a_training_is_whole_without_its_logger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_training_continues_without_its_logger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def build_logger(settings: Any, directory: Path, **_: Any) -> Guard:
         return guarded(Recording("log_metrics"), directory)
 
@@ -125,7 +125,7 @@ def test_a_training_is_whole_without_its_logger(tmp_path: Path, capsys: pytest.C
     assert (run.path / "predictions.parquet").is_file()
 
 
-def test_a_summary_has_costs_next_to_metrics() -> None:
+def test_a_summary_has_metrics_and_costs() -> None:
     result = {
         "status": "finished",
         "best_epoch": 2,

@@ -47,7 +47,7 @@ def curve(directory: Path, name: str, metric: str = "train/loss") -> list[tuple[
     return [(one.step, one.value) for one in client.get_metric_history(run.info.run_id, metric)]
 
 
-def test_csv_of_a_training_has_a_line_an_epoch_and_the_settings(tmp_path: Path) -> None:
+def test_csv_has_epochs_and_settings(tmp_path: Path) -> None:
     run = fit(tiny(f"output_dir={tmp_path}", "logger=csv"))
     with (run.path / "csv" / "metrics.csv").open() as file:
         lines = list(csv.DictReader(file))
@@ -64,7 +64,7 @@ def test_csv_of_a_training_has_a_line_an_epoch_and_the_settings(tmp_path: Path) 
     assert config["setting"] == run.result["setting"]
 
 
-def test_csv_has_points_inside_an_epoch(tmp_path: Path) -> None:
+def test_csv_has_steps(tmp_path: Path) -> None:
     run = fit(tiny(f"output_dir={tmp_path}", "logger=csv", "test=false", "trainer.log_every_n_steps=5"))
     with (run.path / "csv" / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -74,9 +74,7 @@ def test_csv_has_points_inside_an_epoch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["csv", "tensorboard", "mlflow"])
-def test_a_resumed_run_has_each_epoch_once_and_the_test_at_the_best_epoch(
-    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_resumed_run_has_each_epoch_once(tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     extra = ["logger.experiment=mine"] if name == "mlflow" else []
     first = open_logger(tmp_path, name, *extra)
     log(first, 1, 2)

@@ -38,7 +38,7 @@ def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: li
     assert rows(with_it.path) == rows(without.path)
 
 
-def test_the_drawn_weights_are_those_of_the_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plotted_weights_are_those_of_the_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     picture = media.picture
     monkeypatch.setattr(media, "picture", lambda predictions: seen.extend(predictions) or picture(predictions))

@@ -57,12 +57,12 @@ def test_offline_run_has_settings_group_tags_and_job_type(run: Run, logged: dict
     assert logged["exit_code"] == 0
 
 
-def test_config_has_the_parts_of_the_model_by_name(logged: dict[str, Any]) -> None:
+def test_config_has_the_parts_of_the_model(logged: dict[str, Any]) -> None:
     parts = {name: logged["config"][name] for name in ("embedding", "encoder", "attention", "pooling")}
     assert parts == {"embedding": "words", "encoder": "bilstm", "attention": "structured", "pooling": "flatten"}
 
 
-def test_a_row_is_an_epoch_and_has_the_metrics_of_the_record(run: Run, logged: dict[str, Any]) -> None:
+def test_rows_have_the_metrics_of_the_epochs(run: Run, logged: dict[str, Any]) -> None:
     recorded = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     rows = [row for row in logged["history"] if "val/accuracy" in row]
     assert [row["epoch"] for row in rows] == [1, 2]
@@ -72,7 +72,7 @@ def test_a_row_is_an_epoch_and_has_the_metrics_of_the_record(run: Run, logged: d
         assert {name: row[name] for name in metrics} == pytest.approx(metrics, rel=1e-6)
 
 
-def test_the_epoch_is_the_axis_of_all_metrics_but_those_of_a_step(run: Run, logged: dict[str, Any]) -> None:
+def test_the_epoch_is_the_axis_of_all_but_step_metrics(run: Run, logged: dict[str, Any]) -> None:
     [path] = run.path.glob("wandb/offline-run-*/run-*.wandb")
     metrics = [record.metric for record in records(path) if record.WhichOneof("record_type") == "metric"]
     axes = {metric.glob_name or metric.name: metric.step_metric for metric in metrics}
@@ -117,7 +117,7 @@ def test_confusion_matrix_counts_the_recorded_predictions(run: Run, logged: dict
         assert panel["panel_config"]["panelDefId"] == "wandb/confusion_matrix/v1"
 
 
-def test_table_has_rows_with_what_was_predicted(run: Run, logged: dict[str, Any]) -> None:
+def test_table_has_predictions(run: Run, logged: dict[str, Any]) -> None:
     [row] = [row for row in logged["history"] if "val/predictions.path" in row]
     cells = table(run.path, row, "val/predictions")
     assert len(cells) == 7
@@ -134,7 +134,7 @@ def test_table_has_rows_with_what_was_predicted(run: Run, logged: dict[str, Any]
         assert classifier.predict([text])[0].probabilities[predicted] == pytest.approx(probability, abs=1e-5)
 
 
-def test_points_inside_an_epoch(tmp_path: Path) -> None:
+def test_steps_are_logged(tmp_path: Path) -> None:
     """20 steps in two epochs; a learning rate that a point shows is that of its step."""
     few = ["logger.examples=0", "logger.table=0", "test=false", "trainer.log_every_n_steps=4"]
     run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb", *few))
@@ -145,7 +145,7 @@ def test_points_inside_an_epoch(tmp_path: Path) -> None:
     assert points[-1]["step/lr"] == pytest.approx(last["train/lr"])
 
 
-def test_switched_off_nothing_is_drawn(tmp_path: Path) -> None:
+def test_plots_may_be_switched_off(tmp_path: Path) -> None:
     off = ["logger.examples=0", "logger.table=0", "test=false"]
     run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb", "trainer.max_epochs=1", *off))
     names = {name for row in read(run.path)["history"] for name in row}
@@ -153,7 +153,7 @@ def test_switched_off_nothing_is_drawn(tmp_path: Path) -> None:
     assert any(name.startswith("val/confusion_matrix") for name in names)
 
 
-def test_the_upload_is_printed_as_our_own_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_to_upload_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     offline = logger(tmp_path)
     offline.start()
     offline.finish({})
@@ -163,7 +163,7 @@ def test_the_upload_is_printed_as_our_own_command(tmp_path: Path, capfd: pytest.
     assert shown.err == ""
 
 
-def test_seeds_of_a_setting_share_a_group_and_other_settings_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_of_a_setting_share_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[dict[str, Any]] = []
     monkeypatch.setattr(wandb, "init", lambda **arguments: opened.append(arguments) or 1 / 0)
 
@@ -177,7 +177,7 @@ def test_seeds_of_a_setting_share_a_group_and_other_settings_do_not(monkeypatch:
     assert group("group=mine") == "mine"
 
 
-def test_job_type_can_be_set_and_tags_name_the_parts_that_differ(tmp_path: Path) -> None:
+def test_job_type_and_tags(tmp_path: Path) -> None:
     settings = compose(["model/attention=feedforward", "tags=[try]"])
     offline = logger(tmp_path, job_type="probe", settings=settings)
     offline.start()
@@ -189,7 +189,7 @@ def test_job_type_can_be_set_and_tags_name_the_parts_that_differ(tmp_path: Path)
     assert logged["config"]["attention"] == "feedforward"
 
 
-def test_a_resumed_offline_run_is_whole_in_its_last_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_last_file_of_a_resumed_offline_run_is_complete(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for epochs, resumed in (((1, 2), False), ((2, 3), True)):  # the second epoch is trained again after a crash
         offline = logger(tmp_path, resumed=resumed)
         offline.start()
@@ -222,7 +222,7 @@ def test_a_resumed_online_run_continues_under_its_id(tmp_path: Path, monkeypatch
     assert not list(tmp_path.glob("wandb/*/unsent"))
 
 
-def test_an_online_run_goes_to_the_server_with_its_pictures_and_tables(
+def test_an_online_run_uploads_plots_and_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
@@ -243,7 +243,7 @@ def test_an_online_run_goes_to_the_server_with_its_pictures_and_tables(
     assert tables == {"valconfusion_matrix_table", "testconfusion_matrix_table", "valpredictions"}
 
 
-def test_w_and_b_can_be_disabled_in_the_environment(
+def test_wandb_mode_disabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
@@ -255,7 +255,7 @@ def test_w_and_b_can_be_disabled_in_the_environment(
     assert not (tmp_path / "wandb").exists()
 
 
-def test_a_host_is_an_address() -> None:
+def test_a_host_without_scheme_is_refused() -> None:
     assert refused(lambda: logger(Path("x"), host="wandb.example.org")) == [("logger.host", "type")]
 
 
@@ -273,7 +273,7 @@ def test_a_host_is_an_address() -> None:
         (None, "nonsense", None, False),
     ],
 )
-def test_online_only_where_a_key_is_configured(
+def test_a_key_is_read_from_environment_or_netrc(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, netrc: str, host: str | None, expected: bool
 ) -> None:
     (tmp_path / "netrc").write_text(netrc)

@@ -54,7 +54,7 @@ def complaints(shown: str) -> list[str]:
 @pytest.mark.parametrize(
     ("mood", "reason"), [("wrong key", "not logged in"), ("nonsense", "invalid character"), ("silent", "Timed out")]
 )
-def test_a_server_that_does_not_accept_the_run_means_offline(
+def test_a_run_that_is_rejected_is_logged_offline(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], mood: Mood, reason: str
 ) -> None:
     with serving(mood) as server:
@@ -68,7 +68,7 @@ def test_a_server_that_does_not_accept_the_run_means_offline(
     assert (logged["exit_code"], [row["epoch"] for row in logged["history"]]) == (0, [1])
 
 
-def test_a_key_of_the_wrong_length_means_offline_and_is_not_printed(
+def test_an_invalid_key_is_not_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "shortsecret")
@@ -90,7 +90,7 @@ def require_pending(directory: Path, shown: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("mood", ["silent", "dead"])
-def test_a_server_that_fails_after_the_start_is_not_waited_for(
+def test_a_server_that_fails_later_is_not_waited_for(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], mood: Mood
 ) -> None:
     with serving(mood_after_opening=mood) as server:
@@ -100,7 +100,7 @@ def test_a_server_that_fails_after_the_start_is_not_waited_for(
     assert shown.err == ""
 
 
-def test_a_program_ends_though_the_server_went_silent(tmp_path: Path) -> None:
+def test_a_program_ends_while_the_server_is_silent(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
@@ -120,7 +120,7 @@ logger.finish({"best_epoch": 1})
     require_pending(tmp_path, done.stdout, seconds=1)
 
 
-def test_a_process_of_wandb_that_is_killed_costs_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_process_of_wandb_is_reported_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     logger = wandb_logger(mode="offline", run=LoggedRun(tmp_path, SETTINGS, "5e77"))
     logger.start()
     for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
@@ -136,13 +136,13 @@ def test_a_process_of_wandb_that_is_killed_costs_a_line(tmp_path: Path, capfd: p
     assert shown.err == ""
 
 
-def test_an_unwritable_folder_costs_a_line_at_most(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_folder_is_reported_at_most_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "wandb").write_text("a file where the folder should be")
     log_a_run(tmp_path, mode="offline")
     assert len(complaints(capsys.readouterr().out)) <= 1
 
 
-def test_a_picture_that_cannot_be_drawn_switches_off_the_logger_alone(
+def test_an_error_while_plotting_switches_the_logger_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: Any) -> bytes:

@@ -24,7 +24,7 @@ def base() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("names", COMBINATIONS, ids="-".join)
-def test_parts_fit_and_padding_changes_nothing(base: dict[str, Any], names: tuple[str, ...]) -> None:
+def test_parts_fit_and_ignore_padding(base: dict[str, Any], names: tuple[str, ...]) -> None:
     torch.manual_seed(0)
     parts = {slot: dict(CHOICES.node(f"model/{slot}", name)) for slot, name in zip(SLOTS, names, strict=True)}
     needed = {"p": 3, "q": 2} if names[-1] == "prune" else {}

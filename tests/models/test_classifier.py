@@ -16,7 +16,7 @@ from sentattn.config.compose import compose
 from sentattn.models.attention.base import Attended, Attention
 
 
-def test_init_std_draws_all_weights_behind_the_embedding() -> None:
+def test_init_std_draws_all_weights_after_the_embedding() -> None:
     torch.manual_seed(0)
     node = compose(["model=structured", "model.init_std=0.3", "model.head.width=50"])["model"]
     model = build_model(node, num_embeddings=100, classes=2)
@@ -33,7 +33,7 @@ def test_init_std_is_a_positive_number() -> None:
     assert kinds(["model.init_std=0"]) == [("model.init_std", "range")]
 
 
-def test_a_frozen_attention_keeps_its_scores_and_learns_the_rest() -> None:
+def test_a_frozen_attention_has_frozen_scores() -> None:
     for variant, learned in (("structured", set()), ("relation", {"feature_pair", "feature_out"})):
         node = compose([f"model={variant}", "model.freeze_attention=true"])["model"]
         model = build_model(node, num_embeddings=100, classes=2)
@@ -44,7 +44,7 @@ def test_a_frozen_attention_keeps_its_scores_and_learns_the_rest() -> None:
         assert all(p.requires_grad for part in others for p in part.parameters())
 
 
-def test_a_training_leaves_a_frozen_attention_as_it_started(tmp_path: Path) -> None:
+def test_a_training_leaves_a_frozen_attention_unchanged(tmp_path: Path) -> None:
     settings = tiny("model.freeze_attention=true", f"output_dir={tmp_path}")
     run = fit(settings)
     frozen = run.classifier.model.attention.state_dict()
@@ -70,7 +70,7 @@ class OneVector(Parameterless):
         self.query = torch.nn.Parameter(torch.ones(dim))
 
 
-def test_an_attention_of_another_package_is_frozen_without_code_of_its_own() -> None:
+def test_an_attention_of_another_package_can_be_frozen() -> None:
     node = compose(["model=structured"])["model"] | {"freeze_attention": True}
     model = build_model(node | {"attention": {"_target_": f"{__name__}.OneVector"}}, num_embeddings=9, classes=2)
     assert not model.attention.query.requires_grad

@@ -26,7 +26,7 @@ def test_share_and_expected_value(p: float) -> None:
 
 
 @pytest.mark.parametrize("p", [0.0, 0.01, 0.99, 1.0])
-def test_shares_that_256_levels_cannot_hold_are_torchs(p: float) -> None:
+def test_shares_outside_256_levels_use_torch(p: float) -> None:
     states = dropped(p)
     torch.manual_seed(0)
     assert states.equal(torch.nn.functional.dropout(torch.ones(N), p))
@@ -43,7 +43,7 @@ def test_bytes_are_uniform_and_independent_of_their_neighbours() -> None:
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (7,), (3, 5, 11)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_shape_and_type_stay(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_shape_and_dtype_are_kept(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     states = dropped(0.5, shape, dtype=dtype)
     assert (states.shape, states.dtype) == (shape, dtype)
     assert set(states.flatten().tolist()) <= {0.0, 2.0}

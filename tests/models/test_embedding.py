@@ -17,7 +17,7 @@ def test_padding_is_zero_and_words_have_their_rows() -> None:
     assert states[0, 1].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_word_dropout_loses_whole_words_to_unknown_and_never_padding() -> None:
+def test_word_dropout_replaces_words_by_unknown() -> None:
     torch.manual_seed(0)
     embedding = Words(num_embeddings=5, size=3, word_dropout=0.5).train()
     tokens_BL = torch.full((20, 50), 4)
@@ -37,7 +37,7 @@ def test_frozen_vectors_have_no_gradient() -> None:
     assert Words(num_embeddings=5, size=3).vectors.weight.requires_grad
 
 
-def test_positions_add_the_vector_of_the_place_and_none_to_padding() -> None:
+def test_positions_are_added_to_words_only() -> None:
     embedding = Words(num_embeddings=5, size=3, positions=4).eval()
     tokens_BL = torch.tensor([[2, 2, 2], [2, PAD_ID, PAD_ID]])
     states_BLE = embedding(tokens_BL, tokens_BL != PAD_ID)
@@ -48,7 +48,7 @@ def test_positions_add_the_vector_of_the_place_and_none_to_padding() -> None:
     assert (states_BLE[1, 1:] == 0).all()
 
 
-def test_vectors_start_with_the_spread_asked_for() -> None:
+def test_init_std_of_the_vectors() -> None:
     torch.manual_seed(0)
     weight_VE = Words(num_embeddings=500, size=40, init_std=0.03).vectors.weight
     # The standard error of the deviation of 20,000 normal numbers is 0.5%.
@@ -67,7 +67,7 @@ def pretrained(num_embeddings: int, found: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_words_start_from_the_vectors_they_have(frozen: bool) -> None:
+def test_words_start_from_pretrained_vectors(frozen: bool) -> None:
     vectors_VE, found_V = pretrained(50, 20)
     embedding = Words(num_embeddings=50, size=3, frozen=frozen, positions=4)
     embedding.start_from(vectors_VE, found_V)
@@ -81,7 +81,7 @@ def test_words_start_from_the_vectors_they_have(frozen: bool) -> None:
     assert embedding.positions.weight.abs().max() < 1
 
 
-def test_words_without_a_vector_are_drawn_like_those_found_dimension_by_dimension() -> None:
+def test_words_without_a_vector_are_drawn_by_dimension() -> None:
     vectors_VE, found_V = pretrained(20_000, 50)
     embedding = Words(num_embeddings=20_000, size=3)
 
@@ -98,14 +98,14 @@ def test_words_without_a_vector_are_drawn_like_those_found_dimension_by_dimensio
     assert not torch.equal(drawn(0), drawn(1))
 
 
-def test_frozen_words_without_a_vector_are_as_good_as_unknown() -> None:
+def test_frozen_words_without_a_vector_are_unknown() -> None:
     embedding = Words(num_embeddings=50, size=3, frozen=True)
     embedding.start_from(*pretrained(50, 20))
     weight_VE = embedding.vectors.weight
     assert (weight_VE[22:] == weight_VE[UNKNOWN_ID]).all()
 
 
-def test_ngrams_start_from_the_vectors_of_their_words() -> None:
+def test_embeddings_of_ngrams_start_from_pretrained_vectors() -> None:
     vectors_VE, found_V = pretrained(50, 20)
     embedding = NGrams(num_embeddings=50, size=3, ngram_size=2, ngram_vocab_size=10).eval()
     before = embedding.ngram_vectors.weight.detach().clone()

@@ -24,7 +24,7 @@ def test_activation(activation: str, function: object) -> None:
     torch.testing.assert_close(head(vector), last(function(first(vector))))  # type: ignore[operator]
 
 
-def test_glorot_starts_within_its_bounds_and_without_biases() -> None:
+def test_glorot_initialization() -> None:
     head = Head(dim=32, classes=2, width=200, init="glorot")
     layers = [layer for layer in head.layers if isinstance(layer, nn.Linear)]
     for layer, bound in zip(layers, [(6 / 232) ** 0.5, (6 / 202) ** 0.5], strict=True):
@@ -33,7 +33,7 @@ def test_glorot_starts_within_its_bounds_and_without_biases() -> None:
         assert not layer.bias.any()
 
 
-def test_torch_starts_a_head_unless_asked_otherwise() -> None:
+def test_torch_initialization_is_the_default() -> None:
     torch.manual_seed(0)
     plain = Head(dim=4, classes=3, width=7)
     torch.manual_seed(0)

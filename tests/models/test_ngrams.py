@@ -55,9 +55,7 @@ def numbered(rows: list[list[int]], *, most: int, min_count: int) -> dict[tuple[
 
 
 @given(rows=ROWS, min_count=st.integers(1, 3))
-def test_each_place_has_the_vectors_of_the_frequent_ngrams_that_end_there(
-    rows: list[list[int]], min_count: int
-) -> None:
+def test_tokens_have_the_vectors_of_ngrams_that_end_there(rows: list[list[int]], min_count: int) -> None:
     embedding = counted(make(ngram_min_count=min_count), rows)
     vectors = embedding.ngram_vectors.weight.detach()
     ids = numbered(rows, most=8, min_count=min_count)
@@ -70,7 +68,7 @@ def test_each_place_has_the_vectors_of_the_frequent_ngrams_that_end_there(
             assert torch.equal(states_LE[place, :4], embedding.vectors.weight[word])
 
 
-def test_hashed_ngrams_have_a_vector_without_counting_and_equal_ones_the_same() -> None:
+def test_hashed_ngrams_need_no_counting() -> None:
     embedding = counted(make(ngram_table="hashed", ngram_vocab_size=1000), [[2, 3]])
     ids = embedding._ids(torch.tensor([[5, 6, 2, 5, 6, UNKNOWN_ID, 6]]), 2)[0].tolist()
     assert ids[1] == ids[4] > 0
@@ -122,7 +120,7 @@ def test_orders_without_a_code_are_refused(orders: list[int]) -> None:
 
 
 @pytest.mark.parametrize("preset", Choices.of().names("model"))
-def test_every_variant_reads_words_with_their_ngrams(preset: str) -> None:
+def test_ngrams_in_every_variant(preset: str) -> None:
     model = build_model(
         compose([f"model={preset}", "model/embedding=ngrams"])["model"], num_embeddings=WORDS, classes=3
     )

@@ -12,7 +12,7 @@ from sentattn.models.pooling import Flatten, Mean, Prune
 VALUES_BRD = torch.tensor([[[1.0, 2.0], [3.0, 6.0]]])
 
 
-def test_flatten_puts_hops_side_by_side() -> None:
+def test_flatten_concatenates_hops() -> None:
     pooling = Flatten(dim=2, hops=2)
     assert pooling(VALUES_BRD).tolist() == [[1.0, 2.0, 3.0, 6.0]]
     assert pooling.out_dim == 4

@@ -144,13 +144,13 @@ def written_to_count(rows: int, *, size: int) -> int:
     return written.values
 
 
-def test_what_it_takes_to_count_more_rows_does_not_depend_on_the_number_of_ngrams_that_have_a_weight() -> None:
+def test_cost_of_counting_does_not_depend_on_the_table_size() -> None:
     more = [written_to_count(1024, size=size) - written_to_count(512, size=size) for size in (5_000, 500_000)]
     assert more[1] == pytest.approx(more[0], rel=0.05)  # n-grams that share a row are counted once
 
 
 @pytest.mark.parametrize("table", ["counted", "hashed"])
-def test_counting_again_changes_nothing(table: str) -> None:
+def test_counting_twice_gives_the_same_table(table: str) -> None:
     texts = corpus()
     wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, min_count=1, table=table, vocab_size=64)
     wide.count(lambda: texts)
@@ -159,7 +159,7 @@ def test_counting_again_changes_nothing(table: str) -> None:
     torch.testing.assert_close(wide.state_dict(), once, rtol=0, atol=0)
 
 
-def test_at_the_start_the_ratios_of_training_rows_do_not_tell_labels_that_are_random() -> None:
+def test_ratios_of_training_rows_do_not_leak_random_labels() -> None:
     random = np.random.default_rng(0)
     rows, labels = random.integers(2, WORDS, (400, 8)).tolist(), random.integers(0, 2, 400)
     wide = make(rows, labels.tolist(), classes=2)
@@ -171,7 +171,7 @@ def test_at_the_start_the_ratios_of_training_rows_do_not_tell_labels_that_are_ra
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["model=wide"], ["model=mean", "model/wide=attended_ngrams"]])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_model_of_random_labels_is_right_by_chance(words: list[str], seed: int, tmp_path: Path) -> None:
+def test_accuracy_of_random_labels_is_chance(words: list[str], seed: int, tmp_path: Path) -> None:
     demo = build_data(compose(["data=demo"]))
     random = np.random.default_rng(seed)
     for split, rows in (("train", demo.split("train")), ("val", demo.split("val"))):
@@ -184,7 +184,7 @@ def test_a_model_of_random_labels_is_right_by_chance(words: list[str], seed: int
 
 
 @pytest.mark.parametrize("table", ["counted", "hashed"])
-def test_gradients_are_finite_where_a_class_lacks_the_first_ngram_of_the_table(table: str) -> None:
+def test_gradients_are_finite_without_the_first_ngram(table: str) -> None:
     rows, labels = [[2, 3], [2, 4], [5, 6], [5, 7, 6]], [0, 0, 1, 1]
     wide = make(rows, labels, classes=2, table=table, vocab_size=64)
     logits(wide, rows, labels).square().sum().backward()
@@ -192,7 +192,7 @@ def test_gradients_are_finite_where_a_class_lacks_the_first_ngram_of_the_table(t
     assert wide.weights_FC.grad.isfinite().all()
 
 
-def test_the_scale_is_where_a_row_is_explained_best_by_the_others() -> None:
+def test_the_scale_minimizes_the_loss() -> None:
     random = np.random.default_rng(0)
     sums_NC, labels_N = random.normal(size=(200, 3)), random.integers(0, 3, 200)
     sums_NC[np.arange(200), labels_N] += 1.0
@@ -212,7 +212,7 @@ LABELS_OF_TWO = [0, 0, 1, 1, 0, 1]
 
 
 @pytest.mark.parametrize("table", ["counted", "hashed"])
-def test_padding_repetition_and_the_other_rows_change_nothing(table: str) -> None:
+def test_padding_repetition_and_other_rows_are_ignored(table: str) -> None:
     wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, table=table, vocab_size=64)
     together = logits(wide, ROWS_OF_TWO, width=9)
     for row, logits_C in zip(ROWS_OF_TWO, together, strict=True):
@@ -229,17 +229,17 @@ def test_the_most_frequent_ngrams_are_kept() -> None:
     assert len(twice.counts_FC) == len({(2,), (3,), (5,), (6,), (7,), (2, 3), (6, 7)})
 
 
-def test_no_ngram_left_is_a_fault() -> None:
+def test_no_ngram_left_is_refused() -> None:
     assert refused(lambda: make(ROWS_OF_TWO, LABELS_OF_TWO, min_count=99)) == [("model.wide.min_count", "missing")]
 
 
 @pytest.mark.parametrize("orders", [[], [0], [1, 1], [30]])
-def test_orders_that_are_no_lengths_are_refused(orders: list[int]) -> None:
+def test_faulty_orders_are_refused(orders: list[int]) -> None:
     with pytest.raises(ValueError, match="orders"):
         WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, orders=orders)
 
 
-def test_a_saved_table_of_any_size_is_loaded() -> None:
+def test_tables_of_any_size_are_loaded() -> None:
     wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2).float()
     other = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE).eval()
     other.load_state_dict(wide.state_dict())
@@ -266,7 +266,7 @@ def built(*words: str) -> TextClassifier:
     return model
 
 
-def test_the_attention_gets_the_gradient_that_it_has_without_a_wide_part() -> None:
+def test_the_gradient_of_the_attention_is_that_without_a_wide_part() -> None:
     texts = corpus()
     tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
     batch_of_all = Batch(tokens_BL, tokens_BL > 0, labels_B, torch.arange(60), (tokens_BL > 0).sum(dim=1).numpy())
@@ -299,7 +299,7 @@ def test_parts_are_named_and_sum_to_the_logits(wide: list[str], share: float) ->
         assert not alone.part_logits(alone(tokens_BL, mask_BL))
 
 
-def test_dropped_ngrams_are_made_up_for() -> None:
+def test_dropout_of_ngrams_keeps_the_mean() -> None:
     wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, dropout=0.5).train()
     torch.manual_seed(0)
     rows = [ROWS_OF_TWO[3]] * 4000
@@ -308,7 +308,7 @@ def test_dropped_ngrams_are_made_up_for() -> None:
 
 
 @pytest.mark.parametrize("with_labels", [False, True])
-def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with_labels: bool) -> None:
+def test_attention_over_ngrams_by_numpy(with_labels: bool) -> None:
     wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, attend=True)
     assert wide.scores is not None
     plain = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2)
@@ -345,7 +345,7 @@ def test_an_attention_over_the_states_weighs_each_ngram_where_it_first_ends(with
 
 
 @pytest.mark.parametrize("with_labels", [False, True])
-def test_uniform_attention_is_a_learned_one_with_scores_of_0(with_labels: bool) -> None:
+def test_uniform_attention_equals_zero_scores(with_labels: bool) -> None:
     labels_B = torch.tensor(LABELS_OF_TWO) if with_labels else None
     tokens_BL, mask_BL = batch(ROWS_OF_TWO, width=6)
     states_BLD = torch.randn(*tokens_BL.shape, STATE, dtype=torch.float64)
@@ -363,7 +363,7 @@ def test_uniform_attention_is_a_learned_one_with_scores_of_0(with_labels: bool) 
     assert not found[False].attended_BGC.any()
 
 
-def test_models_with_uniform_attention_have_the_logits_of_those_with_scores_of_0_and_no_scores() -> None:
+def test_models_with_uniform_attention_equal_those_with_zero_scores() -> None:
     tokens_BL, _ = batch(ROWS_OF_TWO, width=9)
     words = ("model=additive", "model/wide=attended_ngrams")
     learned, uniform = built(*words).eval(), built(*words, "model.wide.attend=uniform").eval()
@@ -375,7 +375,7 @@ def test_models_with_uniform_attention_have_the_logits_of_those_with_scores_of_0
         torch.testing.assert_close(uniform.part_logits(found), learned.part_logits(expected))
 
 
-def test_what_else_is_learned_of_the_attentions_part_does_not_depend_on_attending_uniformly() -> None:
+def test_gradients_of_uniform_attention_equal_those_with_zero_scores() -> None:
     texts = corpus()
     tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
     gradients = []
@@ -394,7 +394,7 @@ def by_key(grams: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return sorted(grams, key=lambda gram: sum(word * WORDS**i for i, word in enumerate(reversed(gram))))
 
 
-def test_the_attention_learns_from_the_loss_of_its_part_alone() -> None:
+def test_the_attention_learns_from_its_own_loss_only() -> None:
     texts = corpus()
     tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
     model = built("model=structured", "model/wide=attended_ngrams").train()
@@ -410,6 +410,6 @@ def test_the_attention_learns_from_the_loss_of_its_part_alone() -> None:
 
 
 @pytest.mark.parametrize("attend", ["true", "uniform"])
-def test_attending_without_words_is_refused(attend: str) -> None:
+def test_attend_without_words_is_refused(attend: str) -> None:
     refusal = [("model.wide.attend", "no_effect")]
     assert refused(lambda: built("model=wide", f"model.wide.attend={attend}")) == refusal

@@ -44,19 +44,19 @@ def test_pairs_are_maps_over_the_tokens_of_each_text(with_pairs: Classifier) -> 
         assert even == [pytest.approx([1 / count] * count)] * count
 
 
-def test_all_else_is_the_same_with_pairs(with_pairs: Classifier) -> None:
+def test_predictions_are_the_same_with_pairs(with_pairs: Classifier) -> None:
     for one, other in zip(with_pairs.predict(TEXTS), with_pairs.predict(TEXTS, pairs=True), strict=True):
         assert (one.text, one.label, one.tokens, one.spans) == (other.text, other.label, other.tokens, other.spans)
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
         assert one.pairs is None
 
 
-def test_without_being_asked_for_no_pair_is_worked_out(tiny_run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_computed_on_request_only(tiny_run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Structured, "pairs", lambda *_: pytest.fail("worked out for nothing"))
     assert len(tiny_run.predict(TEXTS)) == 3
 
 
-def test_with_pairs_one_text_is_held_at_a_time(with_pairs: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_with_pairs_are_predicted_one_by_one(with_pairs: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, read = [], []
 
     def recorded(attention: Structured, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
@@ -76,12 +76,12 @@ def test_with_pairs_one_text_is_held_at_a_time(with_pairs: Classifier, monkeypat
     assert sizes == [1, 1, 1]
 
 
-def test_a_model_without_pairs_gives_none(tiny_run: LoadedRun) -> None:
+def test_a_model_without_pairs_returns_none(tiny_run: LoadedRun) -> None:
     assert [prediction.pairs for prediction in tiny_run.predict(TEXTS, pairs=True)] == [None] * 3
 
 
 @pytest.mark.parametrize("settings", [("model=wide",), ("model=additive", "model/wide=attended_ngrams")])
-def test_the_ngrams_of_a_text_explain_what_the_head_does_not(settings: tuple[str, ...]) -> None:
+def test_effects_of_ngrams_sum_to_the_logits(settings: tuple[str, ...]) -> None:
     model = classifier(*settings)
     for parameter in model.model.head.parameters():
         torch.nn.init.zeros_(parameter)
@@ -97,7 +97,7 @@ def test_the_ngrams_of_a_text_explain_what_the_head_does_not(settings: tuple[str
         assert largest == sorted(largest, reverse=True)
 
 
-def test_a_saved_model_normalizes_as_its_training_did(tmp_path: Path) -> None:
+def test_a_saved_model_normalizes_as_in_training(tmp_path: Path) -> None:
     for line, normalize, alike in (("data.normalize=nfc", "nfc", True), ("data.normalize=null", None, False)):
         classifier("model=mean", line).save(tmp_path)
         loaded = Classifier.load(tmp_path)

@@ -51,12 +51,12 @@ def test_mean_attention_is_the_mean_of_each_column() -> None:
     assert example("a b", [0.5, 0.5], [1.0, 0.0]).mean_attention == [0.75, 0.25]
 
 
-def test_rows_of_another_length_than_the_tokens_fail_an_assertion() -> None:
+def test_weights_of_another_length_fail_an_assertion() -> None:
     with pytest.raises(AssertionError):
         example("a b", [0.5, 0.25, 0.25])
 
 
-def test_pairs_are_a_key_of_the_json_only_where_there_are_any() -> None:
+def test_json_has_pairs_only_where_they_exist() -> None:
     maps = [[[0.75, 0.25], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]]
     found = json.loads(json.dumps(paired("a b", *maps).to_json()))
     assert list(found) == [*KEYS, "attention", "pairs"]
@@ -75,7 +75,7 @@ def spans_of(text: str) -> list[tuple[int, int]]:
 
 
 @given(PLAIN.filter(lambda text: "<" not in text))
-def test_pieces_put_together_are_the_text(text: str) -> None:
+def test_pieces_join_to_the_text(text: str) -> None:
     assert "".join(piece.text for piece in pieces(text, spans_of(text))) == text
 
 
@@ -84,7 +84,7 @@ def test_each_token_is_one_piece_in_the_case_of_the_text() -> None:
     assert found == [Piece("So", 0), Piece(" "), Piece("GOOD", 1), Piece("!", 2)]
 
 
-def test_words_that_were_not_read_become_three_dots() -> None:
+def test_clipped_words_become_three_dots() -> None:
     text = "one two three four"
     assert [piece.text for piece in pieces(text, [(4, 7), (14, 18)])] == [UNREAD, "two", UNREAD, "four"]
     assert [piece.text for piece in pieces(text, [(0, 3)])] == ["one", UNREAD]
@@ -101,34 +101,34 @@ def test_words_that_were_not_read_become_three_dots() -> None:
         ("\r\n", "\n"),
     ],
 )
-def test_signs_between_tokens_are_shown_and_all_line_breaks_become_line_breaks(between: str, shown: str) -> None:
+def test_text_between_tokens_is_shown(between: str, shown: str) -> None:
     text = f"a{between}b"
     assert [piece.text for piece in pieces(text, [(0, 1), (len(text) - 1, len(text))])] == ["a", shown, "b"]
 
 
 @given(st.text())
-def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
+def test_control_characters_are_replaced(text: str) -> None:
     shown = visible(text)
     assert len(shown) == len(text)
     assert not [sign for sign in shown if unicodedata.category(sign) in ("Cc", "Cs") and sign not in "\n\t"]
     shown.encode()
 
 
-def test_control_signs_get_a_picture_turned_directions_a_mark_and_other_scripts_stay() -> None:
+def test_replacements_of_control_characters() -> None:
     assert visible("\x1b[31m\x07\x7f\x9b\u202e\ud800") == "\u241b[31m\u2407\u2421\ufffd\ufffd\ufffd"
     text = "na\u00efve \u4f60\u597d \U0001f469\u200d\U0001f680"
     assert visible(text) == text
 
 
 @given(WEIGHTS)
-def test_more_weight_is_never_paler_and_shades_stay_within_0_and_1(weights: list[float]) -> None:
+def test_shades_increase_with_weights(weights: list[float]) -> None:
     strength = shades(weights)
     order = sorted(range(len(weights)), key=weights.__getitem__)
     assert [strength[i] for i in order] == sorted(strength)
     assert 0 <= min(strength) <= max(strength) <= 1
 
 
-def test_the_largest_weight_of_a_short_row_gets_the_full_color_and_an_even_row_is_pale() -> None:
+def test_shades_of_short_rows() -> None:
     assert shades([0.6, 0.3, 0.1]) == pytest.approx([0.9, 0.45, 0.15])  # of three, twice an even share is 2/3
     assert shades([0.5, 0.25, 0.125, 0.125]) == [1.0, 0.5, 0.25, 0.25]
     assert shades([0.25] * 4) == [0.5] * 4
@@ -136,7 +136,7 @@ def test_the_largest_weight_of_a_short_row_gets_the_full_color_and_an_even_row_i
     assert color_limit([]) == 1.0
 
 
-def test_an_outlier_does_not_turn_the_rest_of_a_long_row_white() -> None:
+def test_shades_of_a_long_row_with_an_outlier() -> None:
     rest = [0.5 * i / 4950 for i in range(100)]  # up to 0.01
     strength = shades([0.5, *rest])
     assert strength[0] == 1.0
@@ -154,7 +154,7 @@ def test_an_outlier_does_not_turn_the_rest_of_a_long_row_white() -> None:
         ([0.75, 0.25], 3, "a 0.750 \u00b7 b 0.250"),
     ],
 )
-def test_top_words_come_by_weight(weights: list[float], count: int, expected: str) -> None:
+def test_top_words_are_sorted_by_weight(weights: list[float], count: int, expected: str) -> None:
     assert summary(["a", "b", "c", "d"][: len(weights)], weights, count) == expected
 
 
@@ -168,7 +168,7 @@ def test_top_words_come_by_weight(weights: list[float], count: int, expected: st
         ([[[1.0]]], 3, "no pair of words stands out"),
     ],
 )
-def test_top_pairs_are_of_different_tokens_and_come_by_weight(maps: list[Map], count: int, expected: str) -> None:
+def test_top_pairs_are_sorted_by_weight(maps: list[Map], count: int, expected: str) -> None:
     before = [list(row) for row in MAP]
     assert pair_summary(WORDS[: len(maps[0])], maps, count) == expected
     assert before == MAP

@@ -123,7 +123,7 @@ def test_missing_columns_and_files_have_a_suggestion(tmp_path: Path) -> None:
     assert_refused(lambda: texts(tmp_path / "none.csv"), "input", "not_found", "'mine.csv'")
 
 
-def test_json_lines_hold_everything(tmp_path: Path) -> None:
+def test_json_lines_have_all_fields(tmp_path: Path) -> None:
     write_all(write(tmp_path / "in.jsonl"), tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["text"], row["stars"]) for row in rows] == [(text, 3) for text in TEXTS]
@@ -132,7 +132,7 @@ def test_json_lines_hold_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
-def test_any_row_can_be_written_again(tmp_path: Path, ending: str) -> None:
+def test_any_row_can_be_written(tmp_path: Path, ending: str) -> None:
     lines = [
         '{"text": "a", "n": NaN, "meta": {"in\\ud800": ["\\udc00 x", {"y": -Infinity}]}}',
         '{"text": "b", "n": 1.5, "meta": "\\ud83d\\ude00"}',  # a whole pair is a character
@@ -179,7 +179,7 @@ def test_columns_of_the_same_name_are_all_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_objects_with_different_keys_fill_one_table(tmp_path: Path) -> None:
+def test_objects_with_different_keys_are_one_table(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(
         '{"text": "a", "n": 1}\n{"text": null, "more": [1, true]}\n{"text": "b", "n": null}\n'
     )
@@ -201,7 +201,7 @@ def test_a_table_in_parquet_keeps_its_columns(tmp_path: Path) -> None:
     assert (second["label"], second["error"]) == (None, "no text")
 
 
-def test_a_prediction_never_replaces_a_column() -> None:
+def test_predictions_replace_no_columns() -> None:
     row = Row(
         "line 1", {"review": "good", "text": "other", "label": 1, "predicted_label": 2}, "good", prediction("good")
     )
@@ -210,14 +210,14 @@ def test_a_prediction_never_replaces_a_column() -> None:
     assert record["predicted_predicted_label"] == "positive"
 
 
-def test_rows_keep_their_order_when_the_model_reads_ahead() -> None:
+def test_rows_keep_their_order() -> None:
     rows = [Row(str(i), {}, "" if i % 3 else f"text {i}") for i in range(10)]
     predicted = list(predict_rows(rows, predict))
     assert [row.where for row in predicted] == [str(i) for i in range(10)]
     assert [row.prediction.text if row.prediction else "" for row in predicted] == [row.text for row in rows]
 
 
-def test_an_error_halfway_leaves_no_file(tmp_path: Path) -> None:
+def test_an_error_while_writing_leaves_no_file(tmp_path: Path) -> None:
     def failing() -> Iterator[Row]:
         yield Row("line 1", {"text": "a"}, "a", prediction("a"))
         raise DataError("line 2 is damaged")

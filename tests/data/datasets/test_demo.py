@@ -51,7 +51,7 @@ def test_splits_are_balanced_and_mixed(split: str, size: int) -> None:
     assert all(abs(sum(labels[i : i + 64]) - 32) < 24 for i in range(size - 63))
 
 
-def test_no_text_is_repeated_and_no_sentence_is_in_two_splits() -> None:
+def test_texts_are_unique_and_sentences_are_in_one_split() -> None:
     assert len({row.text for row in ROWS}) == len(ROWS)
     # A review may end without a full stop.
     used = {split: {s.strip(" .!") for row in rows for s in sentences(row.text)} for split, rows in SPLITS.items()}
@@ -59,7 +59,7 @@ def test_no_text_is_repeated_and_no_sentence_is_in_two_splits() -> None:
         assert not used[one] & used[other]
 
 
-def test_evaluation_splits_have_no_word_that_training_lacks() -> None:
+def test_words_of_val_and_test_are_in_train() -> None:
     counts = Counter(token for row in SPLITS["train"] for token in tokens(row.text))
     assert 250 <= len(counts) <= 500
     rare = {token for row in SPLITS["val"] + SPLITS["test"] for token in tokens(row.text) if counts[token] < 5}
@@ -100,7 +100,7 @@ def test_only_negators_precede_the_deciding_word() -> None:
 
 
 @pytest.mark.parametrize("split", DemoSource.splits)
-def test_counting_opinion_words_is_not_enough(split: str) -> None:
+def test_accuracy_of_counting_opinion_words(split: str) -> None:
     right = 0.0
     for row in SPLITS[split]:
         balance = sum((token in GOOD) - (token in BAD) for token in tokens(row.text))

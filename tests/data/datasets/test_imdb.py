@@ -44,7 +44,7 @@ def add(path: Path, name: str, content: bytes = b"text", **fields: object) -> No
             archive.addfile(member, io.BytesIO(data))
 
 
-def test_rows_are_those_of_the_archive_in_the_order_of_their_numbers(imdb_archive: Path) -> None:
+def test_rows_are_in_the_order_of_their_numbers(imdb_archive: Path) -> None:
     assert all_rows(imdb_archive) == (TRAIN, TEST)
 
 
@@ -54,7 +54,7 @@ def test_a_folder_gives_the_same_rows(imdb_folder: Path, inner: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["w", "w:xz", "w:bz2"])
-def test_any_compression_will_do(imdb_folder: Path, tmp_path: Path, mode: str) -> None:
+def test_archives_of_any_compression_are_read(imdb_folder: Path, tmp_path: Path, mode: str) -> None:
     path = tmp_path / "renamed.tar"
     with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
         archive.add(imdb_folder / "aclImdb", arcname="./aclImdb")
@@ -129,7 +129,7 @@ def test_a_wrong_encoding_names_the_file(imdb_archive: Path, imdb_folder: Path) 
 
 
 @pytest.mark.parametrize("missing", ["test", "train/neg"])
-def test_a_missing_part_is_named(imdb_folder: Path, missing: str) -> None:
+def test_a_missing_folder_is_refused(imdb_folder: Path, missing: str) -> None:
     shutil.rmtree(imdb_folder / "aclImdb" / missing)
     assert_refused(lambda: all_rows(imdb_folder), "data.path", "missing", missing)
 

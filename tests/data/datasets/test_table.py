@@ -60,14 +60,14 @@ def test_missing_labels_are_the_same_in_every_format(word: str, ending: str, tmp
     assert [row.group for row in source.read("train")][-1] == ""
 
 
-def test_numbers_are_one_class_however_they_are_written(tmp_path: Path) -> None:
+def test_equal_numbers_are_one_class(tmp_path: Path) -> None:
     source = table(write(tmp_path / "train.jsonl", [("a", 10), ("b", "2"), ("c", 2.0), ("d", 9.5), ("e", 10.0)]))
     assert [row.label for row in source.read("train")] == [2, 0, 0, 1, 2]
     assert source.labels == ("2", "9.5", "10")
     assert source.ordered
 
 
-def test_typed_classes_keep_their_order(tmp_path: Path) -> None:
+def test_given_classes_keep_their_order(tmp_path: Path) -> None:
     source = table(write(tmp_path / "train.csv"), classes=["bad", "ok", "good"])
     assert [row.label for row in source.read("train")] == [2, 1, 0, 0]
     assert source.labels == ("bad", "ok", "good")
@@ -76,7 +76,7 @@ def test_typed_classes_keep_their_order(tmp_path: Path) -> None:
     assert [row.label for row in digits.read("train")] == [0, 1]
 
 
-def test_each_split_has_a_file_and_the_classes_are_those_of_training(tmp_path: Path) -> None:
+def test_classes_of_all_files_are_those_of_training(tmp_path: Path) -> None:
     files = {"train": write(tmp_path / "a.csv"), "val": write(tmp_path / "b.jsonl", ROWS[:1])}
     source = table({**files, "test": write(tmp_path / "c.csv", ROWS[3:])})
     assert source.splits == ("train", "val", "test")
@@ -93,7 +93,7 @@ def test_a_test_file_alone_needs_classes(tmp_path: Path) -> None:
 STARS = ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
 
 
-def test_plain_numbers_are_labels_of_a_model_of_stars(tmp_path: Path) -> None:
+def test_numbers_are_labels_of_a_model_of_stars(tmp_path: Path) -> None:
     file = write(tmp_path / "test.csv", [("a", "5"), ("b", "1.0"), ("c", "4 stars")])
     assert [row.label for row in table({"test": file}, classes=STARS, ordered=True).read("test")] == [4, 0, 3]
     write(file, [("a", "5"), ("b", "0")])
@@ -159,14 +159,16 @@ def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], key:
         ({"text": "review", "label": "stars"}, "missing", "'review'"),
     ],
 )
-def test_settings_that_contradict_the_file(tmp_path: Path, settings: dict[str, Any], kind: str, fragment: str) -> None:
+def test_columns_and_classes_that_the_file_lacks(
+    tmp_path: Path, settings: dict[str, Any], kind: str, fragment: str
+) -> None:
     fault = fault_of(lambda: list(table(write(tmp_path / "train.csv"), **settings).read("train")))
     assert fault.kind == kind
     assert fragment in fault.message
 
 
 @pytest.mark.parametrize(("label", "kind"), [("great", "unknown"), ("", "missing")])
-def test_labels_that_training_lacks(tmp_path: Path, label: str, kind: str) -> None:
+def test_unknown_labels_of_a_test_file(tmp_path: Path, label: str, kind: str) -> None:
     files = {"train": write(tmp_path / "a.csv"), "test": write(tmp_path / "b.csv", [ROWS[0], ("Fine.", label)])}
     fault = fault_of(lambda: list(table(files).read("test")))
     assert (fault.key, fault.kind) == ("data.label", kind)

@@ -54,7 +54,7 @@ def test_sizes_of_the_splits(tmp_path: Path, form: str) -> None:
     assert "data.train_size" in fault.message
 
 
-def test_without_a_path_yelp_review_full_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yelp_review_full_is_downloaded_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = FORMS["CSV archive"](tmp_path, REVIEWS)
     monkeypatch.setitem(REGISTRY, archive.name, hashlib.sha256(archive.read_bytes()).hexdigest())
     data = Yelp(mirror=str(tmp_path), cache_dir=str(tmp_path / "cache"))
@@ -80,7 +80,7 @@ def test_stars_may_be_written_as_decimal_numbers_and_in_quotes(tmp_path: Path, r
     assert rows(write_file(tmp_path, "a.json", f'{{"stars": {rating}, "text": "fine"}}'.encode())) == [Row("fine", 4)]
 
 
-def test_a_review_without_text_has_the_text_of_no_word(tmp_path: Path) -> None:
+def test_a_review_without_text_is_empty(tmp_path: Path) -> None:
     path = write_file(tmp_path, "a.json", b'{"stars": 1, "text": null}\n{"stars": 1, "text": ""}')
     assert rows(path) == [Row("", 0), Row("", 0)]
 
@@ -197,7 +197,7 @@ def test_the_content_determines_the_form_not_the_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["JSON lines", "ZIP", "CSV archive", "parquet folder"])
-def test_a_failed_reading_leaves_nothing(tmp_path: Path, form: str) -> None:
+def test_a_failed_read_leaves_no_cache(tmp_path: Path, form: str) -> None:
     path = FORMS[form](tmp_path, [*REVIEWS, (7, "seven stars")])
     assert fault_of(Yelp(path=str(path), cache_dir=str(tmp_path / "cache")).prepare).kind == "range"
     assert [file for file in (tmp_path / "cache").iterdir() if file.suffix != ".lock"] == []

@@ -41,7 +41,7 @@ def test_only_yelp_review_full_has_its_own_test_rows(written: Path) -> None:
     assert source.labels[0] == "1 star"
 
 
-def test_the_open_dataset_has_other_files_next_to_the_reviews(tmp_path: Path) -> None:
+def test_other_files_of_the_open_dataset_are_ignored(tmp_path: Path) -> None:
     others = {f"yelp_academic_dataset_{name}.json": b"{}" for name in ("business", "checkin", "tip", "user")}
     members = {**others, "yelp_academic_dataset_review.json": json_lines(REVIEWS)}
     for name, content in members.items():
@@ -93,7 +93,7 @@ def test_files_without_reviews_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_must_hold_reviews_once_and_whole(tmp_path: Path) -> None:
+def test_a_folder_has_one_complete_data_set(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "got no file" in refusal(tmp_path / "empty")
     yelp_forms.write_csv_folder(tmp_path / "twice", REVIEWS)

@@ -39,7 +39,7 @@ def test_the_content_determines_the_format(tmp_path: Path) -> None:
     assert content(files["zip"], "a/one.txt") == content(files["tar"], "one.txt") == content(tar, "one.txt") == b"1"
 
 
-def test_damage_after_a_member_is_reported_as_well(tmp_path: Path) -> None:
+def test_damage_after_a_member_is_reported(tmp_path: Path) -> None:
     path = write_tar(tmp_path, {"one.txt": b"1", "two.txt": bytes(range(256)) * 1000})
     path.write_bytes(path.read_bytes()[:-4])
     fault = fault_of(lambda: content(path, "one.txt"))
@@ -48,7 +48,7 @@ def test_damage_after_a_member_is_reported_as_well(tmp_path: Path) -> None:
     assert fault.message.endswith(HINT)
 
 
-def test_a_file_that_cannot_be_opened_is_reported_with_the_reason(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_the_reason(tmp_path: Path) -> None:
     fault = fault_of(lambda: content(tmp_path / "none"))
     assert fault.kind == "unreadable"
     assert os.strerror(errno.ENOENT) in fault.message
@@ -62,6 +62,6 @@ def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
     assert "'reviews.csv'? Give another." in fault.message
 
 
-def test_other_exceptions_are_not_taken_for_damage(tmp_path: Path) -> None:
+def test_other_exceptions_are_raised_unchanged(tmp_path: Path) -> None:
     with pytest.raises(KeyError), reading(tmp_path, KEY, HINT):
         raise KeyError

@@ -58,7 +58,7 @@ def test_a_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
     assert stored(tmp_path) == {NAME}
 
 
-def test_other_users_may_read_a_download_as_far_as_the_umask_lets_them(server: Server, tmp_path: Path) -> None:
+def test_permissions_of_a_download_follow_the_umask(server: Server, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         assert fetch(NAME, folder=tmp_path).stat().st_mode & 0o777 == 0o640
@@ -85,7 +85,7 @@ def test_a_stored_file_that_has_changed_is_downloaded_again(server: Server, tmp_
     assert len(server.requests) == 2
 
 
-def test_a_file_stored_by_hand_needs_no_server_and_no_lock(server: Server, tmp_path: Path) -> None:
+def test_a_file_copied_by_hand_needs_no_server(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "downloads" / NAME
     (tmp_path / "downloads" / f"{NAME}.lock").mkdir(parents=True)  # as if the folder were read-only
     file.write_bytes(CONTENT)
@@ -109,9 +109,7 @@ def test_a_mirror_is_an_address(server: Server, tmp_path: Path, slash: str) -> N
 
 
 @pytest.mark.parametrize("mirror", ["{tmp}/copies", "~/copies/"])
-def test_a_mirror_may_be_a_folder_whose_files_are_not_copied(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str
-) -> None:
+def test_a_mirror_may_be_a_folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str) -> None:
     (tmp_path / "copies").mkdir()
     (tmp_path / "copies" / NAME).write_bytes(CONTENT)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -146,7 +144,7 @@ def test_faulty_mirrors(tmp_path: Path, mirror: str, key: str, kind: str, fragme
     assert fragment.format(tmp=tmp_path) in fault.message
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     fault = refusal(tmp_path / "file" / "cache")
     assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
@@ -174,7 +172,9 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         [Answer(cut=1), Answer(status=0)],
     ],
 )
-def test_a_passing_fault_is_retried(server: Server, tmp_path: Path, waits: list[float], answers: list[Answer]) -> None:
+def test_interrupted_requests_are_retried(
+    server: Server, tmp_path: Path, waits: list[float], answers: list[Answer]
+) -> None:
     server.answers = [*answers, Answer()]
     assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
     assert len(server.requests) == len(answers) + 1
@@ -189,7 +189,7 @@ def test_a_passing_fault_is_retried(server: Server, tmp_path: Path, waits: list[
         (Answer(status=503), "HTTP status 503 Service Unavailable"),
     ],
 )
-def test_after_the_last_try_the_reason_is_reported(server: Server, tmp_path: Path, answer: Answer, reason: str) -> None:
+def test_the_reason_is_reported_after_the_last_try(server: Server, tmp_path: Path, answer: Answer, reason: str) -> None:
     server.answers = [answer]
     fault = refusal(tmp_path)
     assert (fault.key, fault.kind) == ("data.path", "network")
@@ -199,7 +199,7 @@ def test_after_the_last_try_the_reason_is_reported(server: Server, tmp_path: Pat
 
 
 @pytest.mark.parametrize("status", [403, 404, 410])
-def test_a_missing_file_is_not_requested_again(server: Server, tmp_path: Path, status: int) -> None:
+def test_missing_files_are_not_retried(server: Server, tmp_path: Path, status: int) -> None:
     server.answers = [Answer(status=status)]
     fault = refusal(tmp_path)
     assert fault.kind == "network"
@@ -208,9 +208,7 @@ def test_a_missing_file_is_not_requested_again(server: Server, tmp_path: Path, s
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "http://reviews.invalid"])
-def test_without_a_network_the_message_comes_at_once(
-    server: Server, tmp_path: Path, waits: list[float], address: str
-) -> None:
+def test_without_a_network_nothing_is_retried(server: Server, tmp_path: Path, waits: list[float], address: str) -> None:
     fault = refusal(tmp_path, mirror=address)
     assert (fault.key, fault.kind) == ("data.path", "network")
     for part in (f"{address}/{NAME}", f"{server.address}/official/{NAME}", "data.path=FILE", "data.mirror="):
@@ -218,7 +216,7 @@ def test_without_a_network_the_message_comes_at_once(
     assert waits == []
 
 
-def test_the_compression_of_an_archive_is_not_undone(server: Server, tmp_path: Path) -> None:
+def test_archives_are_stored_compressed(server: Server, tmp_path: Path) -> None:
     server.answers = [Answer(encoding="gzip")]
     assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
     assert len(server.requests) == 1

@@ -42,7 +42,7 @@ def test_labels_of_the_same_class(values: list[Any], name: str | None) -> None:
 
 
 @given(st.one_of(st.integers(), st.floats(-1e100, 1e100, allow_subnormal=False)))
-def test_a_number_keeps_its_value_however_it_is_written(number: float) -> None:
+def test_names_of_numbers_keep_their_value(number: float) -> None:
     name = label_name(number)
     assert name is not None
     assert type(number)(name) == number
@@ -50,7 +50,7 @@ def test_a_number_keeps_its_value_however_it_is_written(number: float) -> None:
 
 
 @given(WORDS)
-def test_the_name_of_a_name_is_itself(word: str) -> None:
+def test_label_name_is_idempotent(word: str) -> None:
     name = label_name(word)
     assert name is None or label_name(name) == name
 
@@ -119,7 +119,7 @@ def column(names: list[str], rows: int = 1) -> Counter[str]:
         ],
     ],
 )
-def test_columns_of_labels_are_let_through_up_to_the_bound(counts: Counter[str], beyond: Counter[str]) -> None:
+def test_a_column_of_labels_has_a_greatest_number_of_classes(counts: Counter[str], beyond: Counter[str]) -> None:
     require_labels(counts, "stars", "reviews.csv")
     fault = fault_of(lambda: require_labels(beyond, "stars", "reviews.csv"))
     assert (fault.key, fault.kind) == ("data.label", "type")
@@ -134,7 +134,7 @@ def test_columns_of_labels_are_let_through_up_to_the_bound(counts: Counter[str],
         (column([f"{i}" for i in range(9000)], rows=3), "type", "9,000 different values in 27,000 rows"),
     ],
 )
-def test_columns_of_something_else_are_refused_with_examples(counts: Counter[str], kind: str, fragment: str) -> None:
+def test_columns_of_other_values_are_refused(counts: Counter[str], kind: str, fragment: str) -> None:
     fault = fault_of(lambda: require_labels(counts, "stars", "reviews.csv"))
     assert (fault.key, fault.kind) == ("data.label", kind)
     assert fault.message.startswith("reviews.csv: ")

@@ -113,7 +113,7 @@ def test_csv_rows_without_a_header_round_trip(rows: list[tuple[str, ...]]) -> No
     assert [tuple(fields) for _, fields in tables.delimited_rows(lines, "table")] == rows
 
 
-def test_a_spreadsheets_semicolons_are_found_in_the_header() -> None:
+def test_semicolons_are_found_in_the_header() -> None:
     content = '\ufeffreview;stars;note\r\n"gut; aber\r\nlang";4,5;\r\n;;\r\n"sagt ""gut""";1;x\r\n'
     assert read(content) == [
         Record("line 2", {"review": "gut; aber\r\nlang", "stars": "4,5"}),
@@ -121,7 +121,7 @@ def test_a_spreadsheets_semicolons_are_found_in_the_header() -> None:
     ]
 
 
-def test_a_name_may_hold_the_delimiter_of_another_table() -> None:
+def test_a_column_name_may_have_another_delimiter() -> None:
     assert values("a;b,c\nx;y,z\n", columns=["b,c"]) == [["y,z"]]
     assert values('"review;stars",review\nx,y\n', columns=["review"]) == [["y"]]
 
@@ -130,11 +130,11 @@ def test_a_header_may_have_line_breaks() -> None:
     assert values('"review\n(English)",stars\nx,1\n', columns=["stars"]) == [["1"]]
 
 
-def test_empty_columns_at_the_end_do_not_matter() -> None:
+def test_empty_columns_at_the_end_are_ignored() -> None:
     assert values("review,stars,,\na,5,,,,\nb,4\n,,,\n") == [["a", "5"], ["b", "4"]]
 
 
-def test_a_column_that_is_not_read_may_be_missing_at_the_end() -> None:
+def test_an_unused_last_column_may_be_missing() -> None:
     assert values("review,stars,note\na,5\n") == [["a", "5"]]
 
 
@@ -232,14 +232,14 @@ def test_json_objects_round_trip(rows: list[dict[str, Any]], escaped: bool, end:
         b'{"review": "sch\xf6n", "stars": 1}',
     ],
 )
-def test_a_line_that_is_no_json_object_is_named(line: str | bytes) -> None:
+def test_damaged_lines_of_json_are_reported(line: str | bytes) -> None:
     content = b'{"review": "a", "stars": 1}\n\n' + (line if isinstance(line, bytes) else line.encode())
     fault = fault_of(lambda: read_lines(content))
     assert fault.kind == "damaged"
     assert fault.message.startswith("table, line 3")
 
 
-def test_a_line_without_the_key_is_named() -> None:
+def test_a_line_without_the_key_is_reported() -> None:
     fault = fault_of(lambda: read_lines('{"review": "a", "stars": 1}\n{"review": "b", "star": 1}\n'))
     assert fault.kind == "missing"
     assert "line 2" in fault.message
@@ -273,7 +273,7 @@ def test_parquet_rows_round_trip(parquet_path: Path, rows: list[tuple[Any, ...]]
 
 
 @pytest.mark.parametrize(("kind", "numbers"), [(pa.float32(), np.float32), (pa.float16(), np.float16)])
-def test_numbers_of_few_bits_keep_their_short_form(kind: pa.DataType, numbers: type, tmp_path: Path) -> None:
+def test_numbers_of_float16_and_float32_keep_their_short_form(kind: pa.DataType, numbers: type, tmp_path: Path) -> None:
     values = [0.1, 2.5, 3.0, None, 1e-3, 700.0]
     column = pa.array([None if value is None else numbers(value) for value in values], kind)
     pq.write_table(pa.table({"label": column, "exact": pa.array([0.1] * 6)}), tmp_path / "short.parquet")
@@ -281,7 +281,7 @@ def test_numbers_of_few_bits_keep_their_short_form(kind: pa.DataType, numbers: t
     assert found == [{"label": value, "exact": 0.1} for value in values]
 
 
-def test_rows_are_counted_through_all_pieces(tmp_path: Path) -> None:
+def test_rows_are_numbered_across_row_groups(tmp_path: Path) -> None:
     path = tmp_path / "long.parquet"
     pq.write_table(pa.table({"review": [str(i) for i in range(2500)]}), path, row_group_size=700)
     found = list(records(path, ["review"]))
@@ -322,7 +322,7 @@ def faults(data: dict[str, object], split: str | None = None) -> list[tuple[str,
     return []
 
 
-def test_settings_of_a_table_are_checked_with_the_beginning_of_its_files(tmp_path: Path) -> None:
+def test_settings_of_a_table_are_checked_with_its_first_rows(tmp_path: Path) -> None:
     files = {ending: str(write(tmp_path / f"reviews{ending}")) for ending in (".csv", ".jsonl", ".parquet")}
     for file in files.values():
         assert faults(settings(train=file, test=file)) == []

@@ -63,7 +63,7 @@ tables = st.integers(3, 6).flatmap(
 
 @settings(max_examples=60)
 @given(tables, st.sampled_from(["glove", "word2vec"]), st.sampled_from(["txt", "gz", "zip"]))
-def test_any_table_comes_back_exactly(table: dict[str, list[float]], layout: str, packing: str) -> None:
+def test_vectors_of_any_table_round_trip(table: dict[str, list[float]], layout: str, packing: str) -> None:
     expected = {word: np.array(row, dtype=np.float32) for word, row in table.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = written(expected, Path(folder), layout, packing)
@@ -74,16 +74,14 @@ def test_any_table_comes_back_exactly(table: dict[str, list[float]], layout: str
             assert not found.vectors_VE[:2].any()
 
 
-def test_words_are_looked_up_as_they_stand_then_in_lower_case(file: Path, tmp_path: Path) -> None:
+def test_words_are_looked_up_as_written_then_in_lower_case(file: Path, tmp_path: Path) -> None:
     found = read(file, "The", "THE", "the", "Film", "unheard", "a b", cache=tmp_path / "cache")
     assert found.vectors_VE[2:].tolist() == [[1, 2, 3], [4, 5, 6], [4, 5, 6], [7, 8, 9], [0, 0, 0], [0, 0, 0]]
     assert found.found_V.tolist() == [False, False, True, True, True, True, False, False]
     assert found.name == "v.txt"
 
 
-def test_nothing_is_left_behind_but_the_vectors_kept(
-    file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_only_the_cached_vectors_are_left(file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     read(file, "the", "bad", cache=tmp_path / "cache")
     assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == [".lock", ".safetensors"]
     assert capfd.readouterr() == ("", "")
@@ -124,7 +122,7 @@ def test_damaged_cached_vectors_are_read_again(file: Path, tmp_path: Path) -> No
     assert kept.stat().st_size > 40
 
 
-def test_named_vectors_come_out_of_their_archive_and_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_vectors_are_read_once_from_their_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "glove.6B.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("glove.6B.50d.txt", "the " + "0 " * 49 + "0\n")
@@ -144,7 +142,7 @@ def test_named_vectors_come_out_of_their_archive_and_once(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("damage", ["bad 1 2", "bad 1 2 x"])
-def test_a_faulty_file_leaves_nothing(file: Path, tmp_path: Path, damage: str) -> None:
+def test_a_faulty_file_leaves_no_cache(file: Path, tmp_path: Path, damage: str) -> None:
     file.write_text(TEXT + damage)
     assert_refused(lambda: read(file, "the", "bad", cache=tmp_path / "cache"), "data.vectors", "damaged", "line 7")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
@@ -154,7 +152,7 @@ def test_a_file_without_any_of_the_words_is_refused(file: Path, tmp_path: Path) 
     assert refused(lambda: read(file, "der", "die", cache=tmp_path / "cache")) == [("data.vectors", "missing")]
 
 
-def test_the_fingerprint_is_of_the_vectors_not_of_the_file(file: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_vectors_only(file: Path, tmp_path: Path) -> None:
     def fingerprint(name: str, text: str) -> str:
         (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
         return read(tmp_path / name, "the", "bad", "unheard", cache=tmp_path / "cache").fingerprint
@@ -199,7 +197,7 @@ def test_data_warns_of_few_words_with_a_vector(tmp_path: Path, data_of: Callable
     assert "data.lowercase" in data.report[-1]
 
 
-def test_a_trained_models_words_need_no_vectors(tmp_path: Path, data_of: Callable[..., ListData]) -> None:
+def test_a_trained_model_needs_no_vectors(tmp_path: Path, data_of: Callable[..., ListData]) -> None:
     data = data_of(tmp_path / "nowhere.txt")
     data.prepare(words=["bad", "film"])
     assert data.word_vectors is None
@@ -212,7 +210,7 @@ def test_lines_without_a_word_are_skipped_and_counted(file: Path, data_of: Calla
     assert [message for message in data.report if "skipped" in message and "2." in message and file.name in message]
 
 
-def test_a_full_disk_while_vectors_are_cached_is_one_message(
+def test_a_full_disk_while_vectors_are_cached_is_reported(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -35,7 +35,7 @@ def test_named_vectors_are_in_archives_that_can_be_downloaded() -> None:
     assert NAMES["glove.6B.300d"] == ("glove.6B.zip", 300)
 
 
-def test_the_width_is_known_from_the_name_or_the_file(tmp_path: Path) -> None:
+def test_width_of_names_and_files(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text(TEXT)
     assert (width("glove.6B.300d"), width("glove.twitter.27B.25d"), width(str(tmp_path / "v.txt"))) == (300, 25, 3)
 
@@ -100,7 +100,7 @@ def test_an_archive_that_cannot_be_opened_is_refused(tmp_path: Path, place: int,
     assert_refused(lambda: words(path), "data.vectors", "damaged", str(path), reason)
 
 
-def test_an_error_of_the_program_is_not_reported_as_a_damaged_file(tmp_path: Path) -> None:
+def test_other_exceptions_are_not_reported_as_damage(tmp_path: Path) -> None:
     def breaks(stage: str, done: int, total: int | None) -> None:
         raise ZeroDivisionError
 
@@ -109,7 +109,7 @@ def test_an_error_of_the_program_is_not_reported_as_a_damaged_file(tmp_path: Pat
         list(VectorFile.named(str(archive)).lines({"w1"}, breaks))
 
 
-def test_identity_tells_files_and_their_changes_apart(tmp_path: Path) -> None:
+def test_identity_changes_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "v.txt"
     path.write_text(TEXT)
     before = VectorFile.named(str(path)).identity
@@ -121,7 +121,7 @@ def test_identity_tells_files_and_their_changes_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_files_of_equal_name_size_and_time_are_known_by_their_ends(place: int, tmp_path: Path) -> None:
+def test_identity_depends_on_both_ends_of_a_file(place: int, tmp_path: Path) -> None:
     rows = [f"w{i:05} 1 2 3\n" for i in range(20_000)]
     others = [*rows]
     others[place] = others[place].replace("1 2 3", "9 9 9")

@@ -24,7 +24,7 @@ def read(text: bytes, *wanted: str) -> list[Line]:
     return list(read_lines(io.BytesIO(text), "v.txt", shape, set(wanted), lambda stage, number, total: None))
 
 
-def test_the_beginning_tells_the_format() -> None:
+def test_the_format_is_read_from_the_first_lines() -> None:
     assert read_shape(io.BytesIO(GLOVE), "v.txt") == Shape(width=3, words=None)
     assert read_shape(io.BytesIO(WORD2VEC), "v.txt") == Shape(width=3, words=3)
     assert read_shape(io.BytesIO(b"5 1 2 3 4\n"), "v.txt") == Shape(width=4, words=None)
@@ -44,12 +44,12 @@ def test_the_beginning_tells_the_format() -> None:
         lambda text: text.replace(b"cat ", b"cat  "),
     ],
 )
-def test_both_formats_however_they_are_written(text: bytes, written) -> None:
+def test_variants_of_both_formats(text: bytes, written) -> None:
     assert read(written(text), "the", "cat", ",") == LINES
     assert read(written(text), "cat", "dog") == LINES[1:2]
 
 
-def test_words_may_hold_spaces_and_look_like_numbers() -> None:
+def test_words_may_have_spaces_and_look_like_numbers() -> None:
     text = GLOVE + b". . . 7 8 9\nat name@domain.com 1 1 1\n3.5 2 2 2\n"
     assert read(text, "at name@domain.com", "3.5") == [("at name@domain.com", [b"1"] * 3), ("3.5", [b"2"] * 3)]
 
@@ -73,7 +73,7 @@ def test_words_may_hold_spaces_and_look_like_numbers() -> None:
         b"1 2",
     ],
 )
-def test_an_invalid_line_is_named(start: bytes, line: bytes) -> None:
+def test_an_invalid_line_is_reported(start: bytes, line: bytes) -> None:
     fault = fault_of(lambda: read(start + line + b"\n", "dog"))
     assert (fault.key, fault.kind) == ("data.vectors", "damaged")
     assert fault.message.startswith(f"v.txt, line {start.count(10) + 1}: ")
@@ -81,7 +81,7 @@ def test_an_invalid_line_is_named(start: bytes, line: bytes) -> None:
 
 @pytest.mark.parametrize("line", [b"d\xf6g 1 2 3", b" 1 2 3", b"\xff \xfe 1 2 3", b"\t1\t2\t3"])
 @pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])
-def test_a_vector_without_a_readable_word_is_passed_over(start: bytes, line: bytes) -> None:
+def test_a_vector_without_a_readable_word_is_skipped(start: bytes, line: bytes) -> None:
     assert read(start + line + b"\n", "the", "cat", ",") == [*LINES, ("", [])]
 
 

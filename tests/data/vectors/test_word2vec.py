@@ -47,7 +47,7 @@ def test_words_of_the_same_texts_have_similar_vectors(corpus: Corpus, tmp_path: 
     assert cosine_VV[same == 1].mean() > cosine_VV[:30, 30:].mean() + 0.1
 
 
-def test_they_are_the_same_each_time_and_trained_once(
+def test_vectors_are_reproducible_and_trained_once(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, elsewhere = train(corpus, tmp_path / "a"), train(corpus, tmp_path / "b")
@@ -81,7 +81,7 @@ def test_without_gensim_the_extra_is_named(corpus: Corpus, tmp_path: Path, monke
     assert refused(lambda: train(corpus, tmp_path)) == [("data.vectors", "missing")]
 
 
-def test_a_model_starts_from_them_and_has_the_size_that_was_typed(tmp_path: Path) -> None:
+def test_a_model_starts_from_trained_vectors(tmp_path: Path) -> None:
     runs = [
         fit(tiny("data.vectors=train", "model.embedding.size=12", f"seed={seed}", f"output_dir={tmp_path}"))
         for seed in (0, 1)

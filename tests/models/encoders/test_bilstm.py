@@ -58,7 +58,7 @@ def test_equals_packed_forward_and_backward(
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 3), st.booleans())
-def test_packed_call_of_a_gpu_equals_the_two_calls_of_a_cpu(lengths: list[int], padding: int, copied: bool) -> None:
+def test_packed_states_equal_those_of_a_cpu(lengths: list[int], padding: int, copied: bool) -> None:
     torch.manual_seed(0)
     encoder = BiLSTM(dim=3, hidden=2, layers=2)
     encoder = copy.deepcopy(encoder) if copied else encoder
@@ -70,7 +70,7 @@ def test_packed_call_of_a_gpu_equals_the_two_calls_of_a_cpu(lengths: list[int], 
     assert not packed[~mask_BL].any()
 
 
-def test_parameters_are_saved_once_and_both_calls_see_new_ones() -> None:
+def test_parameters_are_saved_once_and_shared() -> None:
     encoder, other = BiLSTM(dim=3, hidden=2), BiLSTM(dim=3, hidden=2)
     assert len(encoder.state_dict()) == len(list(encoder.parameters())) == 8
     encoder.load_state_dict(other.state_dict())
@@ -78,7 +78,7 @@ def test_parameters_are_saved_once_and_both_calls_see_new_ones() -> None:
     assert torch.equal(encoder.packed(states, lengths), other.packed(states, lengths))
 
 
-def test_the_packed_call_is_that_of_an_nvidia_gpu_with_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packing_is_used_on_nvidia_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, calls = BiLSTM(dim=3, hidden=2), list[int]()
     monkeypatch.setattr(encoder, "packed", lambda states, lengths_B: calls.append(len(lengths_B)) or states)
     states, mask_BL = torch.randn(2, 4, 3), torch.ones(2, 4, dtype=torch.bool)
@@ -95,7 +95,7 @@ def test_parameter_count_is_the_formula() -> None:
     assert sum(p.numel() for p in encoder.parameters()) == 2 * sum(per_direction)
 
 
-def test_reversal_by_hand_and_its_own_inverse() -> None:
+def test_reversal_by_hand() -> None:
     mask_BL = torch.tensor([[True, True, True, False], [True, False, False, False]])
     order_BL = reversal(mask_BL)
     assert order_BL.tolist() == [[2, 1, 0, 3], [0, 1, 2, 3]]

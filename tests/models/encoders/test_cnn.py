@@ -47,7 +47,7 @@ def test_equals_the_formula_in_numpy(widths: list[int], layers: int) -> None:
 
 
 @given(width=st.integers(1, 6), changed=st.integers(0, 8))
-def test_a_filter_sees_half_its_width_before_and_half_behind(width: int, changed: int) -> None:
+def test_a_filter_reads_half_its_width_on_each_side(width: int, changed: int) -> None:
     torch.manual_seed(0)
     encoder = CNN(dim=3, widths=[width], channels=40).double()
     states_BLE = torch.randn(1, 9, 3, dtype=torch.float64)
@@ -58,7 +58,7 @@ def test_a_filter_sees_half_its_width_before_and_half_behind(width: int, changed
     assert differs_L == [t - (width - 1) // 2 <= changed <= t + width // 2 for t in range(9)]
 
 
-def test_what_stands_on_padding_does_not_count() -> None:
+def test_states_of_padding_are_ignored() -> None:
     torch.manual_seed(0)
     encoder = CNN(dim=3, widths=[3, 4], channels=2, layers=2)
     states_BLE = torch.randn(4, 9, 3)

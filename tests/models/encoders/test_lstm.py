@@ -54,7 +54,7 @@ def test_equals_the_equations() -> None:
             np.testing.assert_allclose(ours[row, t], h, atol=1e-12)
 
 
-def test_starts_as_a_direction_of_the_bilstm_with_orthogonal_recurrence_and_no_bias() -> None:
+def test_initialization_is_that_of_the_bilstm() -> None:
     torch.manual_seed(0)
     ours = dict(LSTM(dim=5, hidden=6).layers[0].named_parameters())
     torch.manual_seed(0)
@@ -66,7 +66,7 @@ def test_starts_as_a_direction_of_the_bilstm_with_orthogonal_recurrence_and_no_b
     assert (ours["bias_hh_l0"] == 0).all()
 
 
-def test_parameter_count_is_the_formula_and_states_are_as_wide_as_one_direction() -> None:
+def test_parameter_count_and_width_are_the_formula() -> None:
     encoder = LSTM(dim=5, hidden=6, layers=2)
     assert sum(p.numel() for p in encoder.parameters()) == sum(4 * 6 * (width + 6) + 8 * 6 for width in (5, 6))
     assert encoder.out_dim == encoder(torch.randn(4, 9, 5), MASK_BL).shape[2] == 6

@@ -78,7 +78,7 @@ def test_states_and_pairs_equal_the_equations(layers: int) -> None:
         assert (pairs_BHLL[row, :, :, n:] == 0).all()
 
 
-def test_weights_times_values_are_what_the_attention_reads() -> None:
+def test_weights_times_values_are_the_output() -> None:
     attention, states_BLE = drawn().blocks[0].attention, inputs()
     assert isinstance(attention, SelfAttention)
     values_BHLd = attention.value(states_BLE).unflatten(2, (H, E // H)).transpose(1, 2)
@@ -87,7 +87,7 @@ def test_weights_times_values_are_what_the_attention_reads() -> None:
     torch.testing.assert_close(attention.combine(read_BLE)[MASK_BL], expected[MASK_BL])
 
 
-def test_the_bias_of_the_keys_is_named_as_what_the_softmax_cannot_see() -> None:
+def test_the_bias_of_the_keys_is_shift_invariant() -> None:
     encoder = drawn()
     encoder(inputs(), MASK_BL)[MASK_BL].pow(3).sum().backward()
     names = {name for name, p in encoder.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-10}
@@ -96,13 +96,13 @@ def test_the_bias_of_the_keys_is_named_as_what_the_softmax_cannot_see() -> None:
 
 
 @given(order=st.permutations(range(6)))
-def test_without_positions_the_order_of_the_words_does_not_count(order: list[int]) -> None:
+def test_without_positions_states_do_not_depend_on_the_order(order: list[int]) -> None:
     encoder, states_BLE = drawn(), inputs()[:1]
     mask_BL = torch.ones(1, 6, dtype=torch.bool)
     torch.testing.assert_close(encoder(states_BLE[:, order], mask_BL), encoder(states_BLE, mask_BL)[:, order])
 
 
-def test_dropout_acts_on_what_is_added_in_training_only() -> None:
+def test_dropout_acts_on_residuals_in_training_only() -> None:
     encoder = Transformer(dim=E, heads=H, hidden=5, dropout=0.5)
     states_BLE = inputs().float()
     kept = encoder.eval()(states_BLE, MASK_BL)
