@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,3 +66,9 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     from sentattn import fit
 
     return fit(tiny(f"output_dir={tmp_path_factory.mktemp('outputs')}"))
+
+
+@pytest.fixture
+def run_copy(tiny_run: LoadedRun, tmp_path: Path) -> Path:
+    """A copy of the tiny run, to be changed."""
+    return shutil.copytree(tiny_run.path, tmp_path / "run")

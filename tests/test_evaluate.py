@@ -55,12 +55,11 @@ def test_other_data_are_read_with_the_vocabulary_of_the_run(
 
 @pytest.mark.parametrize("saved", ["nfc", None, "before"])
 def test_words_are_normalized_as_in_the_training(
-    saved: str | None, tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    saved: str | None, run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
     monkeypatch.setattr(TextData, "prepare", lambda self, *_, **__: read.append(self.normalize) or 1 / 0)
-    shutil.copytree(tiny_run.path, tmp_path / "run")
-    config = tmp_path / "run/model/config.yaml"
+    config = run_copy / "model" / "config.yaml"
     saved_settings = yaml.safe_load(config.read_text())
     saved_settings["text"]["normalize"] = saved
     if saved == "before":  # the setting was added
@@ -68,7 +67,7 @@ def test_words_are_normalized_as_in_the_training(
     config.write_text(yaml.safe_dump(saved_settings))
     folder = reviews(tmp_path / "aclImdb", neg=1, pos=1)
     with pytest.raises(ZeroDivisionError):
-        evaluate.main([f"run={tmp_path / 'run'}", "data=imdb", f"data.path={folder}"])
+        evaluate.main([f"run={run_copy}", "data=imdb", f"data.path={folder}"])
     assert read == [None if saved == "before" else saved]
 
 
@@ -99,14 +98,13 @@ def test_predictions_on_other_data_are_written_and_compared(
 
 @pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])
 def test_an_evaluation_is_named_after_its_table_or_name(
-    tiny_run: LoadedRun, tmp_path: Path, typed: list[str], expected: str
+    tiny_run: LoadedRun, run_copy: Path, tmp_path: Path, typed: list[str], expected: str
 ) -> None:
     labels = tiny_run.classifier.labels
     (tmp_path / "many.reviews.csv").write_text("text,label\n" + "".join(f"a film,{label}\n" for label in labels))
-    shutil.copytree(tiny_run.path, tmp_path / "run")
     table = ["data=table", f"data.test={tmp_path / 'many.reviews.csv'}", "data.text=text", "data.label=label"]
-    assert evaluate.main([str(tmp_path / "run"), *table, *typed]) == 0
-    assert (tmp_path / "run" / f"predictions-{expected}.parquet").is_file()
+    assert evaluate.main([str(run_copy), *table, *typed]) == 0
+    assert (run_copy / f"predictions-{expected}.parquet").is_file()
 
 
 def test_a_run_that_cannot_be_written_is_evaluated(

@@ -9,7 +9,6 @@ import csv
 import json
 import os
 import pickle
-import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -30,7 +29,7 @@ from sentattn.data.datasets.demo import DemoSource
 from sentattn.data.readers.tables import records
 from sentattn.data.tokenizer import WordTypes
 from sentattn.data.vectors.pretrained import read_vectors
-from sentattn.prediction.model import LoadedRun, load
+from sentattn.prediction.model import load
 from sentattn.training.checkpoint import read_checkpoint
 
 pytest.importorskip("onnxruntime")
@@ -112,13 +111,12 @@ def test_a_cached_corpus_is_never_unpickled(harmful: Harmful, tmp_path: Path) ->
         Corpus(tmp_path)
 
 
-def test_pickles_in_a_run_directory_are_not_unpickled(harmful: Harmful, tiny_run: LoadedRun, tmp_path: Path) -> None:
-    run = shutil.copytree(tiny_run.path, tmp_path / "run")
-    checkpoint = run / "checkpoints" / "last.ckpt"
-    for file in (checkpoint, *sorted((run / "model").iterdir())):
+def test_pickles_in_a_run_directory_are_not_unpickled(harmful: Harmful, run_copy: Path) -> None:
+    checkpoint = run_copy / "checkpoints" / "last.ckpt"
+    for file in (checkpoint, *sorted((run_copy / "model").iterdir())):
         torch.save({"state_dict": harmful}, file)
     assert refused(lambda: read_checkpoint(checkpoint)) == [(str(checkpoint), "damaged")]
-    assert refused(lambda: load(run).predict(["Good."])) == [("run", "damaged")]
+    assert refused(lambda: load(run_copy).predict(["Good."])) == [("run", "damaged")]
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "labels.json", "config.json"])

@@ -159,38 +159,31 @@ def test_values_that_are_no_texts_are_refused(
     assert refused(lambda: tiny_run.predict(texts, **typed)) == [expected]
 
 
-def copy_of(run: Run, folder: Path) -> Path:
-    return Path(shutil.copytree(run.path, folder / "copy"))
+def test_a_run_without_labels_is_refused(run_copy: Path) -> None:
+    (run_copy / "model" / "labels.json").unlink()
+    assert_refused(lambda: load(run_copy).predict(["good"]), "run", "not_found", "labels.json")
 
 
-def test_a_run_without_labels_is_refused(tiny_run: LoadedRun, tmp_path: Path) -> None:
-    copy = copy_of(tiny_run, tmp_path)
-    (copy / "model" / "labels.json").unlink()
-    assert_refused(lambda: sentattn.load(copy).predict(["good"]), "run", "not_found", "labels.json")
-
-
+@pytest.mark.parametrize("content", ["\x00{nonsense", "model: {attention: 3}"])
 @pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json", "labels.json"])
-def test_a_damaged_model_is_refused(tiny_run: LoadedRun, tmp_path: Path, name: str) -> None:
-    copy = copy_of(tiny_run, tmp_path)
-    (copy / "model" / name).write_bytes(b"\x00{nonsense")
-    assert fault_of(lambda: sentattn.load(copy).predict(["good"])).kind == "damaged"
+def test_a_damaged_model_is_refused(run_copy: Path, name: str, content: str) -> None:
+    (run_copy / "model" / name).write_text(content)
+    assert refused(lambda: load(run_copy).predict(["good"])) == [("run", "damaged")]
 
 
-def test_interrupted_run_has_no_result(tiny_run: LoadedRun, tmp_path: Path) -> None:
-    copy = copy_of(tiny_run, tmp_path)
-    (copy / "result.json").unlink()
-    assert refused(lambda: Run(copy).result) == [("result.json", "interrupted")]
-    (copy / "result.json").write_text("{")
-    assert refused(lambda: Run(copy).result) == [("result.json", "unreadable")]
+def test_interrupted_run_has_no_result(run_copy: Path) -> None:
+    (run_copy / "result.json").unlink()
+    assert refused(lambda: Run(run_copy).result) == [("result.json", "interrupted")]
+    (run_copy / "result.json").write_text("{")
+    assert refused(lambda: Run(run_copy).result) == [("result.json", "unreadable")]
 
 
 @pytest.mark.parametrize("found", [0, 2, "1", None])
-def test_a_result_of_another_format_is_refused(tiny_run: LoadedRun, tmp_path: Path, found: object) -> None:
-    shutil.copytree(tiny_run.path, tmp_path / "run")
-    result = tmp_path / "run" / "result.json"
-    assert json.loads(result.read_text())["format"] == 1
-    result.write_text(json.dumps(tiny_run.result | {"format": found}))
-    assert refused(lambda: Run(tmp_path / "run").metrics) == [("format", "unsupported")]
+def test_a_result_of_another_format_is_refused(run_copy: Path, found: object) -> None:
+    result = json.loads((run_copy / "result.json").read_text())
+    assert result["format"] == 1
+    (run_copy / "result.json").write_text(json.dumps(result | {"format": found}))
+    assert refused(lambda: Run(run_copy).metrics) == [("format", "unsupported")]
 
 
 def test_latest_is_the_newest_finished_run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -25,7 +24,6 @@ from sentattn.config.request import read_request
 from sentattn.config.schema import ADDED_LATER
 from sentattn.config.targets import label, slots
 from sentattn.export import __main__ as export
-from sentattn.prediction.model import LoadedRun
 from sentattn.sweep.spec.config import read_plan
 
 HARMFUL = ["subprocess.getoutput", "os.system", "builtins.exec", "harmful.Attention", "torch.hub.load"]
@@ -47,12 +45,6 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield file
     sys.modules.pop("harmful", None)
     assert not file.exists()
-
-
-@pytest.fixture
-def loaded(tiny_run: LoadedRun, tmp_path: Path) -> Path:
-    """A copy of a finished run."""
-    return Path(shutil.copytree(tiny_run.path, tmp_path / "loaded"))
 
 
 def poisoned(settings: Mapping[str, Any], place: str, target: str, marker: Path) -> dict[str, Any]:
@@ -97,20 +89,20 @@ def test_loaded_settings_run_no_code(tmp_path: Path, marker: Path) -> None:
     assert kinds(lambda: override(settings, ["data.limit=3"], only=["data"])) == {"unsafe"}
 
 
-def test_a_loaded_model_runs_no_code(loaded: Path, marker: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = yaml.safe_load((loaded / "model" / "config.yaml").read_text())
+def test_a_loaded_model_runs_no_code(run_copy: Path, marker: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = yaml.safe_load((run_copy / "model" / "config.yaml").read_text())
     for place in (place for place in PLACES if place.startswith("model")):
-        write(loaded / "model" / "config.yaml", poisoned(config, place, "subprocess.getoutput", marker))
-        assert kinds(lambda: sentattn.load(loaded).predict(["Good."])) == {"unsafe"}
+        write(run_copy / "model" / "config.yaml", poisoned(config, place, "subprocess.getoutput", marker))
+        assert kinds(lambda: sentattn.load(run_copy).predict(["Good."])) == {"unsafe"}
     for main, more in ((predict.main, ["text=Good."]), (evaluate.main, []), (export.main, [])):
-        assert main([f"run={loaded}", *more]) == 2
+        assert main([f"run={run_copy}", *more]) == 2
         assert "trust=true" in capsys.readouterr().err
 
 
-def test_an_evaluation_runs_no_code_of_the_settings(loaded: Path, marker: Path) -> None:
-    settings = yaml.safe_load((loaded / "config.yaml").read_text())
-    write(loaded / "config.yaml", poisoned(settings, "data", "os.system", marker))
-    assert evaluate.main([f"run={loaded}"]) == 2
+def test_an_evaluation_runs_no_code_of_the_settings(run_copy: Path, marker: Path) -> None:
+    settings = yaml.safe_load((run_copy / "config.yaml").read_text())
+    write(run_copy / "config.yaml", poisoned(settings, "data", "os.system", marker))
+    assert evaluate.main([f"run={run_copy}"]) == 2
 
 
 def test_attributes_of_modules_of_the_package_are_refused(marker: Path) -> None:
@@ -158,14 +150,14 @@ def test_a_file_of_arguments_runs_no_code(words: list[str], tmp_path: Path, mark
     assert not any("secret" in fault.message for fault in faults([f"from={file}"], read_request))
 
 
-def test_yaml_constructs_no_objects(tmp_path: Path, loaded: Path, marker: Path) -> None:
+def test_yaml_constructs_no_objects(tmp_path: Path, run_copy: Path, marker: Path) -> None:
     text = f"!!python/object/apply:os.system ['touch {marker}']\n"
     (tmp_path / "best.yaml").write_text(f"overrides: {text}")
     assert faults([f"from={tmp_path / 'best.yaml'}"], read_request)
-    (loaded / "config.yaml").write_text(f"model: {text}")
-    (loaded / "model" / "config.yaml").write_text(f"model: {text}")
-    assert refused(lambda: sentattn.load(loaded).settings)
-    assert refused(lambda: sentattn.load(loaded).classifier)
+    (run_copy / "config.yaml").write_text(f"model: {text}")
+    (run_copy / "model" / "config.yaml").write_text(f"model: {text}")
+    assert refused(lambda: sentattn.load(run_copy).settings)
+    assert refused(lambda: sentattn.load(run_copy).classifier)
 
 
 @pytest.mark.parametrize("word", ["--config-dir=FOLDER", "trust=true", "model.attention._target_=harmful.Attention"])
@@ -192,7 +184,7 @@ class Mine(Attention):
 """
 
 
-def test_other_classes_are_loaded_with_trust(loaded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_classes_are_loaded_with_trust(run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_attentions.py").write_text(OWN)
     folder = tmp_path / "conf"
     (folder / "model" / "attention").mkdir(parents=True)
@@ -207,13 +199,13 @@ def test_other_classes_are_loaded_with_trust(loaded: Path, tmp_path: Path, monke
     from sentattn.build import build_model
     from sentattn.prediction.model import Classifier
 
-    own = Classifier.load(loaded / "model")
+    own = Classifier.load(run_copy / "model")
     config = own.config | {"model": {**own.config["model"], "attention": settings["model"]["attention"]}}
     model = build_model(config["model"], num_embeddings=len(own.tokenizer), classes=len(own.labels))
-    Classifier(model=model, tokenizer=own.tokenizer, labels=own.labels, config=config).save(loaded / "model")
-    assert kinds(lambda: sentattn.load(loaded).predict(["Good."])) == {"unsafe"}
-    assert len(sentattn.load(loaded, trust=True).predict(["Good."])) == 1
-    assert predict.main([f"run={loaded}", "text=Good.", "trust=true"]) == 0
+    Classifier(model=model, tokenizer=own.tokenizer, labels=own.labels, config=config).save(run_copy / "model")
+    assert kinds(lambda: sentattn.load(run_copy).predict(["Good."])) == {"unsafe"}
+    assert len(sentattn.load(run_copy, trust=True).predict(["Good."])) == 1
+    assert predict.main([f"run={run_copy}", "text=Good.", "trust=true"]) == 0
 
 
 def test_a_class_of_another_slot_is_not_called() -> None:
@@ -286,11 +278,6 @@ def test_a_moved_class_is_found_and_keeps_its_hash() -> None:
     assert targets.check_targets(old, Choices.of()) == new
     assert override(old, ["seed=1"]) == new | {"seed": 1}
     assert slots(old) == slots(new)
-
-
-def test_a_damaged_model_is_named(loaded: Path) -> None:
-    write(loaded / "model" / "config.yaml", {"model": {"attention": 3}})
-    assert refused(lambda: sentattn.load(loaded).predict(["Good."])) == [("run", "damaged")]
 
 
 def test_the_label_of_a_variant_is_its_name() -> None:

@@ -225,8 +225,13 @@ def test_hostile_and_long_texts_do_no_harm(page: Page) -> None:
     page.until(page.words)
     assert page.driver.title == "Attention explorer"
     assert not page.all("#models img")
+    assert not page.all(".cut")
     submit(page, "good film " * 10_000)
     page.until(lambda: len(page.words()) > 100)
+    notes = [one.text for one in page.all(".now .cut")]
+    assert len(notes) == 2
+    for model, note in enumerate(notes):
+        assert f"{len(page.words(model=model)):,} tokens" in note
     assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -291,17 +296,6 @@ def test_a_long_word_is_shortened(page: Page) -> None:
     page.until(lambda: page.all(".before:not([hidden])"))
     assert len(page.status()) < 1000
     assert page.words() == ["a", "good", "film"]
-
-
-def test_a_text_that_is_cut_says_so(page: Page) -> None:
-    page.type(TEXT)
-    assert not page.all(".cut")
-    submit(page, "good film " * 10_000)
-    page.until(lambda: len(page.words()) > 100)
-    notes = [one.text for one in page.all(".now .cut")]
-    assert len(notes) == 2
-    for model, note in enumerate(notes):
-        assert f"{len(page.words(model=model)):,} tokens" in note
 
 
 def test_a_restarted_server_is_used_again(page: Page, server: Server) -> None:

@@ -364,26 +364,16 @@ def test_uniform_attention_equals_zero_scores(with_labels: bool) -> None:
 
 
 def test_models_with_uniform_attention_equal_those_with_zero_scores() -> None:
-    tokens_BL, _ = batch(ROWS_OF_TWO, width=9)
-    words = ("model=additive", "model/wide=attended_ngrams")
-    learned, uniform = built(*words).eval(), built(*words, "model.wide.attend=uniform").eval()
-    missing, unexpected = uniform.load_state_dict(learned.state_dict(), strict=False)
-    assert (missing, unexpected) == ([], ["wide.scores.weight"])
-    for padded in (tokens_BL, tokens_BL[:, :6]):
-        found, expected = (model(padded, padded > 0) for model in (uniform, learned))
-        torch.testing.assert_close(found.logits_BC, expected.logits_BC)
-        torch.testing.assert_close(uniform.part_logits(found), learned.part_logits(expected))
-
-
-def test_gradients_of_uniform_attention_equal_those_with_zero_scores() -> None:
     texts = corpus()
     tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
-    gradients = []
+    parts, gradients = [], []
     for attend in ("uniform", "true"):
         model = built("model=structured", "model/wide=attended_ngrams", f"model.wide.attend={attend}").eval()
         classified = model(tokens_BL, tokens_BL > 0, labels_B=labels_B)
-        functional.cross_entropy(model.part_logits(classified)["attention"], labels_B).backward()
+        parts.append(model.part_logits(classified) | {"all": classified.logits_BC})
+        functional.cross_entropy(parts[-1]["attention"], labels_B).backward()
         gradients.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
+    torch.testing.assert_close(*parts)
     uniform, learned = gradients
     assert learned.keys() - uniform.keys() == {"wide.scores.weight"}
     torch.testing.assert_close(uniform, {name: learned[name] for name in uniform})

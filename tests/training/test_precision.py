@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -183,14 +182,12 @@ def test_a_model_without_an_lstm_trains_in_bfloat16(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("without_bfloat16")
 def test_a_run_in_bfloat16_is_evaluated_in_float32_without_support(
-    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_run: Run, run_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "run"
-    shutil.copytree(tiny_run.path, path)
     settings = tiny_run.settings
     mixed = {**settings, "trainer": {**settings["trainer"], "precision": "bf16-mixed"}}
-    (path / "config.yaml").write_text(yaml.safe_dump(mixed))
-    assert evaluate([str(path), f"output={tmp_path / 'metrics.json'}"]) == 0
+    (run_copy / "config.yaml").write_text(yaml.safe_dump(mixed))
+    assert evaluate([str(run_copy), f"output={tmp_path / 'metrics.json'}"]) == 0
     assert "float32" in capsys.readouterr().out
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["test/loss"] == pytest.approx(tiny_run.metrics["test/loss"], rel=1e-6)
