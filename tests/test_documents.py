@@ -16,11 +16,12 @@ from typing import NamedTuple
 import pytest
 import torch
 import uvicorn
-from refusals import kinds
 from tiny import tiny
 
 from sentattn import train
 from sentattn.__main__ import COMMANDS
+from sentattn.config.compose import compose
+from sentattn.errors import SettingError
 from sentattn.grid.cells import read_cells
 from sentattn.run import Run
 from sentattn.sweep.spec.config import read_plan
@@ -151,16 +152,21 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["--config-dir", str(tmp_path / "my_conf"), "model/attention=query"]
 
 
-def test_the_attention_of_the_guide_is_trained(query: list[str], tmp_path: Path) -> None:
+def test_an_attention_in_one_file_and_one_yaml(query: list[str], tmp_path: Path) -> None:
     settings = [s for s in tiny(f"output_dir={tmp_path}") if not s.startswith("model.attention.hidden")]
     assert train.main([*query, *settings, "model.attention.hops=3"]) == 0
     [weights] = tmp_path.glob("demo/structured/*/model/model.safetensors")
     assert weights.stat().st_size > 0
 
 
-def test_settings_of_the_attention_of_the_guide_are_checked(query: list[str]) -> None:
-    assert kinds([*query, "model.attention.hop=3"]) == [("model.attention.hop", "unknown")]
-    assert kinds([*query, "model.attention.hops=0"]) == [("model.attention.hops", "range")]
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [("model.attention.hop=3", "model.attention.hop"), ("model.attention.hops=0", "model.attention.hops")],
+)
+def test_a_wrong_setting_of_it_is_refused(query: list[str], setting: str, key: str) -> None:
+    with pytest.raises(SettingError) as error:
+        compose([*query, setting])
+    assert [fault.key for fault in error.value.faults] == [key]
 
 
 def test_the_example_in_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

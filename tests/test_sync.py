@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import wandb
 import yaml
-from refusals import fault_of
 from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
 from sentattn.compare import insight_table
+from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
@@ -195,7 +195,9 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     [local] = upload.find_runs([run])
     shutil.rmtree(local.folder)
     local.folder.mkdir()
-    assert fault_of(lambda: upload.upload(local, minutes=1)).kind == "not_found"
+    with pytest.raises(RunError) as caught:
+        upload.upload(local, minutes=1)
+    assert [fault.kind for fault in caught.value.faults] == ["not_found"]
 
 
 def measure(directory: Path, **figures: float) -> None:

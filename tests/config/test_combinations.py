@@ -46,7 +46,7 @@ def test_a_penalty_needs_an_attention_that_learns(own: str) -> None:
 
 
 @pytest.mark.parametrize("variant", ["mean", "lstm_max", "lstm", "relation_plain"])
-def test_freezing_needs_an_attention_that_learns(variant: str) -> None:
+def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(variant: str) -> None:
     assert kinds([f"model={variant}", "model.freeze_attention=true"]) == [("model.freeze_attention", "no_effect")]
     compose([f"model={variant}", "model.freeze_attention=false"])
 

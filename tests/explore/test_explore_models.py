@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from untrained_runs import classifier
 
+from sentattn.errors import RunError
 from sentattn.explore import content
 from sentattn.explore.content import Model, load_models
 from sentattn.prediction.model import LoadedRun
@@ -96,7 +97,9 @@ def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
     run.mkdir()
     (run / "config.yaml").write_text("{}")
     (run / "result.json").write_text(json.dumps({"format": 1, "status": "finished"}))
-    assert {kind for _, kind in refused(lambda: load_models([run, tmp_path / "none"]))} == {"not_found"}
+    with pytest.raises(RunError) as caught:
+        load_models([run, tmp_path / "none"])
+    assert {fault.kind for fault in caught.value.faults} == {"not_found"}
 
 
 def test_no_pairs_of_a_long_text(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from refusals import assert_refused, refused
 from untrained_runs import MAX_LENGTH, WORDS
 
+from sentattn.errors import RunError
 from sentattn.export.onnx_folder import replacement, require_replaceable, verify
 from sentattn.prediction.model import LoadedRun
 
 NAMES = ("config.json", "model.onnx")
-SIZES = {"num_embeddings": len(WORDS) + 2, "max_length": MAX_LENGTH}
+VOCABULARY = len(WORDS) + 2
+CONFLICT, UNWRITABLE = [("output", "conflict")], [("output", "unwritable")]
+
+
+def keys(error: RunError) -> list[tuple[str, str]]:
+    return [(fault.key, fault.kind) for fault in error.faults]
 
 
 def fill(folder: Path, content: str) -> None:
@@ -31,13 +36,13 @@ def write_half(folder: Path, error: type[BaseException]) -> None:
         raise error
 
 
-def test_parents_of_the_folder_are_created(tmp_path: Path) -> None:
+def test_a_folder_appears_with_its_parents(tmp_path: Path) -> None:
     write(tmp_path / "a" / "b", "first")
     assert (tmp_path / "a" / "b" / "model.onnx").read_text() == "first"
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
-def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
+def test_it_replaces_an_earlier_one(tmp_path: Path) -> None:
     write(tmp_path / "a", "first")
     (tmp_path / "a" / "__pycache__").mkdir()
     require_replaceable(tmp_path / "a")
@@ -56,7 +61,9 @@ def test_an_error_leaves_the_earlier_export(error: type[BaseException], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_the_earlier_export_is_restored_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_earlier_export_is_restored_if_the_new_one_cannot_replace_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "a", "first")
     rename = Path.rename
 
@@ -66,7 +73,9 @@ def test_the_earlier_export_is_restored_after_an_error(tmp_path: Path, monkeypat
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", full)
-    assert refused(lambda: write(tmp_path / "a", "second")) == [("output", "unwritable")]
+    with pytest.raises(RunError) as caught:
+        write(tmp_path / "a", "second")
+    assert keys(caught.value) == UNWRITABLE
     assert (tmp_path / "a" / "model.onnx").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -79,24 +88,30 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "model.onnx").read_text() == "second"
 
 
-def test_an_export_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) -> None:
     require_replaceable(tmp_path / "none")
     require_replaceable(tmp_path)
     fill(tmp_path, "first")
     require_replaceable(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    assert_refused(lambda: require_replaceable(tmp_path), "output", "conflict", "notes.txt")
+    with pytest.raises(RunError, match=r"notes\.txt") as caught:
+        require_replaceable(tmp_path)
+    assert keys(caught.value) == CONFLICT
 
 
 @pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])
-def test_other_files_of_the_same_names_are_not_replaced(config: str, tmp_path: Path) -> None:
+def test_files_of_the_same_names_are_no_export(config: str, tmp_path: Path) -> None:
     fill(tmp_path, "first")
     (tmp_path / "config.json").write_text(config)
-    assert refused(lambda: require_replaceable(tmp_path)) == [("output", "conflict")]
+    with pytest.raises(RunError) as caught:
+        require_replaceable(tmp_path)
+    assert keys(caught.value) == CONFLICT
 
 
-def test_a_model_has_the_outputs_of_its_graph(mean: LoadedRun, folder: Path) -> None:
-    difference, shapes = verify(folder / "model.onnx", mean.classifier.model, **SIZES)
+def test_a_model_equals_its_graph(mean: LoadedRun, folder: Path) -> None:
+    difference, shapes = verify(
+        folder / "model.onnx", mean.classifier.model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH
+    )
     assert difference < 1e-6
     assert shapes == [(1, 1), (1, 2), (3, 7), (1, MAX_LENGTH)]
 
@@ -106,10 +121,13 @@ def test_a_graph_of_another_model_is_refused(mean: LoadedRun, folder: Path, chan
     model = LoadedRun(mean.path).classifier.model
     with torch.no_grad():
         model.head.layers[-1].bias[0] += change  # type: ignore[index, operator, union-attr]
-    assert refused(lambda: verify(folder / "model.onnx", model, **SIZES)) == [("format", "failed")]
+    with pytest.raises(RunError) as caught:
+        verify(folder / "model.onnx", model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "failed")]
 
 
 def test_a_file_that_is_no_graph_is_refused(mean: LoadedRun, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"nothing")
-    model = mean.classifier.model
-    assert refused(lambda: verify(tmp_path / "model.onnx", model, **SIZES)) == [("format", "failed")]
+    with pytest.raises(RunError) as caught:
+        verify(tmp_path / "model.onnx", mean.classifier.model, num_embeddings=VOCABULARY, max_length=MAX_LENGTH)
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("format", "failed")]

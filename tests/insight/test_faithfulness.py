@@ -51,7 +51,7 @@ def test_summary_is_the_mean_over_shares_and_rankings() -> None:
     assert len(found) == 8 * (1 + len(SHARES))
 
 
-def test_ties_are_in_random_order() -> None:
+def test_ties_are_not_in_the_order_of_the_text() -> None:
     random = np.random.default_rng(0)
     assert order(np.array([0.1, 0.4, 0.2, 0.3]), random).tolist() == [1, 3, 2, 0]
     tied = [order(np.array([0.0, 0.5, 0.5, 0.5]), random).tolist() for _ in range(100)]

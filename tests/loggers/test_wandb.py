@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import wandb
-from refusals import refused
 from tiny import tiny
 from wandb_reader import log, read, records, table
 from wandb_server import serving
@@ -20,6 +19,7 @@ from wandb_server import serving
 import sentattn
 from sentattn import fit
 from sentattn.config.compose import compose, setting_hash
+from sentattn.errors import SettingError
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import upload
 from sentattn.loggers.wandb.run import WandbGuard
@@ -256,7 +256,9 @@ def test_wandb_mode_disabled(
 
 
 def test_a_host_without_scheme_is_refused() -> None:
-    assert refused(lambda: logger(Path("x"), host="wandb.example.org")) == [("logger.host", "type")]
+    with pytest.raises(SettingError) as caught:
+        logger(Path("x"), host="wandb.example.org")
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("logger.host", "type")]
 
 
 @pytest.mark.parametrize(
