@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -66,6 +66,8 @@ def test_a_smaller_draw_is_a_subset_of_a_larger_one() -> None:
 
 
 @given(grouped_rows(lowest=NO_GROUP), st.floats(0, 1), st.integers(0, 9))
+@example((np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 2, 2])), 0.8, 0)  # a class with one group
+@example((np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, NO_GROUP, NO_GROUP])), 1.0, 0)  # and one with none
 def test_groups_are_drawn_whole_and_leave_every_class(rows: Grouped, share: float, seed: int) -> None:
     labels, groups = rows
     drawn = draw_groups(labels, groups, round(share * len(labels)), seed)
@@ -105,22 +107,9 @@ def test_rows_without_groups_are_drawn_as_rows(rows: Grouped, total: int, seed: 
     assert sorted(labels[expected & ~drawn]) == sorted(kept)
 
 
-def test_a_class_without_groups_keeps_a_row() -> None:
-    labels, groups = np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, NO_GROUP, NO_GROUP])
-    for seed in range(20):
-        for total in range(7):
-            assert set(labels[~draw_groups(labels, groups, total, seed)]) == {0, 1}
-
-
 def test_another_seed_draws_other_groups() -> None:
     labels, groups = np.arange(400) % 2, np.arange(400) // 4
     one, again, other = (draw_groups(labels, groups, 40, seed) for seed in (0, 0, 1))
     assert one.sum() == other.sum() == 40
     assert (one == again).all()
     assert (one != other).any()
-
-
-def test_a_class_keeps_its_only_group() -> None:
-    labels, groups = np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 2, 2])
-    assert set(groups[draw_groups(labels, groups, 4, 0)]) <= {0, 1}
-    assert not draw_groups(labels[2:], groups[2:], 2, 0).any()

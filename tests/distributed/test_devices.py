@@ -12,7 +12,6 @@ from sentattn.distributed import devices
 from sentattn.distributed.devices import RankInfo, as_launched, count_here, first, read_rank_info, srun_variables
 
 PLACE = RankInfo(rank=1, world=4, local_world=2)
-UNFIT = [("trainer.devices", "resources")]
 TORCHRUN = {
     "RANK": "5",
     "LOCAL_RANK": "1",
@@ -39,45 +38,35 @@ def trainer(devices: Any, accelerator: str = "auto", **more: Any) -> dict[str, A
     return {"devices": devices, "accelerator": accelerator, **more}
 
 
-@pytest.fixture(params=[0, 1, 4])
-def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: request.param)
+@pytest.mark.parametrize(
+    ("wanted", "accelerator", "expected"),
+    [  # on a machine of 6 cores without a GPU, with one, and with 4; None is refused
+        (-1, "auto", (1, 1, 4)),
+        ("auto", "auto", (1, 1, 4)),
+        (-1, "cpu", (1, 1, 1)),
+        (6, "cpu", (6, 6, 6)),
+        (7, "cpu", (None, None, None)),
+        (3, "gpu", (None, None, 3)),
+        (5, "gpu", (None, None, None)),
+        (5, "auto", (5, None, None)),  # without a GPU, auto takes the cores
+        ([1, 3], "auto", (None, None, 2)),
+        ([2], "cuda", (None, None, 1)),
+        ([], "auto", (None, None, None)),
+        ([0, 0], "auto", (None, None, None)),
+        ([4], "auto", (None, None, None)),
+    ],
+)
+def test_count_of_devices(
+    wanted: Any, accelerator: str, expected: tuple[int | None, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     monkeypatch.setattr(devices, "cores", lambda: 6)
-    return int(request.param)
-
-
-def test_count_of_all_devices(gpus: int) -> None:
-    assert count_here(trainer(-1)) == count_here(trainer("auto")) == max(1, gpus)
-    assert count_here(trainer(-1, "cpu")) == 1
-
-
-def test_a_cpu_has_as_many_devices_as_cores(gpus: int) -> None:
-    assert count_here(trainer(6, "cpu")) == 6
-    assert refused(lambda: count_here(trainer(7, "cpu"))) == [("trainer.devices", "resources")]
-
-
-def test_some_of_the_gpus(gpus: int) -> None:
-    if gpus == 4:
-        assert count_here(trainer(3)) == 3
-        assert count_here(trainer([1, 3])) == 2
-        assert count_here(trainer([2], "cuda")) == 1
-    else:
-        assert refused(lambda: count_here(trainer([1, 3]))) == UNFIT
-
-
-def test_more_devices_than_there_are_are_refused(gpus: int) -> None:
-    assert refused(lambda: count_here(trainer(5, "gpu"))) == UNFIT
-    if gpus == 0:
-        assert count_here(trainer(5)) == 5, "auto takes the processor"
-    else:
-        assert refused(lambda: count_here(trainer(5))) == UNFIT
-
-
-@pytest.mark.parametrize("devices", [[], [0, 0], [4]])
-def test_faulty_lists_of_gpus_are_refused(devices: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
-    assert refused(lambda: count_here(trainer(devices))) == UNFIT
+    for gpus, count in zip((0, 1, 4), expected, strict=True):
+        monkeypatch.setattr("torch.cuda.device_count", lambda gpus=gpus: gpus)
+        if count is None:
+            assert refused(lambda: count_here(trainer(wanted, accelerator))) == [("trainer.devices", "resources")]
+        else:
+            assert count_here(trainer(wanted, accelerator)) == count
 
 
 def test_several_machines_need_a_launcher() -> None:

@@ -121,28 +121,23 @@ def test_semicolons_are_found_in_the_header() -> None:
     ]
 
 
-def test_a_column_name_may_have_another_delimiter() -> None:
-    assert values("a;b,c\nx;y,z\n", columns=["b,c"]) == [["y,z"]]
-    assert values('"review;stars",review\nx,y\n', columns=["review"]) == [["y"]]
-
-
-def test_a_header_may_have_line_breaks() -> None:
-    assert values('"review\n(English)",stars\nx,1\n', columns=["stars"]) == [["1"]]
-
-
-def test_empty_columns_at_the_end_are_ignored() -> None:
-    assert values("review,stars,,\na,5,,,,\nb,4\n,,,\n") == [["a", "5"], ["b", "4"]]
-
-
-def test_an_unused_last_column_may_be_missing() -> None:
-    assert values("review,stars,note\na,5\n") == [["a", "5"]]
-
-
-def test_tsv_has_plain_quotes_inside_its_fields() -> None:
-    assert values('review\tstars\nso "good", so cheap\t5\n"a\tb"\t1\n', delimiter="\t") == [
-        ['so "good", so cheap', "5"],
-        ["a\tb", "1"],
-    ]
+@pytest.mark.parametrize(
+    ("content", "settings", "rows"),
+    [
+        # A name of a column has the delimiter of other tables, or a line break.
+        ("a;b,c\nx;y,z\n", {"columns": ["b,c"]}, [["y,z"]]),
+        ('"review;stars",review\nx,y\n', {"columns": ["review"]}, [["y"]]),
+        ('"review\n(English)",stars\nx,1\n', {"columns": ["stars"]}, [["1"]]),
+        # Empty columns at the end are ignored, and one that is not read may be missing.
+        ("review,stars,,\na,5,,,,\nb,4\n,,,\n", {}, [["a", "5"], ["b", "4"]]),
+        ("review,stars,note\na,5\n", {}, [["a", "5"]]),
+        # A quote inside a field is plain.
+        ('review,stars\nok,3\nso "good",5\n', {}, [["ok", "3"], ['so "good"', "5"]]),
+        ('review\tstars\na "b", c\t5\n"a\tb"\t1\n', {"delimiter": "\t"}, [['a "b", c', "5"], ["a\tb", "1"]]),
+    ],
+)
+def test_forms_of_tables(content: str, settings: dict[str, Any], rows: list[list[str]]) -> None:
+    assert values(content, **settings) == rows
 
 
 @pytest.mark.parametrize(
@@ -166,10 +161,6 @@ def test_damage_names_the_line(content: str | bytes, line: int) -> None:
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_an_empty_table_is_refused(content: str) -> None:
     assert fault_of(lambda: read(content)).kind == "missing"
-
-
-def test_a_quote_inside_a_field_without_quotes_is_plain() -> None:
-    assert values('review,stars\nok,3\nso "good",5\n') == [["ok", "3"], ['so "good"', "5"]]
 
 
 @pytest.mark.parametrize(("first", "others"), [(b'"open quote,5\n', b"bad,1\n"), (b"endless line", b"bad,")])
