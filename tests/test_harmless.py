@@ -88,7 +88,7 @@ def test_word_vectors_are_never_unpickled(harmful: Harmful, tmp_path: Path) -> N
         return [[float(x) for x in row] for row in found.vectors_VE[2:]]
 
     for file in (tmp_path / "vectors.pt", tmp_path / "vectors.npy", tmp_path / "vectors.vec.pt"):
-        torch.save(harmful, file)
+        torch.save((["good"], {}, harmful, 3), file)  # as torchtext stores vectors
         if file.suffix == ".npy":
             np.save(file, np.array([harmful], dtype=object), allow_pickle=True)
         assert refused(partial(read, file))

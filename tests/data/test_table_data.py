@@ -129,20 +129,6 @@ def test_a_table_needs_a_file() -> None:
     assert_refused(lambda: Table().prepare(), "data.train", "missing", "data.train=FILE")
 
 
-def test_few_rows_are_refused_or_warned_of(table_of: Callable[..., Table], tmp_path: Path) -> None:
-    few = write(tmp_path / "few.csv", shares={"bad": 2, "good": 1})
-    assert refused(table_of(train=few).prepare) == [("data.train", "missing")]
-    data = table_of(train=write(tmp_path / "rare.csv", shares={"rare": 1, "bad": 20, "good": 20}))
-    data.prepare()
-    [warning] = [message for message in data.report if message.startswith("warning: ")]
-    assert "rare (" in warning
-    assert "bad (" not in warning
-
-
-def test_more_rows_than_there_are_is_refused(table_of: Callable[..., Table]) -> None:
-    assert_refused(lambda: table_of(test_size=500).prepare(), "data.test_size", "range", "1 to 59 of 60")
-
-
 def test_a_model_is_tested_on_one_file(table_of: Callable[..., Table], tmp_path: Path) -> None:
     test = write(tmp_path / "test.csv", "other", shares={"ok": 7, "good": 2})
     data = table_of(train=None, test=test)

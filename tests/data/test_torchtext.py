@@ -17,7 +17,6 @@ from sentattn.data.tokenizer import Tokenizer
 from sentattn.data.torchtext import from_torchtext
 from sentattn.data.vectors.pretrained import read_vectors
 from sentattn.data.vectors.vector_file import torchtext_file
-from sentattn.errors import DataError
 
 FIELDS = (("text", Field(tokenize="basic_english", lower=True)), ("label", LabelField()))
 REVIEWS = [('A "very" good film; it\'s fun.<br />Yes!', "pos"), ("Bad, bad (really) film: no.", "neg")]
@@ -76,13 +75,6 @@ def test_cached_vectors_are_those_of_torchtext(cached: Vectors, name: str, tmp_p
     assert found.found_V.tolist() == [False, False, True, True, False]
 
 
-class Attack:
-    """Its unpickling would write a file."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Path.touch, (Path("attacked"),)
-
-
 @pytest.mark.parametrize(
     "content", [b"no archive", ["a"], (["a"], {}, torch.zeros(2, 3), 3), (["a"], {}, torch.full((1, 3), torch.nan), 3)]
 )
@@ -91,14 +83,6 @@ def test_another_file_is_refused(content: object, tmp_path: Path) -> None:
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
     fault = fault_of(lambda: read_vectors(str(path), ["a"], cache=tmp_path, mirror=None, progress=lambda *_: None))
     assert (fault.key, fault.kind) == ("data.vectors", "damaged")
-
-
-def test_a_file_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    torch.save((["a"], {}, Attack(), 3), "vectors.pt")
-    with pytest.raises(DataError):
-        read_vectors("vectors.pt", ["a"], cache=tmp_path, mirror=None, progress=lambda *_: None)
-    assert not Path("attacked").exists()
 
 
 @pytest.mark.parametrize(("name", "kind"), [("glove.6B.300d", "not_found"), ("glove.7B.50d", "unknown")])
