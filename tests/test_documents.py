@@ -122,7 +122,7 @@ def test_settings_of_other_commands_are_legal(page: str, capsys: pytest.CaptureF
         assert name in COMMANDS, command
         if name == "train" and arguments[0] == "-m":
             assert len(read_cells(arguments[1:])[0]) > 1
-        elif name == "train" and "model/attention=query" not in arguments:
+        elif name == "train" and "model/attention=learned_query" not in arguments:
             assert train.main([*arguments, "--cfg", "job"]) == 0, capsys.readouterr().err
         elif name == "sweep" and "status" not in arguments:
             read_plan(arguments)
@@ -139,22 +139,22 @@ def test_every_command_is_shown() -> None:
 
 
 @pytest.fixture
-def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def learned_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The attention of the guide, as a user's own file and YAML outside the package."""
-    (tmp_path / "query.py").write_text(block("attention.md", "python", "class Query"))
+    (tmp_path / "learned_query.py").write_text(block("attention.md", "python", "class LearnedQuery"))
     attention = tmp_path / "my_conf" / "model" / "attention"
     attention.mkdir(parents=True)
-    yaml = block("attention.md", "yaml", "_target_").replace("sentattn.models.attention.query", "query")
-    (attention / "query.yaml").write_text(yaml)
+    yaml = block("attention.md", "yaml", "_target_").replace("sentattn.models.attention.learned_query", "learned_query")
+    (attention / "learned_query.yaml").write_text(yaml)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    sys.modules.pop("query", None)
-    return ["--config-dir", str(tmp_path / "my_conf"), "model/attention=query"]
+    sys.modules.pop("learned_query", None)
+    return ["--config-dir", str(tmp_path / "my_conf"), "model/attention=learned_query"]
 
 
-def test_an_attention_in_one_file_and_one_yaml(query: list[str], tmp_path: Path) -> None:
+def test_an_attention_in_one_file_and_one_yaml(learned_query: list[str], tmp_path: Path) -> None:
     settings = [s for s in tiny(f"output_dir={tmp_path}") if not s.startswith("model.attention.hidden")]
-    assert train.main([*query, *settings, "model.attention.hops=3"]) == 0
+    assert train.main([*learned_query, *settings, "model.attention.hops=3"]) == 0
     [weights] = tmp_path.glob("demo/structured/*/model/model.safetensors")
     assert weights.stat().st_size > 0
 
@@ -163,9 +163,9 @@ def test_an_attention_in_one_file_and_one_yaml(query: list[str], tmp_path: Path)
     ("setting", "key"),
     [("model.attention.hop=3", "model.attention.hop"), ("model.attention.hops=0", "model.attention.hops")],
 )
-def test_a_wrong_setting_of_it_is_refused(query: list[str], setting: str, key: str) -> None:
+def test_a_wrong_setting_of_it_is_refused(learned_query: list[str], setting: str, key: str) -> None:
     with pytest.raises(SettingError) as error:
-        compose([*query, setting])
+        compose([*learned_query, setting])
     assert [fault.key for fault in error.value.faults] == [key]
 
 
@@ -191,7 +191,7 @@ def test_names_on_the_python_page_exist() -> None:
 @pytest.mark.parametrize("page", GUIDES)
 def test_paths_and_pictures_exist(page: str) -> None:
     for path in re.findall(r"`((?:sentattn|conf|docs|outputs|examples|sweeps|benchmarks)/[\w./*]*)`", PAGES[page]):
-        written_by_the_reader = "query" in path or "NAME" in path or path.startswith("outputs/")
+        written_by_the_reader = "learned_query" in path or "NAME" in path or path.startswith("outputs/")
         assert written_by_the_reader or list(ROOT.glob(path)), path
     folder = ROOT if page in IN_ROOT else ROOT / "docs"
     for path in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[page]):

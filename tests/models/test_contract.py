@@ -26,7 +26,7 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
 from sentattn.training.environment import cpu_has_lstm
 
-DIM, WORDS = 6, 30
+DIM, WORDS = 8, 30
 
 
 def documented_attention() -> Path:
@@ -36,10 +36,13 @@ def documented_attention() -> Path:
     folder = temporary / "attention"  # a name that is the same in every process that collects the tests
     folder.mkdir()
     page = (Path(__file__).parents[2] / "docs" / "attention.md").read_text(encoding="utf-8")
-    [code] = [block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "class Query" in block]
+    [code] = [
+        block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "class LearnedQuery" in block
+    ]
     [node] = [block for block in re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL) if "_target_" in block]
     (folder / "documented_query.py").write_text(code)
-    (folder / "documented_query.yaml").write_text(node.replace("sentattn.models.attention.query", "documented_query"))
+    node = node.replace("sentattn.models.attention.learned_query", "documented_query")
+    (folder / "documented_query.yaml").write_text(node)
     sys.path.append(str(folder))
     return folder / "documented_query.yaml"
 
@@ -143,6 +146,17 @@ def test_every_parameter_of_an_attention_gets_a_gradient(attention: Attention) -
         return (attended.values_BRD.square()).sum() + attended.weights_BRL.square().sum()
 
     assert_gradients(attention, loss, set(attention.shift_invariant_parameters))
+
+
+def test_scoring_parameters_are_those_that_the_weights_depend_on(attention: Attention) -> None:
+    mask_BL = ragged_mask(7, 3, 5)
+    weights_BRL = attention(states(mask_BL), mask_BL).weights_BRL
+    if weights_BRL.requires_grad:
+        weights_BRL.square().sum().backward()
+    scoring = {id(parameter) for parameter in attention.scoring_parameters()}
+    for name, parameter in attention.named_parameters():
+        changes = parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-12)
+        assert changes == (id(parameter) in scoring and name not in attention.shift_invariant_parameters), name
 
 
 def test_every_parameter_of_a_variant_gets_a_gradient(model: TextClassifier) -> None:
