@@ -45,10 +45,17 @@ def test_a_penalty_needs_an_attention_that_learns(own: str) -> None:
     assert kinds([*penalised, "model.attention.score=none"]) == [("loss.penalty", "no_effect")]
 
 
-@pytest.mark.parametrize("variant", ["mean", "lstm_max", "lstm", "relation_plain"])
-def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(variant: str) -> None:
-    assert kinds([f"model={variant}", "model.freeze_attention=true"]) == [("model.freeze_attention", "no_effect")]
-    compose([f"model={variant}", "model.freeze_attention=false"])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        *((f"model={variant}",) for variant in ("mean", "lstm_max", "lstm", "relation_plain")),
+        *((f"model/attention={attention}",) for attention in ("first", "latent", "mean_max")),
+    ],
+    ids=" ".join,
+)
+def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(choices: tuple[str, ...]) -> None:
+    assert kinds([*choices, "model.freeze_attention=true"]) == [("model.freeze_attention", "no_effect")]
+    compose([*choices, "model.freeze_attention=false"])
 
 
 def test_class_weights_are_as_many_as_classes(own: str) -> None:

@@ -37,6 +37,9 @@ OTHERS = [  # with the variants: every part, and every setting that changes the 
     ("model=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams", "model.embedding.ngram_table=hashed"),
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
     ("model=additive", "model/wide=attended_ngrams", "model.wide.table=hashed", "model.wide.vocab_size=50"),
+    ("model=mean", "model/attention=first"),
+    ("model=mean", "model/attention=latent"),
+    ("model=mean", "model/attention=mean_max"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
 ]
 # Neither torch nor sentattn can be imported.
