@@ -138,7 +138,10 @@ def _own_choices(c: Composition) -> dict[str, str]:
 
 
 def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str], list[Argument]]:
-    """Splits choices of groups from values; values below a misspelt choice cannot be checked and are left out."""
+    """Splits choices of groups from values; values below a misspelt choice cannot be checked and are left out.
+
+    A setting inside a group is a value, even one that is spelled as a choice: `model.attention.query_from=first`.
+    """
     picks: dict[str, str] = {}
     values: list[Argument] = []
     misspelt: list[str] = []
@@ -147,6 +150,7 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
         group = closest(argument.key, groups)
         name = argument.value if isinstance(argument.value, str) else argument.text
         names = c.choices.names(group) if group else []
+        is_inside = argument.key.startswith(f"{group.replace('/', '.')}.")
         if argument.key == group and name in names:
             picks[group] = name
         elif argument.key in groups and argument.value is None and optional.get(group, "") is None:
@@ -155,7 +159,7 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
             hint = f"{suggestion(name, names)} There are {', '.join(names)}."
             c.refuse(argument, "unknown", f"{argument}: {group} has no choice {name!r}.{hint}")
             misspelt.append(f"{group.replace('/', '.')}.")
-        elif argument.key not in RAW and (name in names or "/" in argument.key):
+        elif argument.key not in RAW and ((name in names and not is_inside) or "/" in argument.key):
             hint = f"Did you mean {group!r}?" if group else f"There are {', '.join(groups)}."
             c.refuse(argument, "unknown", f"{argument}: there is no group {argument.key!r}. {hint}")
             misspelt += [f"{group.replace('/', '.')}."] if group else []

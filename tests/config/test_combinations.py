@@ -50,6 +50,7 @@ def test_a_penalty_needs_an_attention_that_learns(own: str) -> None:
     [
         *((f"model={variant}",) for variant in ("mean", "lstm_max", "lstm", "relation_plain")),
         *((f"model/attention={attention}",) for attention in ("first", "latent", "mean_max")),
+        ("model/attention=statistics", "model.attention.weights=uniform"),
     ],
     ids=" ".join,
 )
@@ -80,6 +81,16 @@ def test_a_fused_optimizer_is_refused_with_clipping_in_float16() -> None:
     ("args", "idle", "cause"),
     [
         (["model=relation_plain", "model.attention.hidden=8"], "model.attention.hidden=8", "score=none"),
+        (
+            ["model/attention=query", "model.attention.query_from=first", "model.attention.hops=2"],
+            "model.attention.hops=2",
+            "query_from=first",
+        ),
+        (
+            ["model/attention=statistics", "model.attention.weights=uniform", "model.attention.hidden=8"],
+            "model.attention.hidden=8",
+            "weights=uniform",
+        ),
         (["weight_decay_on=all"], "weight_decay_on=all", "optimizer.weight_decay=0"),
         (["data.num_buckets=3"], "data.num_buckets=3", "data.batching=sorted"),
         (["data.mirror=folder"], "data.mirror=folder", "data.name=demo"),

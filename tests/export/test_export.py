@@ -38,8 +38,13 @@ OTHERS = [  # with the variants: every part, and every setting that changes the 
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
     ("model=additive", "model/wide=attended_ngrams", "model.wide.table=hashed", "model.wide.vocab_size=50"),
     ("model=mean", "model/attention=first"),
+    ("model=lstm_mean", "model/attention=gated", "model.attention.hops=2"),
     ("model=mean", "model/attention=latent"),
     ("model=mean", "model/attention=mean_max"),
+    ("model=mean", "model/attention=query", "model.attention.hops=3"),
+    ("model=lstm_mean", "model/attention=query", "model.attention.query_from=first"),
+    ("model=mean", "model/attention=statistics"),
+    ("model=mean", "model/attention=statistics", "model.attention.weights=uniform"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
 ]
 # Neither torch nor sentattn can be imported.

@@ -1,0 +1,94 @@
+"""Queries against NumPy in float64, written from the formula, and against torch's multihead attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sentattn.models.attention.query import Query
+
+DIM, LENGTHS = 6, (4, 1, 2)
+MASK_BL = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
+STATES_BLD = torch.randn(3, 4, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+SETTINGS = pytest.mark.parametrize(
+    "settings", [{}, {"heads": 1}, {"hops": 3, "heads": 3}, {"query_from": "first", "heads": 3}], ids=str
+)
+
+
+def make(settings: dict[str, Any]) -> Query:
+    torch.manual_seed(3)
+    module = Query(dim=DIM, **{"heads": 2, **settings}).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module
+
+
+@SETTINGS
+def test_equals_the_formula(settings: dict[str, Any]) -> None:
+    module = make(settings)
+    attended = module(STATES_BLD, MASK_BL)
+    p = {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
+    width = DIM // module.heads
+    for row, n in enumerate(LENGTHS):
+        states_LD = STATES_BLD[row, :n].numpy()
+        from_first = settings.get("query_from") == "first"
+        queries = [p["query.weight"] @ states_LD[0] + p["query.bias"]] if from_first else p["queries_RD"]
+        assert len(queries) == module.hops == settings.get("hops", 1)
+        for hop, query in enumerate(queries):
+            heads, weights = [], []
+            for start in range(0, DIM, width):
+                head = slice(start, start + width)
+                scores = [query[head] @ (p["key.weight"] @ state)[head] / math.sqrt(width) for state in states_LD]
+                weights.append(np.exp(scores) / np.exp(scores).sum())
+                heads.append(
+                    sum(a * (p["value.weight"] @ h)[head] for a, h in zip(weights[-1], states_LD, strict=True))
+                )
+            values = p["output.weight"] @ np.concatenate(heads) + p["output.bias"]
+            np.testing.assert_allclose(attended.values_BRD[row, hop].detach(), values, atol=1e-12)
+            np.testing.assert_allclose(
+                attended.weights_BRL[row, hop, :n].detach(), np.mean(weights, axis=0), atol=1e-12
+            )
+
+
+@SETTINGS
+def test_equals_multihead_attention_of_torch(settings: dict[str, Any]) -> None:
+    module = make(settings)
+    theirs = nn.MultiheadAttention(DIM, module.heads, batch_first=True, dtype=torch.float64)
+    queries_BRD = module.queries_RD.expand(3, -1, -1) if module.query is None else STATES_BLD[:, :1]
+    with torch.no_grad():
+        projection = torch.eye(DIM) if module.query is None else module.query.weight
+        theirs.in_proj_weight.copy_(torch.cat([projection, module.key.weight, module.value.weight]))
+        if module.query is not None:
+            theirs.in_proj_bias[:DIM] = module.query.bias
+    theirs.out_proj.load_state_dict(module.output.state_dict())
+    values_BRD, weights_BRL = theirs(queries_BRD, STATES_BLD, STATES_BLD, key_padding_mask=~MASK_BL)
+    attended = module(STATES_BLD, MASK_BL)
+    torch.testing.assert_close(attended.values_BRD, values_BRD)
+    torch.testing.assert_close(attended.weights_BRL, weights_BRL)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected", "scoring"),
+    [
+        ({"hops": 3}, 3 * 100 + 100 * 100, {"queries_RD", "key.weight"}),
+        ({"query_from": "first"}, 2 * 100 * 100 + 100, {"query.weight", "query.bias", "key.weight"}),
+    ],
+    ids=str,
+)
+def test_parameter_counts(settings: dict[str, Any], expected: int, scoring: set[str]) -> None:
+    module = Query(dim=100, **settings)
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    assert {names[id(parameter)] for parameter in module.scoring_parameters()} == scoring
+    assert sum(p.numel() for p in module.scoring_parameters()) == expected
+    assert sum(p.numel() for p in module.parameters()) == expected + 2 * 100 * 100 + 100
+
+
+def test_heads_that_do_not_divide_the_states_are_refused() -> None:
+    with pytest.raises(ValueError, match="heads must divide the width 6"):
+        Query(dim=DIM, heads=4)

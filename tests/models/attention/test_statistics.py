@@ -1,0 +1,93 @@
+"""Weighted mean and standard deviation against NumPy in float64, written from the formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sentattn.models.attention.statistics import Statistics
+
+LENGTHS = (4, 1, 2)
+MASK_BL = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
+STATES_BLD = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+WEIGHTS = pytest.mark.parametrize("weights", ["attentive", "uniform"])
+
+
+def make(weights: Any) -> Statistics:
+    torch.manual_seed(3)
+    module = Statistics(dim=5, weights=weights, hidden=6).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module
+
+
+@WEIGHTS
+def test_equals_the_formulas(weights: str) -> None:
+    module = make(weights)
+    attended = module(STATES_BLD, MASK_BL)
+    p = {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
+    for row, n in enumerate(LENGTHS):
+        states_LD = STATES_BLD[row, :n].numpy()
+        exponentials = np.ones(n)
+        if weights == "attentive":
+            scores = [p["score.2.weight"][0] @ np.tanh(p["score.0.weight"] @ h + p["score.0.bias"]) for h in states_LD]
+            exponentials = np.exp(scores)
+        weights_L = exponentials / exponentials.sum()
+        mean = weights_L @ states_LD
+        variance = weights_L @ states_LD**2 - mean**2
+        deviation = np.sqrt(variance) if n > 1 else np.full(5, 1e-5)
+        np.testing.assert_allclose(attended.weights_BRL[row, 0, :n].detach(), weights_L, atol=1e-12)
+        np.testing.assert_allclose(attended.values_BRD[row, 0, :5].detach(), mean, atol=1e-12)
+        np.testing.assert_allclose(attended.values_BRD[row, 0, 5:].detach(), deviation, atol=1e-12)
+
+
+@WEIGHTS
+def test_equal_weights_give_the_moments_of_numpy(weights: str) -> None:
+    module = make(weights)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    values_BRD = module(STATES_BLD, MASK_BL).values_BRD.detach()
+    for row, n in ((0, 4), (2, 2)):
+        states_LD = STATES_BLD[row, :n].numpy()
+        expected = np.concatenate([states_LD.mean(axis=0), states_LD.std(axis=0)])
+        np.testing.assert_allclose(values_BRD[row, 0], expected, atol=1e-12)
+
+
+@WEIGHTS
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_equal_states_have_a_finite_gradient(weights: str, dtype: torch.dtype) -> None:
+    module = make(weights).to(dtype)
+    states_BLD = torch.full((2, 4, 5), 1.7, dtype=dtype).requires_grad_()
+    attended = module(states_BLD, torch.tensor([[True] * 3 + [False], [True] + [False] * 3]))
+    attended.values_BRD[..., 5:].sum().backward()
+    assert attended.values_BRD[..., 5:].abs().max() < 1e-2
+    assert attended.values_BRD.dtype == dtype
+    for gradient in (states_BLD.grad, *(parameter.grad for parameter in module.parameters())):
+        assert gradient is not None
+        assert gradient.isfinite().all()
+
+
+def test_a_small_deviation_of_large_states_is_exact() -> None:
+    states_BLD = 1000 + torch.tensor([-0.01, 0.01, -0.01, 0.01])[None, :, None].expand(1, 4, 5)
+    deviation = make("uniform").float()(states_BLD, torch.ones(1, 4, dtype=torch.bool)).values_BRD[..., 5:]
+    torch.testing.assert_close(deviation, torch.full((1, 1, 5), 0.01), rtol=0.01, atol=0)
+
+
+@WEIGHTS
+def test_gradients_are_those_of_finite_differences(weights: str) -> None:
+    module, mask_BL = make(weights), torch.arange(4) < torch.tensor([4, 3, 2])[:, None]
+    assert torch.autograd.gradcheck(
+        lambda states_BLD: module(states_BLD, mask_BL)[:2], STATES_BLD.clone().requires_grad_()
+    )
+
+
+@pytest.mark.parametrize(("weights", "expected"), [("attentive", 64 * 100 + 64 + 64), ("uniform", 0)])
+def test_parameter_count(weights: Any, expected: int) -> None:
+    module = Statistics(dim=100, weights=weights)
+    assert sum(p.numel() for p in module.parameters()) == expected
+    assert module.out_dim == 200
