@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader, TextIOWrapper
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.cache import Progress, cache_folder, sample
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.readers.archives import container, existing, open_file, reading
+from sentattn.data.readers.archives import File, container, existing, reading
 from sentattn.data.readers.download import fetch
 from sentattn.data.readers.tables import delimited_rows, read_json_lines, read_parquet, require_unicode, text_lines
 from sentattn.errors import DataError, Fault
@@ -44,18 +44,6 @@ STARS = range(1, 6)
 OF_STARS: Mapping[object, int] = {form: n - 1 for n in STARS for form in (n, str(n), f"{n}.0")}
 """The class of each way to write a number of stars; 5.0 equals 5."""
 OF_LABELS: Mapping[object, int] = {label: label for label in range(len(STARS))}
-
-
-class File(NamedTuple):
-    """A file of reviews, or a member of an archive."""
-
-    path: Path
-    member: str = ""
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        return f"{self.member} in {self.path}" if self.member else str(self.path)
 
 
 class YelpSource(Source):
@@ -88,10 +76,10 @@ class YelpSource(Source):
     def read(self, split: str) -> Iterator[Row]:
         """Yields the reviews in the order of the files."""
         for file in self._files[split]:
-            with open_file(file.path, file.member, KEY, WHERE) as stream:
-                reader, classes = _reader(stream.peek(), file.name)
-                for where, text, rating in reader(stream, file):
-                    where = f"{file.name}, {where}"
+            with file.open(KEY, WHERE) as stream:
+                reader, classes = _reader(stream.peek(), file)
+                for place, text, rating in reader(stream, file):
+                    where = f"{file}, {place}"
                     if text is not None and not isinstance(text, str):
                         raise _error("type", f"{where}: the text must be a string, got {reprlib.repr(text)}.")
                     yield Row(text or "", _label(rating, classes, where))
@@ -133,8 +121,7 @@ def _in_folder(folder: Path) -> dict[str, list[File]]:
 def _only_json(names: Sequence[str], place: Path) -> str:
     """Returns the only file with reviews; the Open Dataset has four other files next to it."""
     candidates = [name for name in names if JSON.fullmatch(PurePosixPath(name).name)]
-    if len(candidates) > 1:
-        candidates = [name for name in candidates if "review" in PurePosixPath(name).name]
+    candidates = [name for name in candidates if len(candidates) == 1 or "review" in PurePosixPath(name).name]
     if len(candidates) != 1:
         message = f"{place} must hold one JSON with reviews, got {', '.join(names[:SHOWN]) or 'no file'}. {WHERE}"
         raise _error("conflict" if candidates else "missing", message)
@@ -151,21 +138,21 @@ def _label(value: object, classes: Mapping[object, int], where: str) -> int:
 
 
 def _read_lines(stream: BufferedReader, file: File) -> Iterator[Review]:
-    for where, values in read_json_lines(stream, file.name, ("stars", "text"), WHERE):
+    for where, values in read_json_lines(stream, str(file), ("stars", "text"), WHERE):
         yield where, values["text"], values["stars"]
 
 
 def _read_csv(stream: BufferedReader, file: File) -> Iterator[Review]:
-    for number, fields in delimited_rows(text_lines(stream, file.name), file.name):
+    for number, fields in delimited_rows(text_lines(stream, str(file)), str(file)):
         if len(fields) < 2 or any(fields[2:]):
-            message = f"{file.name}, line {number}: {len(fields)} columns instead of two, stars and text. {WHERE}"
+            message = f"{file}, line {number}: {len(fields)} columns instead of two, stars and text. {WHERE}"
             raise _error("damaged", message)
         yield f"line {number}", _unescaped(fields[1]), fields[0]
 
 
 def _read_parquet(_: BufferedReader, file: File) -> Iterator[Review]:
     if file.member or container(file.path) != "plain":
-        raise _error("unsupported", f"{file.name} is parquet inside an archive; unpack it.")
+        raise _error("unsupported", f"{file} is parquet inside an archive; unpack it.")
     for where, values in read_parquet(file.path, ("label", "text"), WHERE):
         text = values["text"]
         yield where, _unescaped(text) if isinstance(text, str) else text, values["label"]
@@ -176,14 +163,13 @@ def _read_arrays(stream: BufferedReader, file: File) -> Iterator[Review]:
     try:
         content = json.load(TextIOWrapper(stream, encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise _error("damaged", f"{file.name} must be one JSON object in UTF-8 ({error}). {WHERE}") from error
-    arrays = [content.get(key) for key in ("texts", "labels")]
-    texts, labels = (array if isinstance(array, list) else [] for array in arrays)
+        raise _error("damaged", f"{file} must be one JSON object in UTF-8 ({error}). {WHERE}") from error
+    texts, labels = (array if isinstance(array := content.get(key), list) else [] for key in ("texts", "labels"))
     if len(texts) != len(labels) or not texts:
-        message = f"{file.name} holds {len(texts):,} texts and {len(labels):,} labels instead of a label for each text."
-        raise _error("damaged", f"{message} {WHERE}")
+        counts = f"{len(texts):,} texts and {len(labels):,} labels instead of a label for each text"
+        raise _error("damaged", f"{file} holds {counts}. {WHERE}")
     for number, (text, rating) in enumerate(zip(texts, labels, strict=True), start=1):
-        require_unicode(text, f"{file.name}, review {number:,}")
+        require_unicode(text, f"{file}, review {number:,}")
         yield f"review {number:,}", text, rating
 
 
@@ -197,14 +183,14 @@ FORMATS: tuple[tuple[re.Pattern[bytes], Reader, Mapping[object, int]], ...] = (
 """Of each format: its beginning, after what `SKIPPED` removes; its reader; and the class of each rating."""
 
 
-def _reader(head: bytes, name: str) -> tuple[Reader, Mapping[object, int]]:
+def _reader(head: bytes, file: File) -> tuple[Reader, Mapping[object, int]]:
     """Returns the reader of a file by its beginning, and the class of each rating."""
     content = SKIPPED.sub(b"", head)
     for beginning, reader, classes in FORMATS:
         if beginning.match(content):
             return reader, classes
     start = head[:SHOWN].decode(errors="replace")
-    raise _error("unsupported", f"{name} holds no reviews in a known format; it begins with {start!r}. {WHERE}")
+    raise _error("unsupported", f"{file} holds no reviews in a known format; it begins with {start!r}. {WHERE}")
 
 
 def _unescaped(text: str) -> str:

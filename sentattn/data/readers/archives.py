@@ -12,11 +12,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal, TypeAlias, cast
+from typing import IO, Literal, NamedTuple, cast
 
 from sentattn.errors import DataError, Fault, suggestion
-
-Container: TypeAlias = Literal["plain", "gzip", "tar", "zip"]
 
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError)
 ZIP, GZIP = (b"PK\x03\x04", b"PK\x05\x06"), b"\x1f\x8b"
@@ -58,7 +56,7 @@ def reading(path: Path, key: str, hint: str = "") -> Iterator[None]:
         raise DataError(Fault(key, kind, f"{path} cannot be read to its end ({reason}). {hint}".rstrip())) from error
 
 
-def container(path: Path) -> Container:
+def container(path: Path) -> Literal["plain", "gzip", "tar", "zip"]:
     """Returns the format of a file by its content, not its name."""
     with path.open("rb") as file:
         magic = file.read(4)
@@ -69,39 +67,47 @@ def container(path: Path) -> Container:
     return "gzip" if magic.startswith(GZIP) else "plain"
 
 
-@contextmanager
-def open_file(path: Path, member: str, key: str, hint: str = "") -> Iterator[io.BufferedReader]:
-    """Opens a file, or a member of an archive, decompressed. A member of a tar is found by its file name alone.
+class File(NamedTuple):
+    """A file, or a member of an archive; a member of a tar is found by its file name alone."""
 
-    Raises:
-        DataError: If it is damaged, or the archive does not hold the member.
-    """
-    with reading(path, key, hint):
-        match container(path):
-            case "zip":
-                with zipfile.ZipFile(path) as archive, _open_zipped(archive, member) as file:
-                    yield io.BufferedReader(cast(io.RawIOBase, file))
-            case "tar":
-                files = tar_files(path, key, hint)
-                stream = next((file for name, file in files if PurePosixPath(name).name == member), None)
-                if stream is None:
-                    raise DataError(Fault(key, "missing", f"{path} holds no {member}. {hint}"))
-                yield cast(io.BufferedReader, stream)
-                for _ in files:
-                    pass  # damage may show only at the end
-            case "gzip":
-                with gzip.open(path) as unpacked:
-                    yield io.BufferedReader(cast(io.RawIOBase, unpacked))
-            case "plain":
-                with path.open("rb") as plain:
-                    yield plain
+    path: Path
+    member: str = ""
 
+    def __str__(self) -> str:
+        return str(self.path / self.member)
 
-def _open_zipped(archive: zipfile.ZipFile, member: str) -> IO[bytes]:
-    try:
-        return archive.open(member)
-    except RuntimeError as error:  # encrypted, or compressed by a method that `zipfile` does not know
-        raise zipfile.BadZipFile(str(error)) from error
+    @contextmanager
+    def open(self, key: str, hint: str = "") -> Iterator[io.BufferedReader]:
+        """Opens it, decompressed.
+
+        Raises:
+            DataError: If it is damaged, or the archive does not hold the member.
+        """
+        path, member = self
+        with reading(path, key, hint):
+            match container(path):
+                case "zip":
+                    with zipfile.ZipFile(path) as archive:
+                        try:
+                            zipped = archive.open(member)
+                        except RuntimeError as error:  # encrypted, or a method of compression that is not known
+                            raise zipfile.BadZipFile(str(error)) from error
+                        with zipped:
+                            yield io.BufferedReader(cast(io.RawIOBase, zipped))
+                case "tar":
+                    files = tar_files(path, key, hint)
+                    stream = next((file for name, file in files if PurePosixPath(name).name == member), None)
+                    if stream is None:
+                        raise DataError(Fault(key, "missing", f"{path} holds no {member}. {hint}"))
+                    yield cast(io.BufferedReader, stream)
+                    for _ in files:
+                        pass  # damage may show only at the end
+                case "gzip":
+                    with gzip.open(path) as unpacked:
+                        yield io.BufferedReader(cast(io.RawIOBase, unpacked))
+                case "plain":
+                    with path.open("rb") as plain:
+                        yield plain
 
 
 def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]]:

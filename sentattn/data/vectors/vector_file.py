@@ -13,15 +13,14 @@ import re
 import reprlib
 import zipfile
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress, sample
-from sentattn.data.readers.archives import container, neighbour, open_file, reading
+from sentattn.data.readers.archives import File, container, neighbour, reading
 from sentattn.errors import DataError, Fault, suggestion
 
 if TYPE_CHECKING:
@@ -52,26 +51,8 @@ MIN_WIDTH = 3
 MAX_FLOAT32 = 3.4028234e38
 PROGRESS_LINES = 10_000
 MOST_SHOWN = 8
-NOT_TEXT = (
-    "is not UTF-8 text; convert a binary word2vec file (.bin) with gensim: "
-    "KeyedVectors.load_word2vec_format(FILE, binary=True).save_word2vec_format(OTHER_FILE)."
-)
-
-
 Line: TypeAlias = tuple[str, list[bytes]]
 """A word and its numbers as written in the file."""
-
-
-class Shape(NamedTuple):
-    """The layout of a file of vectors.
-
-    Attributes:
-        width: Numbers per word.
-        words: Number of words in the header (word2vec), or None without a header (GloVe).
-    """
-
-    width: int
-    words: int | None
 
 
 def width(vectors: str) -> int:
@@ -82,15 +63,11 @@ def width(vectors: str) -> int:
     """
     if path := torchtext_file(vectors):
         return read_torchtext(path)[1].shape[1]
-    return NAMES[vectors][1] if vectors in NAMES else VectorFile.named(vectors).shape().width
+    return NAMES[vectors][1] if vectors in NAMES else VectorFile.named(vectors).shape()[0]
 
 
-@dataclass(frozen=True)
-class VectorFile:
+class VectorFile(File):
     """A file of vectors, or the member of a zip."""
-
-    path: Path
-    member: str = ""
 
     @classmethod
     def named(cls, vectors: str) -> VectorFile:
@@ -115,9 +92,6 @@ class VectorFile:
         message = f"data.vectors={vectors} is neither {TRAIN}, a file nor the name of known vectors.{close}"
         raise DataError(Fault(KEY, "not_found", message))
 
-    def __str__(self) -> str:
-        return str(self.path / self.member)
-
     @property
     def identity(self) -> tuple[str, str | None, int, int, str]:
         """File name, member, size in bytes, modification time in nanoseconds, and a hash of both ends."""
@@ -125,16 +99,74 @@ class VectorFile:
             size, time, ends = sample(self.path)
         return self.path.name, self.member or None, size, time, hashlib.sha256(ends).hexdigest()
 
-    def shape(self) -> Shape:
-        """Reads the first lines, as `read_shape` does."""
-        with open_file(self.path, self.member, KEY) as stream:
-            return read_shape(stream, str(self))
+    def shape(self) -> tuple[int, int | None]:
+        """Returns the numbers per word, and the number of words in the header (word2vec), or None without one (GloVe).
+
+        Raises:
+            DataError: If the first lines are no vectors.
+        """
+        with self.open(KEY) as stream:
+            first, second = (stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(2))
+        for line in (first, second):
+            is_text = "\ufffd" not in line.decode(errors="replace") or _trailing_numbers(line.split()) > 0
+            if b"\0" in line or not is_text:
+                message = (
+                    f"{self} is not UTF-8 text; convert a binary word2vec file (.bin) with gensim: "
+                    "KeyedVectors.load_word2vec_format(FILE, binary=True).save_word2vec_format(OTHER_FILE)."
+                )
+                raise DataError(Fault(KEY, "unsupported", message))
+        fields = first.split()
+        is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
+        width = int(fields[1]) if is_header else _trailing_numbers(fields)
+        if width < MIN_WIDTH or (is_header and _trailing_numbers(second.split()) != width):
+            got = reprlib.repr((first + second).decode(errors="replace"))
+            message = (
+                f"{self} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally after "
+                f"a line WORDS NUMBERS with the number of words and the width, got {got}."
+            )
+            raise DataError(Fault(KEY, "damaged", message))
+        return width, int(fields[0]) if is_header else None
 
     def lines(self, wanted: Collection[str], progress: Progress) -> Iterator[Line]:
-        """Yields the lines of the wanted words, as `read_lines` does."""
-        shape = self.shape()
-        with open_file(self.path, self.member, KEY) as stream:
-            yield from read_lines(stream, str(self), shape, wanted, progress)
+        """Yields the lines of the wanted words in file order, with one line in memory at a time.
+
+        Words may contain spaces: the vector is the last numbers of a line. Lines of other words are checked for their
+        number of fields only. If a word is empty or not UTF-8, an empty word is yielded.
+
+        Raises:
+            DataError: With the number of the invalid line.
+        """
+        width, in_header = self.shape()
+        words = 0
+        with self.open(KEY) as stream:
+            for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
+                if number % PROGRESS_LINES == 0:
+                    progress("Reading vectors", number, in_header)
+                fields = line.removeprefix(codecs.BOM_UTF8).split()
+                if not fields or (number == 1 and in_header is not None):
+                    continue
+                words += 1
+                try:
+                    word = b" ".join(fields[:-width]).decode()
+                except UnicodeDecodeError:
+                    word = ""
+                is_wanted = word in wanted
+                has_space = len(fields) != width + 1  # in the word, which is rare
+                if word:
+                    is_vector = not (has_space or is_wanted) or _trailing_numbers(fields) == width
+                else:
+                    is_vector = len(fields) >= width and all(map(_is_number, fields[-width:]))
+                if not is_vector:
+                    got = reprlib.repr(line.decode(errors="replace").strip())
+                    message = f"{self}, line {number:,}: must be a word and {width} finite numbers, got {got}."
+                    raise DataError(Fault(KEY, "damaged", message))
+                if not word:
+                    yield "", []
+                elif is_wanted:
+                    yield word, fields[-width:]
+        if in_header not in (None, words):
+            message = f"{self} must hold {in_header:,} words by its header, got {words:,}; it may be truncated."
+            raise DataError(Fault(KEY, "damaged", message))
 
 
 def _member(archive: Path, name: str) -> str:
@@ -156,72 +188,6 @@ def _member(archive: Path, name: str) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_SHOWN]) or "no file"
-
-
-def read_shape(stream: BinaryIO, name: str) -> Shape:
-    """Reads the layout of a file from its first lines; messages call it `name`.
-
-    Raises:
-        DataError: If they are no vectors.
-    """
-    first, second = (stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(2))
-    for line in (first, second):
-        is_text = "\ufffd" not in line.decode(errors="replace") or _trailing_numbers(line.split()) > 0
-        if b"\0" in line or not is_text:
-            raise DataError(Fault(KEY, "unsupported", f"{name} {NOT_TEXT}"))
-    fields = first.split()
-    is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
-    shape = Shape(int(fields[1]), int(fields[0])) if is_header else Shape(_trailing_numbers(fields), None)
-    if shape.width < MIN_WIDTH or (is_header and _trailing_numbers(second.split()) != shape.width):
-        got = reprlib.repr((first + second).decode(errors="replace"))
-        message = (
-            f"{name} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally after a "
-            f"line WORDS NUMBERS with the number of words and the width, got {got}."
-        )
-        raise DataError(Fault(KEY, "damaged", message))
-    return shape
-
-
-def read_lines(
-    stream: BinaryIO, name: str, shape: Shape, wanted: Collection[str], progress: Progress
-) -> Iterator[Line]:
-    """Yields the lines of the wanted words in file order, with one line in memory at a time.
-
-    Words may contain spaces: the vector is the last numbers of a line. Lines of other words are checked for their
-    number of fields only. If a word is empty or not UTF-8, an empty word is yielded.
-
-    Raises:
-        DataError: With the number of the invalid line.
-    """
-    words = 0
-    for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
-        if number % PROGRESS_LINES == 0:
-            progress("Reading vectors", number, shape.words)
-        fields = line.removeprefix(codecs.BOM_UTF8).split()
-        if not fields or (number == 1 and shape.words is not None):
-            continue
-        words += 1
-        try:
-            word = b" ".join(fields[: -shape.width]).decode()
-        except UnicodeDecodeError:
-            word = ""
-        is_wanted = word in wanted
-        has_space = len(fields) != shape.width + 1  # in the word, which is rare
-        if word:
-            is_vector = not (has_space or is_wanted) or _trailing_numbers(fields) == shape.width
-        else:
-            is_vector = len(fields) >= shape.width and all(map(_is_number, fields[-shape.width :]))
-        if not is_vector:
-            legal, got = f"a word and {shape.width} finite numbers", reprlib.repr(line.decode(errors="replace").strip())
-            message = f"{name}, line {number:,}: must be {legal}, got {got}."
-            raise DataError(Fault(KEY, "damaged", message))
-        if not word:
-            yield "", []
-        elif is_wanted:
-            yield word, fields[-shape.width :]
-    if shape.words not in (None, words):
-        message = f"{name} must hold {shape.words:,} words by its header, got {words:,}; it may be truncated."
-        raise DataError(Fault(KEY, "damaged", message))
 
 
 def _trailing_numbers(fields: list[bytes]) -> int:

@@ -12,14 +12,14 @@ import pytest
 from refusals import fault_of
 from yelp_forms import write_file, write_tar, write_zip
 
-from sentattn.data.readers.archives import container, existing, open_file, reading
+from sentattn.data.readers.archives import File, container, existing, reading
 
 HINT = "Give another."
 KEY = "data.path"
 
 
 def content(path: Path, member: str = "") -> bytes:
-    with open_file(path, member, KEY, HINT) as stream:
+    with File(path, member).open(KEY, HINT) as stream:
         assert stream.peek(1)
         return stream.read()
 

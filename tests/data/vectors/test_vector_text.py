@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,23 +15,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import fault_of, refused
 
-from sentattn.data.vectors.vector_file import MAX_LINE_BYTES, Line, Shape, read_lines, read_shape
+from sentattn.data.cache import no_progress
+from sentattn.data.vectors.vector_file import MAX_LINE_BYTES, Line, VectorFile
 
 GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"
 WORD2VEC = b"3 3\nthe 0.1 0.2 -0.3 \ncat 1 2 3e-2 \n, 4 5 6 \n"
 LINES = [("the", [b"0.1", b"0.2", b"-0.3"]), ("cat", [b"1", b"2", b"3e-2"]), (",", [b"4", b"5", b"6"])]
 
 
+def vector_file(stream: Callable[[], io.BufferedIOBase]) -> VectorFile:
+    """Returns a file whose content is a stream."""
+
+    class InMemory(VectorFile):
+        @contextmanager
+        def open(self, key: str, hint: str = "") -> Iterator[Any]:
+            yield stream()
+
+    return InMemory(Path("v.txt"))
+
+
 def read(text: bytes, *wanted: str) -> list[Line]:
-    shape = read_shape(io.BytesIO(text), "v.txt")
-    return list(read_lines(io.BytesIO(text), "v.txt", shape, set(wanted), lambda stage, number, total: None))
+    return list(vector_file(lambda: io.BytesIO(text)).lines(set(wanted), no_progress))
 
 
-def test_the_format_is_read_from_the_first_lines() -> None:
-    assert read_shape(io.BytesIO(GLOVE), "v.txt") == Shape(width=3, words=None)
-    assert read_shape(io.BytesIO(WORD2VEC), "v.txt") == Shape(width=3, words=3)
-    assert read_shape(io.BytesIO(b"5 1 2 3 4\n"), "v.txt") == Shape(width=4, words=None)
-    assert read_shape(io.BytesIO(b". . . 1 2 3 4\n"), "v.txt") == Shape(width=4, words=None)
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [(GLOVE, (3, None)), (WORD2VEC, (3, 3)), (b"5 1 2 3 4
+", (4, None)), (b". . . 1 2 3 4
+", (4, None))],
+)
+def test_the_format_is_read_from_the_first_lines(text: bytes, shape: tuple[int, int | None]) -> None:
+    assert vector_file(lambda: io.BytesIO(text)).shape() == shape
 
 
 @pytest.mark.parametrize("text", [GLOVE, WORD2VEC])
@@ -157,9 +174,9 @@ class Endless(io.RawIOBase):
 
 def test_memory_does_not_grow_with_the_file() -> None:
     def peak(lines: int) -> int:
-        stream = io.BufferedReader(Endless(lines))
+        file = vector_file(lambda: io.BufferedReader(Endless(lines)))
         tracemalloc.start()
-        found = list(read_lines(stream, "v.txt", Shape(50, None), {"w1", "w7"}, lambda stage, number, total: None))
+        found = list(file.lines({"w1", "w7"}, no_progress))
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert [line[0] for line in found] == ["w1", "w7"]
@@ -170,6 +187,6 @@ def test_memory_does_not_grow_with_the_file() -> None:
 
 def test_progress_is_reported() -> None:
     calls: list[tuple[str, int, int | None]] = []
-    stream = io.BufferedReader(Endless(25_000))
-    assert not list(read_lines(stream, "v.txt", Shape(50, None), set(), lambda *call: calls.append(call)))
+    file = vector_file(lambda: io.BufferedReader(Endless(25_000)))
+    assert not list(file.lines(set(), lambda *call: calls.append(call)))
     assert [number for _, number, _ in calls] == [10_000, 20_000]
