@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -53,7 +54,7 @@ def plural(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Shows how far long work is: a bar on a terminal, a line every few seconds elsewhere.
 
     Calling it with another stage ends the previous stage.
@@ -69,20 +70,17 @@ class Progress:
         self._stage = ""
         self._started = self._printed = time.monotonic()
 
-    def __enter__(self) -> Progress:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def __call__(self, stage: str, done: int, total: int | None, note: str | Callable[[], str] = "") -> None:
+    def __call__(self, stage: str, done: int, total: int | None, note: Callable[[], str] = str) -> None:
         """Reports that `done` of `total` (None: unknown) are done in a stage.
 
         Args:
             stage: The work, in a few words.
             done: How much of it is done.
             total: How much there is.
-            note: More words, such as the loss; a function is called only when they are shown.
+            note: Returns more words, such as the loss; called only when they are shown.
         """
         if not self._shown:
             return
@@ -94,13 +92,13 @@ class Progress:
         if self._console.is_terminal:
             bar = self._bar = self._bar or self._start_bar()
             bar.update(bar.task_ids[0], completed=done, total=total)
-            if isinstance(note, str) or now - self._printed > SECONDS_BETWEEN_NOTES:
+            if now - self._printed > SECONDS_BETWEEN_NOTES:
                 self._printed = now
-                bar.update(bar.task_ids[0], note=_text(note))
+                bar.update(bar.task_ids[0], note=note())
         elif now - self._printed > SECONDS_BETWEEN_LINES:
             self._printed = now
             of = f" of {total:,}" if total else ""
-            line = f"{stage}: {done:,}{of}, {now - self._started:.0f} s  {_text(note)}"
+            line = f"{stage}: {done:,}{of}, {now - self._started:.0f} s  {note()}"
             print(line.rstrip(), file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -116,7 +114,3 @@ class Progress:
         bar.add_task(self._stage, total=None, note="")
         bar.start()
         return bar
-
-
-def _text(note: str | Callable[[], str]) -> str:
-    return note if isinstance(note, str) else note()

@@ -32,11 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, RunError, SettingError
-from sentattn.run import SPLITS
+from sentattn.errors import Fault, SettingError
+from sentattn.run import SPLITS, write_atomically, writing
 
-TABLE = "table"
-COLUMNS = ("text", "label")
 KEYS = {"run": "str", "split": 'Literal["val", "test"]', "name": "str", "output": "str", "trust": "bool"}
 
 
@@ -49,7 +47,6 @@ def _command(arguments: list[str]) -> None:
     from sentattn.config.compose import override
     from sentattn.data.readers import tables
     from sentattn.prediction.model import load
-    from sentattn.run import write_atomically
 
     arguments = command_line.run_first(arguments, KEYS)
     words, overrides = command_line.take(arguments, list(KEYS))
@@ -58,7 +55,7 @@ def _command(arguments: list[str]) -> None:
     settings = override(run.settings, overrides, only=["data"], trust=run.trust)
     data, trained = settings["data"], run.settings["data"]
     typed = [word.partition("=")[0] for word in overrides]
-    for key in COLUMNS:  # a table has the columns of the run's table, save for those that are typed
+    for key in ("text", "label"):  # a table has the columns of the run's table, save for those that are typed
         if key in data and key in trained and f"data.{key}" not in typed:
             data[key] = trained[key]
     tables.check(data, split=split)
@@ -77,11 +74,9 @@ def _command(arguments: list[str]) -> None:
     except OSError as error:  # the run may be another user's
         print(f"warning: the predictions cannot be written into {run.path}: {error.strerror}.", file=sys.stderr)
     if "output" in options:
-        try:
-            write_atomically(Path(options["output"]), json.dumps(metrics, indent=2) + "\n")
-        except OSError as error:
-            message = f"output={options['output']} cannot be written: {error.strerror}."
-            raise RunError(Fault("output", "unwritable", message)) from error
+        output = Path(options["output"])
+        with writing(output, "output"):
+            write_atomically(output, json.dumps(metrics, indent=2) + "\n")
 
 
 def _name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
@@ -90,7 +85,7 @@ def _name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
     Raises:
         SettingError: If the one that was typed cannot be.
     """
-    file = data.get(split) or data.get("train") if data["name"] == TABLE else None
+    file = data.get(split) or data.get("train") if data["name"] == "table" else None
     of_data = Path(file.removesuffix(".gz")).stem if file else data["name"]
     name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")
     if name in (*SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):

@@ -30,14 +30,13 @@ from sentattn.config.groups import comment, conf_dir
 from sentattn.config.targets import label
 from sentattn.console import WIDTH, table_lines
 from sentattn.errors import Fault, SettingError, suggestion
+from sentattn.run import LOADER
 
 METRICS = ("val/accuracy", "test/accuracy")
 GROUPS = {"models": "model", "data": "data", "experiments": "experiment", "sweeps": "sweep"}
 KINDS = (*GROUPS, "runs")
 LONGEST_FILE, NARROWEST = 24, 20
 """Most characters of a file's name, and fewest columns of a model's."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The fast one, where PyYAML was built with it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,14 +92,11 @@ def _named(config: str) -> dict[str, str]:
     settings = yaml.load(config, LOADER)  # noqa: S506 - a safe one
     data = settings.get("data")
     file = data.get("train") if isinstance(data, Mapping) else None
-    table = {"data": f"{data['name']} ({_short(Path(file).name)})"} if isinstance(file, str) and "name" in data else {}
-    return {"model": label(settings), **table}
-
-
-def _short(name: str) -> str:
-    """Returns the name of a file, a long one without its middle."""
-    half = LONGEST_FILE // 2
-    return name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
+    if not isinstance(file, str) or "name" not in data:
+        return {"model": label(settings)}
+    name, half = Path(file).name, LONGEST_FILE // 2
+    short = name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
+    return {"model": label(settings), "data": f"{data['name']} ({short})"}
 
 
 def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:

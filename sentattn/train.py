@@ -63,6 +63,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from sentattn.config import command_line
+from sentattn.data.readers import tables
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.run import RESULT, Run
@@ -71,9 +72,6 @@ if TYPE_CHECKING:
     from sentattn.prediction.model import LoadedRun
 
 MULTIRUN = ("-m", "--multirun")
-WIDTH = 80
-"""Columns of a terminal, if nobody has changed them."""
-TABLE = "sentattn.data.datasets.table.Table"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -128,10 +126,7 @@ def _train(arguments: list[str]) -> None:
     if show:
         print(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), end="")
         return
-    if settings.data["_target_"] == TABLE:
-        from sentattn.data.readers import tables
-
-        tables.check(settings.data)
+    tables.check(settings.data)
     if request.check:
         from sentattn.training.dry_run import check
 
@@ -165,7 +160,7 @@ def _report(runs: Sequence[Run]) -> None:
 def predict_command(path: Path) -> str:
     """Returns the command that predicts with a run, in lines of at most 80 columns where the path allows it."""
     command, text = f"  python -m sentattn.predict run={shlex.quote(str(path))}", 'text="..."'
-    return f"{command} {text}" if len(command) + len(text) < WIDTH else f"{command} \\\n    {text}"
+    return f"{command} {text}" if len(command) + len(text) < 80 else f"{command} \\\n    {text}"
 
 
 if __name__ == "__main__":

@@ -35,20 +35,25 @@ class RankInfo(NamedTuple):
         return self.world // self.local_world
 
 
-def rank_info() -> RankInfo | None:
-    """Returns which rank this process is, or None where no launcher has started several.
+def rank_info(environ: Mapping[str, str] = os.environ) -> RankInfo | None:
+    """Returns which rank a process with these variables is, or None where no launcher has started several.
 
     Raises:
         SettingError: If SLURM has not divided the processes evenly among the machines.
     """
-    return read_rank_info({**os.environ, **launcher_variables(os.environ)})
-
-
-def read_rank_info(environ: Mapping[str, str]) -> RankInfo | None:
-    """Returns the rank that torchrun's variables describe, or None where there are none or only one process."""
-    if not all(name in environ for name in TORCHRUN) or environ["WORLD_SIZE"] == "1":
+    environ = {**environ, **launcher_variables(environ)}
+    if not _has_torchrun(environ):
         return None
     return RankInfo(int(environ["RANK"]), int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"]))
+
+
+def _has_torchrun(environ: Mapping[str, str]) -> bool:
+    return all(name in environ for name in TORCHRUN) and environ["WORLD_SIZE"] != "1"
+
+
+def leave_step() -> None:
+    """Removes this process from the step of srun in which it, or its parent, was started."""
+    os.environ.pop(STEP_TASKS, None)
 
 
 def launcher_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -57,22 +62,8 @@ def launcher_variables(environ: Mapping[str, str]) -> dict[str, str]:
     Raises:
         SettingError: If the tasks of srun are not divided evenly among the machines.
     """
-    return {} if read_rank_info(environ) else srun_variables(environ)
-
-
-def leave_step() -> None:
-    """Removes this process from the step of srun in which it, or its parent, was started."""
-    os.environ.pop(STEP_TASKS, None)
-
-
-def srun_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Translates the variables that srun sets for each task of a step to torchrun's; a batch script itself is no step.
-
-    Raises:
-        SettingError: If the tasks are not divided evenly among the machines.
-    """
-    world = int(environ.get(STEP_TASKS, "1"))
-    if world == 1:
+    world = int(environ.get(STEP_TASKS, "1"))  # a batch script itself is no step
+    if world == 1 or _has_torchrun(environ):
         return {}
     from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
@@ -110,8 +101,7 @@ def count_here(trainer: Node) -> int:
 
     devices, accelerator, nodes = trainer["devices"], trainer["accelerator"], trainer.get("num_nodes", 1)
     if nodes > 1:
-        launchers = f"srun, or torchrun --nnodes={nodes}"
-        message = f"trainer.num_nodes={nodes} needs a launcher that starts processes on each machine: {launchers}."
+        message = f"trainer.num_nodes={nodes} needs srun or torchrun --nnodes={nodes}, to start it on each machine."
         raise SettingError(Fault("trainer.num_nodes", "missing", message))
     gpus = torch.cuda.device_count() if accelerator in ON_GPU else 0
     if devices in (-1, "auto"):
@@ -143,10 +133,7 @@ def as_launched(trainer: Node, info: RankInfo | None) -> Node:
     }
     for key, (number, started) in numbers.items():
         if number not in (1, -1, "auto", started):
-            message = (
-                f"trainer.{key}={as_typed(trainer[key])}, but processes were started for {started}: "
-                f"leave trainer.{key} out, or start as many."
-            )
+            message = f"trainer.{key}={as_typed(trainer[key])}, but processes were started for {started}: leave it out."
             raise SettingError(Fault(f"trainer.{key}", "conflict", message))
     kept = devices if isinstance(devices, list) and len(devices) == info.local_world else info.local_world
     return {**trainer, "devices": kept, "num_nodes": info.nodes}

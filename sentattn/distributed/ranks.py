@@ -82,7 +82,7 @@ def connected(here: RankInfo | None) -> Iterator[None]:
 
     Ranks other than 0 print only errors that no other rank has, and exit with a code; rank 0 raises.
     """
-    global _here
+    global _here, _host
     _here = here
     if here is None or distributed.is_initialized():
         yield
@@ -97,7 +97,7 @@ def connected(here: RankInfo | None) -> Iterator[None]:
             backend, timeout = ("cpu:gloo,cuda:nccl", ON_GPU) if torch.cuda.is_available() else ("gloo", WORK)
             distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
             stack.callback(distributed.destroy_process_group)
-            stack.enter_context(_host_group())
+            _host = distributed.new_group(backend="gloo", timeout=WORK)
             if here.rank:
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
             yield
@@ -114,15 +114,6 @@ def connected(here: RankInfo | None) -> Iterator[None]:
         if has_agent:
             time.sleep(GRACE)  # the agent ends all ranks once one has ended, and rank 0 may still write its record
         sys.exit(2 if isinstance(error, UserError) else 1)
-
-
-@contextmanager
-def _host_group() -> Iterator[None]:
-    """Connects the ranks for values in main memory, over gloo, for the time of the block."""
-    global _host
-    _host = distributed.new_group(backend="gloo", timeout=WORK)
-    try:
-        yield
     finally:
         _host = None
 
@@ -223,8 +214,7 @@ def raise_on_all_ranks() -> Iterator[None]:
         yield
     except UserError as error:
         raised = error
-    errors = [error for error in gather(raised) if error is not None]
-    if errors:
+    if errors := [error for error in gather(raised) if error is not None]:
         _agreed = type(errors[0])(*dict.fromkeys(fault for error in errors for fault in error.faults))
         raise _agreed
 

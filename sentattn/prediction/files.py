@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sentattn.data.readers.tables import records, require_table, text_lines, text_of
 from sentattn.errors import DataError, Fault, RunError
 from sentattn.prediction.prediction import NO_TEXT
-from sentattn.run import replacing
+from sentattn.run import replacing, writing
 
 if TYPE_CHECKING:
     from sentattn.prediction.prediction import Prediction
@@ -144,15 +144,16 @@ def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str]
     """
     if path.suffix not in OUTPUTS:
         raise RunError(Fault("output", "unsupported", f"output={path} must end in {', '.join(OUTPUTS)}."))
-    try:
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            if path.suffix in DELIMITERS:
-                writer = csv.writer(file, delimiter=DELIMITERS[path.suffix], lineterminator="\n")
-                writer.writerows(_cells(rows, columns, labels))
-            else:
-                file.writelines(json_line(row, columns) + "\n" for row in rows)
-    except OSError as error:
-        raise RunError(Fault("output", "unwritable", f"output={path} cannot be written: {error.strerror}.")) from error
+    with (
+        writing(path, "output"),
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", newline="") as file,
+    ):
+        if path.suffix in DELIMITERS:
+            writer = csv.writer(file, delimiter=DELIMITERS[path.suffix], lineterminator="\n")
+            writer.writerows(_cells(rows, columns, labels))
+        else:
+            file.writelines(json_line(row, columns) + "\n" for row in rows)
 
 
 def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ import pytest
 from refusals import refused
 
 from sentattn.distributed import devices
-from sentattn.distributed.devices import RankInfo, as_launched, count_here, first, read_rank_info, srun_variables
+from sentattn.distributed.devices import RankInfo, as_launched, count_here, first, launcher_variables, rank_info
 
 PLACE = RankInfo(rank=1, world=4, local_world=2)
 TORCHRUN = {
@@ -97,23 +97,23 @@ def test_a_single_process_takes_the_first_device() -> None:
 
 
 def test_torchrun() -> None:
-    place = read_rank_info(TORCHRUN)
+    place = rank_info(TORCHRUN)
     assert place == RankInfo(5, 8, 4)
     assert place.nodes == 2
 
 
 @pytest.mark.parametrize("without", ["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"])
 def test_incomplete_variables_of_torchrun_are_ignored(without: str) -> None:
-    assert read_rank_info({name: value for name, value in TORCHRUN.items() if name != without}) is None
+    assert rank_info({name: value for name, value in TORCHRUN.items() if name != without}) is None
 
 
 def test_a_world_of_one_has_no_rank_info() -> None:
-    assert read_rank_info(TORCHRUN | {"WORLD_SIZE": "1"}) is None
-    assert srun_variables(SRUN | {"SLURM_STEP_NUM_TASKS": "1"}) == {}
+    assert rank_info(TORCHRUN | {"WORLD_SIZE": "1"}) is None
+    assert launcher_variables(SRUN | {"SLURM_STEP_NUM_TASKS": "1"}) == {}
 
 
 def test_srun_on_two_machines() -> None:
-    variables = srun_variables(SRUN)
+    variables = launcher_variables(SRUN)
     assert variables == {
         "RANK": "3",
         "LOCAL_RANK": "1",
@@ -123,41 +123,41 @@ def test_srun_on_two_machines() -> None:
         "MASTER_ADDR": "gpu07",
         "MASTER_PORT": str(15000 + 4569),
     }
-    place = read_rank_info(variables)
+    place = rank_info(variables)
     assert place == RankInfo(3, 4, 2)
     assert place.nodes == 2
 
 
 def test_srun_on_one_machine_uses_localhost() -> None:
     one = SRUN | {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0"}
-    variables = srun_variables(one | {"SLURM_PROCID": "1"})
+    variables = launcher_variables(one | {"SLURM_PROCID": "1"})
     assert (variables["MASTER_ADDR"], variables["RANK"], variables["WORLD_SIZE"]) == ("127.0.0.1", "1", "2")
 
 
 def test_a_batch_script_without_srun_has_no_rank_info() -> None:
-    assert srun_variables({name: value for name, value in SRUN.items() if "STEP" not in name}) == {}
+    assert launcher_variables({name: value for name, value in SRUN.items() if "STEP" not in name}) == {}
 
 
 @pytest.mark.parametrize("tasks", ["2,1", "3,1(x2)", "2(x2),1"])
 def test_machines_with_different_numbers_of_tasks_are_refused(tasks: str) -> None:
     variables = SRUN | {"SLURM_STEP_TASKS_PER_NODE": tasks}
-    assert refused(lambda: srun_variables(variables)) == [("trainer.num_nodes", "conflict")]
+    assert refused(lambda: launcher_variables(variables)) == [("trainer.num_nodes", "conflict")]
 
 
 def test_rank_info_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert devices.rank_info() is None
+    assert rank_info() is None
     for name, value in SRUN.items():
         monkeypatch.setenv(name, value)
-    assert devices.rank_info() == RankInfo(3, 4, 2)
+    assert rank_info() == RankInfo(3, 4, 2)
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
-    assert devices.rank_info() == RankInfo(5, 8, 4)  # torchrun inside a step of srun
-    assert devices.launcher_variables(os.environ) == {}  # torchrun has set its own
+    assert rank_info() == RankInfo(5, 8, 4)  # torchrun inside a step of srun
+    assert launcher_variables(os.environ) == {}  # torchrun has set its own
 
 
 def test_a_process_can_leave_the_step_of_srun(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SRUN.items():
         monkeypatch.setenv(name, value)
-    assert devices.launcher_variables(os.environ)["RANK"] == "3"
+    assert launcher_variables(os.environ)["RANK"] == "3"
     devices.leave_step()
-    assert devices.rank_info() is None
+    assert rank_info() is None

@@ -121,8 +121,8 @@ class VectorFile(File):
         if width < MIN_WIDTH or (is_header and _trailing_numbers(second.split()) != width):
             got = reprlib.repr((first + second).decode(errors="replace"))
             message = (
-                f"{self} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally after "
-                f"a line WORDS NUMBERS with the number of words and the width, got {got}."
+                f"{self} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally "
+                f"after a line WORDS NUMBERS with the number of words and the width, got {got}."
             )
             raise DataError(Fault(KEY, "damaged", message))
         return width, int(fields[0]) if is_header else None
