@@ -24,7 +24,7 @@ from sentattn.run import write_atomically
 from sentattn.training.lit_module import LitClassifier, State
 
 Row = dict[str, float]
-SPEED, TIE = "train/tokens_per_second", "val/log_loss"
+SPEED = "train/tokens_per_second"
 
 
 class EpochRecorder(Callback):
@@ -68,7 +68,7 @@ class EpochRecorder(Callback):
         return max(rows, key=self._merit, default={})
 
     def _merit(self, row: Row) -> tuple[float, float]:
-        merits = (self.sign * row[self.metric], -row[TIE])
+        merits = (self.sign * row[self.metric], -row["val/log_loss"])
         first, second = (-math.inf if math.isnan(merit) else merit for merit in merits)
         return first, second
 
@@ -138,32 +138,19 @@ class EpochLines(Callback):
 
     def __init__(self, recorder: EpochRecorder, progress: Progress) -> None:
         self.recorder, self.progress = recorder, progress
-        self._epoch, self._first_batch, self._started = -1, 0, 0.0
-
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:
-        if trainer.current_epoch != self._epoch:  # a resumed epoch does not begin at batch 0
-            self._epoch, self._first_batch, self._started = trainer.current_epoch, batch_idx, time.monotonic()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
         def note() -> str:
             assert isinstance(pl_module, LitClassifier)
-            loss = pl_module.train_means()["train/loss"]
-            speed = (batch_idx + 1 - self._first_batch) / max(time.monotonic() - self._started, 1e-9)
-            return f"loss {format_value(loss)}, {speed:.1f} batches/s"
+            return f"loss {format_value(pl_module.train_means()['train/loss'])}"
 
         stage = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         self.progress(stage, batch_idx + 1, int(trainer.num_training_batches), note)
 
     def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: object,
-        batch: Batch,
-        batch_idx: int,
-        _: int = 0,
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int, _: int = 0
     ) -> None:
         stage = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, validation"
         self.progress(stage, batch_idx + 1, int(sum(trainer.num_val_batches)))
@@ -221,21 +208,19 @@ class FiniteLoss(Callback):
             finite = torch.stack(self._losses).isfinite()
             first, self._losses = batch_idx + 1 - len(self._losses), []
             if not finite.all():
-                self._stop(trainer, pl_module, first + int(finite.int().argmin()))
+                self._stop(trainer, first + int(finite.int().argmin()))
 
-    def _stop(self, trainer: Trainer, pl_module: LightningModule, batch_idx: int) -> None:
+    def _stop(self, trainer: Trainer, batch_idx: int) -> None:
         rate = trainer.optimizers[0].param_groups[0]["lr"]
-        wrong = [n for n, p in pl_module.named_parameters() if not bool(p.isfinite().all())]
         if trainer.precision.startswith("16"):
             key, advice = "trainer.precision", "float16 overflows easily: try trainer.precision=bf16-mixed or 32-true"
         elif trainer.gradient_clip_val is None:
             key, advice = "trainer.gradient_clip_val", "try trainer.gradient_clip_val=1.0"
         else:
             key, advice = "optimizer.lr", "try a smaller optimizer.lr"
-        where = f" {len(wrong)} parameters are no longer finite ({wrong[0]}, ...)." if wrong else ""
         message = (
             f"The loss became NaN or infinite in epoch {trainer.current_epoch + 1}, batch {batch_idx + 1}; "
-            f"the learning rate was {rate:.2g}; {advice}.{where}"
+            f"the learning rate was {rate:.2g}; {advice}."
         )
         raise TrainingError(Fault(key, "diverged", message))
 

@@ -7,6 +7,7 @@ import logging
 import os
 import platform
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from lightning_fabric.utilities.warnings import PossibleUserWarning
+from rich.filesize import decimal
 from torch import nn
 
 from sentattn.config.checks import flat
@@ -53,6 +55,8 @@ LARGEST_SIZE = 2**31
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
 """Of a parameter, by `trainer.precision`; 4 otherwise."""
+format_bytes = decimal
+"""Formats a number of bytes."""
 
 
 def quiet_libraries() -> None:
@@ -100,17 +104,15 @@ def versions() -> dict[str, str]:
 
 def git_revision() -> str | None:
     """Returns the commit of the code, with `+` where it was changed since; None outside its repository."""
-    output = ""
-    try:
-        for command in (
-            "ls-files --error-unmatch environment.py",
-            "describe --always --exclude=* --abbrev=40 --dirty=+",
-        ):
-            git = ["git", "-C", str(Path(__file__).parent), *command.split()]
-            output = subprocess.run(git, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return output
+
+    def git(command: str) -> str:
+        words = ["git", "-C", str(Path(__file__).parent), *command.split()]
+        return subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+    with suppress(OSError, subprocess.SubprocessError):
+        git("ls-files --error-unmatch environment.py")
+        return git("describe --always --exclude=* --abbrev=40 --dirty=+")
+    return None
 
 
 def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> dict[str, float]:
@@ -148,20 +150,13 @@ def reset_peak_memory() -> None:
         CLEAR_PEAK.write_text("5")
 
 
-def peak_memory_bytes() -> int | None:
-    """Returns the peak since the last reset: of the GPU's memory where one was used, else of the process.
-
-    None where the system does not measure it.
-    """
+def peak_memory_bytes() -> int:
+    """Returns the peak since the last reset: of the GPU's memory where one was used, else of the process."""
     if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
         return peak
     with suppress(OSError):  # not Linux
         if line := re.search(r"VmHWM:\s+(\d+) kB", STATUS.read_text()):
             return 1024 * int(line[1])
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
@@ -219,7 +214,7 @@ def require_memory(settings: Node, model: TextClassifier, *, rows: int = 0, toke
     activations = rows * attention.hops * (attention.out_dim + tokens) * (2 if "16" in precision else size)
     needed = copies * size * number + activations
     memory, name = total_memory(settings["trainer"]["accelerator"])
-    if memory is not None and needed > memory:
+    if needed > memory:
         message = (
             f"The model needs at least {format_bytes(needed)} of memory for its {number:,} parameters and a batch, and "
             f"{name} has {format_bytes(memory)}: lower model.attention.hops (now {attention.hops}) or other sizes in "
@@ -248,9 +243,7 @@ def evaluable(trainer: Node, model: nn.Module) -> Node:
     device = torch.device("cuda" if is_on_gpu(trainer) else "cpu")
     if _computes(device, trainer.get("precision"), model):
         return trainer
-    print(
-        f"This processor has no LSTM with {trainer['precision']}, in which the run was trained: evaluated in float32."
-    )
+    print(f"This processor has no LSTM with the run's {trainer['precision']}: evaluated in float32.")
     return {**trainer, "precision": SINGLE}
 
 
@@ -272,23 +265,11 @@ def cpu_has_lstm(precision: str | None) -> bool:
     return True
 
 
-def total_memory(accelerator: str) -> tuple[int | None, str]:
-    """Returns the size of the memory that a training uses, None where it is unknown, and the name of its device."""
+def total_memory(accelerator: str) -> tuple[int, str]:
+    """Returns the size of the memory that a training uses, and the name of its device."""
     if accelerator in ON_GPU and torch.cuda.is_available():
         return torch.cuda.get_device_properties(0).total_memory, torch.cuda.get_device_name(0)
-    try:
-        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not POSIX
-        return None, THIS_MACHINE
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, ValueError):  # no control group, or one without a limit
         physical = min(physical, int(CGROUP_LIMIT.read_text()))
     return physical, THIS_MACHINE
-
-
-def format_bytes(size: float) -> str:
-    """Formats a number of bytes."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB" if size < 100 else f"{size:,.0f} GB"

@@ -18,7 +18,7 @@ from pyarrow import parquet as pq
 from refusals import assert_refused, fault_of, refused
 
 from sentattn.errors import DataError
-from sentattn.prediction.files import Row, column_names, predict_rows, read_rows, to_json, write_predictions
+from sentattn.predict import Row, column_names, predict_rows, read_rows, to_json, write_predictions
 from sentattn.prediction.prediction import Prediction
 
 TEXTS = ['Good, "really" good!', "Schön; aber\tlang", "7/10"]
@@ -205,7 +205,7 @@ def test_predictions_replace_no_columns() -> None:
     row = Row(
         "line 1", {"review": "good", "text": "other", "label": 1, "predicted_label": 2}, "good", prediction("good")
     )
-    record = to_json(row, list(row.values))
+    record = json.loads(to_json(row, list(row.values)))
     assert (record["text"], record["label"], record["predicted_label"]) == ("other", 1, 2)
     assert record["predicted_predicted_label"] == "positive"
 

@@ -144,9 +144,7 @@ class Imdb(TextData):
     ) -> None:
         super().__init__(name=name, **settings)
         self.path = path
-        self.val_size = val_size
-        self.val_by = val_by
-        self.split_seed = split_seed
+        self.val_size, self.val_by, self.split_seed = val_size, val_by, split_seed
 
     def source(self, progress: Progress) -> ImdbSource:
         """Returns the reviews at `path`; downloads them if it is null."""

@@ -16,12 +16,10 @@ from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.readers import tables
 from sentattn.data.readers.archives import reading
-from sentattn.data.readers.labels import MAX_COUNTED, is_scale, label_name, require_labels, sort_names, steps
-from sentattn.data.readers.tables import Record
+from sentattn.data.readers.tables import MAX_COUNTED, Record, is_scale, label_name, require_labels, sort_names, steps
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 ROWS_BETWEEN_REPORTS = 1000
-TENTH = 0.1
 SHOWN = 20
 
 
@@ -61,12 +59,9 @@ class TableSource(Source):
         for split, path in self._files.items():
             tables.require_table(path, f"data.{split}")
         self.splits = tuple(files)
-        self._text = text
-        self._label = label
-        self._group = group
+        self._text, self._label, self._group = text, label, group
         self._classes = None if classes is None else tuple(label_name(name) or "" for name in classes)
-        self._is_ordered = ordered
-        self._progress = progress
+        self._is_ordered, self._progress = ordered, progress
         self._indices: dict[str, int] = {}
 
     def fingerprint(self) -> str:
@@ -193,20 +188,16 @@ class Table(TextData):
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        columns = {"text": text, "label": label, "group": group}
+        columns: Tree = {"text": text, "label": label, "group": group}
         if faults := tables.setting_faults(
             {**columns, "classes": classes, "val": val, "val_size": val_size, "val_by": val_by}
         ):
             raise SettingError(*faults)
         self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
-        self.text = text
-        self.label = label
-        self.group = group
-        self.class_names = classes
-        self.val_size = TENTH if val is None and val_size is None else val_size
+        self.columns, self.class_names = columns, classes
+        self.val_size = 0.1 if val is None and val_size is None else val_size
         self.val_by = val_by or ("row" if group is None else "group")
-        self.split_seed = split_seed
-        self.test_size = test_size
+        self.split_seed, self.test_size = split_seed, test_size
         self.test_seed = None if test is not None and test_size is None else test_seed
         self._evaluated: tuple[str, Sequence[str], bool] | None = None
 
@@ -221,8 +212,8 @@ class Table(TextData):
         files = {split: Path(file) for split, file in self.files.items()}
         if self._evaluated:
             split, labels, ordered = self._evaluated
-            return TableSource({split: files[split]}, text=self.text, label=self.label, classes=labels, ordered=ordered)
+            columns = self.columns | {"group": None}
+            return TableSource({split: files[split]}, **columns, classes=labels, ordered=ordered)
         if "train" not in files:
             raise DataError(tables.missing_file({"name": self.name}))
-        columns: Tree = {"text": self.text, "label": self.label, "group": self.group}
-        return TableSource(files, **columns, classes=self.class_names, progress=progress)
+        return TableSource(files, **self.columns, classes=self.class_names, progress=progress)

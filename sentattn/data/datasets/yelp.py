@@ -233,12 +233,9 @@ class Yelp(TextData):
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        self.path = path
-        self.train_size = train_size
-        self.val_size = val_size
-        self.split_seed = split_seed
-        self.test_size = test_size
-        self.test_seed = test_seed
+        self.path, self.train_size = path, train_size
+        self.val_size, self.split_seed = val_size, split_seed
+        self.test_size, self.test_seed = test_size, test_seed
 
     def source(self, progress: Progress) -> Source:
         """Returns the reviews at `path`; downloads them if it is null."""

@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fault_of
 
-from sentattn.data.readers.labels import MAX_CLASSES, is_scale, label_name, require_labels, sort_names, steps
-from sentattn.data.readers.tables import setting_faults
+from sentattn.data.readers.tables import (
+    MAX_CLASSES,
+    is_scale,
+    label_name,
+    require_labels,
+    setting_faults,
+    sort_names,
+    steps,
+)
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]))
 
