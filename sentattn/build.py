@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sentattn.config.parameters import load
+from sentattn.config.parameters import load, read
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node
 from sentattn.distributed import ranks
@@ -70,16 +69,18 @@ def build_model(node: Node, *, num_embeddings: int, classes: int) -> TextClassif
     Raises:
         SettingError: If a slot refuses its settings.
     """
-    embedding = _part(node, "embedding", Embedding, num_embeddings=num_embeddings)
-    encoder = _part(node, "encoder", Encoder, dim=embedding.out_dim)
-    attention = build_attention(node["attention"], dim=encoder.out_dim, bidirectional=encoder.bidirectional)
-    pooling = _part(node, "pooling", Pooling, dim=attention.out_dim, hops=attention.hops)
-    head = _part(node, "head", Head, dim=pooling.out_dim, classes=classes)
+    embedding = build_part("embedding", Embedding, node["embedding"], num_embeddings=num_embeddings)
+    encoder = build_part("encoder", Encoder, node["encoder"], dim=embedding.out_dim)
+    states = {"dim": encoder.out_dim, "bidirectional": encoder.bidirectional}
+    attention = build_part("attention", Attention, node["attention"], **states)
+    pooling = build_part("pooling", Pooling, node["pooling"], dim=attention.out_dim, hops=attention.hops)
+    head = build_part("head", Head, node["head"], dim=pooling.out_dim, classes=classes)
     if has_wide := "wide" in node and node["wide"][TARGET] != NO_WIDE:
         from sentattn.models.wide import Wide, WideAndDeep
 
-        offered = {"num_embeddings": num_embeddings, "classes": classes, "dim": encoder.out_dim}
-        wide = _part(node, "wide", Wide, **_taken(node["wide"], Wide, offered))
+        wide = build_part(
+            "wide", Wide, node["wide"], num_embeddings=num_embeddings, classes=classes, dim=encoder.out_dim
+        )
     options = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     with explained("model"):
@@ -87,19 +88,16 @@ def build_model(node: Node, *, num_embeddings: int, classes: int) -> TextClassif
     return WideAndDeep(deep, wide) if has_wide else deep
 
 
-def _part(node: Node, slot: str, base: type, **filled: Any) -> Any:
-    with explained(f"model.{slot}"):
-        return instantiate(node[slot], base, **filled)
-
-
-def build_attention(node: Node, **offered: Any) -> Attention:
-    """Returns an attention for the states of an encoder: of what is `offered`, such as `dim`, it gets what it takes.
+def build_part(slot: str, base: type, node: Node, **offered: Any) -> Any:
+    """Returns a part of a model, such as its `attention`: of what is `offered`, such as `dim`, it gets what it takes.
 
     Raises:
-        SettingError: If the attention refuses its settings.
+        SettingError: If it refuses its settings.
     """
-    attention: Attention = _part({"attention": node}, "attention", Attention, **_taken(node, Attention, offered))
-    return attention
+    with explained(f"model.{slot}"):
+        takes = read(node[TARGET])
+        taken = {name: value for name, value in offered.items() if takes.open or name in takes.parameters}
+        return instantiate(node, base, **taken)
 
 
 @contextmanager
@@ -115,9 +113,3 @@ def explained(path: str) -> Iterator[None]:
         raise
     except ValueError as error:
         raise SettingError(Fault(path, "conflict", f"{path}: {error}.")) from error
-
-
-def _taken(node: Node, base: type, offered: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the class of a slot takes of what is offered."""
-    takes = inspect.signature(find(node[TARGET], base)).parameters
-    return {name: value for name, value in offered.items() if name in takes}

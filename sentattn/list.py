@@ -39,12 +39,9 @@ LONGEST_FILE, NARROWEST = 24, 20
 """Most characters of a file's name, and fewest columns of a model's."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     options = command_line.raw_arguments(arguments, {"output_dir": "str"}, "kinds")
     kinds = options["kinds"] or KINDS
     if unknown := [kind for kind in kinds if kind not in KINDS]:

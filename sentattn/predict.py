@@ -99,17 +99,20 @@ class Summary:
     unknown: int = 0
 
     def count(self, rows: Iterable[Row], source: str) -> Iterator[Row]:
-        """Yields rows, counting them; raises a `DataError` at the end if none has a text."""
-        for row in rows:
-            if (prediction := row.prediction) is None:
-                self.without_text.append(row.where)
-            else:
-                self.predictions += 1
-                self.tokens += len(prediction.tokens)
-                self.unknown += len(prediction.unknown)
-                if len(self.plotted) < self.max_plotted:
-                    self.plotted.append(prediction)
-            yield row
+        """Yields rows, counting them and showing progress; raises a `DataError` at the end if none has a text."""
+        with Progress() as progress:
+            for number, row in enumerate(rows, start=1):
+                if (prediction := row.prediction) is None:
+                    self.without_text.append(row.where)
+                else:
+                    self.predictions += 1
+                    self.tokens += len(prediction.tokens)
+                    self.unknown += len(prediction.unknown)
+                    if len(self.plotted) < self.max_plotted:
+                        self.plotted.append(prediction)
+                yield row
+                if source:
+                    progress("predicting", number, None)
         if not self.predictions:
             key, typed = ("input", f"input={source}") if source else ("text", "text=")
             raise DataError(Fault(key, "missing", f"{typed} holds no word or sign to read."))
@@ -124,12 +127,9 @@ class Summary:
             yield f"{self.unknown:,} of {self.tokens:,} tokens are not in the model's vocabulary"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     arguments = command_line.run_first(arguments, KEYS)
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _check(settings)
@@ -141,7 +141,8 @@ def _command(arguments: list[str]) -> None:
 
     source = settings.get("input", "")
     column = settings.get("column") or run.settings.get("data", {}).get("text") or COLUMN
-    rows = _rows(source, column) if source else iter([Row("text", {COLUMN: settings["text"]}, settings["text"])])
+    text = settings.get("text", "")
+    rows = read_rows(source, column=column) if source else iter([Row("text", {COLUMN: text}, text)])
     columns = column_names(source, column=column) if source else [COLUMN]
     pairs = settings.get("pairs", not source and _shows_pairs(settings))
     summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
@@ -204,14 +205,6 @@ def _shows_pairs(settings: Mapping[str, Any]) -> bool:
     if "output" in settings:
         return Path(settings["output"]).suffix == ".jsonl"
     return "text" in settings or settings.get("format") == "json"
-
-
-def _rows(source: str, column: str) -> Iterator[Row]:
-    """Yields the rows of a file, showing progress."""
-    with Progress() as progress:
-        for number, row in enumerate(read_rows(source, column=column), start=1):
-            yield row
-            progress("reading", number, None)
 
 
 def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, Any]) -> None:

@@ -30,12 +30,9 @@ from sentattn.errors import Fault, RunError
 KEYS = {"output_dir": "str", "minutes": "Positive"}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     values = command_line.raw_arguments(arguments, KEYS, positional="folders")
     folders = [Path(folder) for folder in values["folders"]] or [Path(values.get("output_dir", "outputs"))]
     if missing := [path for path in folders if not path.is_dir()]:

@@ -74,11 +74,6 @@ if TYPE_CHECKING:
 MULTIRUN = ("-m", "--multirun")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
 def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
     """Trains as `python -m sentattn.train` does, and returns the run.
 
@@ -99,7 +94,9 @@ def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
     return LoadedRun(run.path, trust=True)  # its classes are those of this process
 
 
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     here = rank_info()
     if set(arguments) & set(MULTIRUN):
         if here:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -53,6 +54,11 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return OK
+
+
+def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
+    """Makes the main function of a command, as `run` has it, of what it does with its arguments."""
+    return functools.partial(run, function)
 
 
 def take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:

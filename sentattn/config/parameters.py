@@ -29,8 +29,6 @@ CONSTANTS = ("classes", "idle", "learns", "learns_unless", "reads")
 """Attributes of classes that the rules look at."""
 CLOSED = "torch.nn.modules.module"
 """Its `**kwargs` take nothing."""
-FILLED = "filled"
-"""`**filled` in a signature stands for what the code fills in; no setting is among it."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ def constructors(taker: Callable[..., object]) -> list[Callable[..., object]]:
 def _passes_on(function: Callable[..., object]) -> bool:
     last = list(inspect.signature(function).parameters.values())[-1:]
     closed = inspect.unwrap(function).__module__ == CLOSED
-    return bool(last) and last[0].kind is last[0].VAR_KEYWORD and last[0].name != FILLED and not closed
+    return bool(last) and last[0].kind is last[0].VAR_KEYWORD and not closed
 
 
 def settable(path: str, target: str, declared: Node) -> dict[str, Kind]:

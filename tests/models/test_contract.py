@@ -17,7 +17,7 @@ import torch
 import yaml
 from torch import Tensor, nn
 
-from sentattn.build import build_attention, build_model
+from sentattn.build import build_model, build_part
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir
 from sentattn.errors import SettingError
@@ -53,7 +53,7 @@ PRESETS = sorted((conf_dir() / "model").glob("*.yaml"))
 
 def make_attention(path: Path) -> Attention:
     torch.manual_seed(0)
-    module = build_attention(yaml.safe_load(path.read_text()), dim=DIM, bidirectional=False)
+    module = build_part("attention", Attention, yaml.safe_load(path.read_text()), dim=DIM, bidirectional=False)
     return module.double().eval()
 
 
@@ -231,12 +231,12 @@ def test_same_seed_same_numbers_and_state_restores(path: Path, tmp_path: Path) -
 def test_bad_constructor_values_are_refused_by_name(path: Path) -> None:
     node = yaml.safe_load(path.read_text())
     with pytest.raises(SettingError, match="dim"):
-        build_attention(node, dim=0, bidirectional=False)
+        build_part("attention", Attention, node, dim=0, bidirectional=False)
     for name, value in node.items():
         if name != "_target_":
             bad: object = "nonsense" if isinstance(value, int | float) else -1
             with pytest.raises(SettingError, match=name):
-                build_attention({**node, name: bad}, dim=DIM, bidirectional=False)
+                build_part("attention", Attention, {**node, name: bad}, dim=DIM, bidirectional=False)
 
 
 def test_bfloat16_autocast_is_finite_and_keeps_the_rules(model: TextClassifier) -> None:

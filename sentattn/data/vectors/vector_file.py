@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import os
 import pickle
 import re
 import reprlib
@@ -84,10 +83,6 @@ class VectorFile(File):
                     return cls(file, _member(file, path.relative_to(file).as_posix()))
             if file == path:
                 return cls(path)
-        if path.is_dir():
-            names = sorted(entry.name for entry in os.scandir(path) if entry.is_file())
-            message = f"data.vectors={vectors} is a folder; name a file in it, such as {_listed(names)}."
-            raise DataError(Fault(KEY, "not_found", message))
         close = neighbour(path) or suggestion(vectors, [TRAIN, *NAMES]) or f" The names are {', '.join(NAMES)}."
         message = f"data.vectors={vectors} is neither {TRAIN}, a file nor the name of known vectors.{close}"
         raise DataError(Fault(KEY, "not_found", message))
@@ -179,15 +174,9 @@ def _member(archive: Path, name: str) -> str:
     for candidates in (files, texts, namesakes) if name == "." else ([name] if name in names else [],):
         if len(candidates) == 1:
             return candidates[0]
-    message = (
-        f"data.vectors={archive / name} is no single file; name a file in the archive, such as data.vectors="
-        f"{archive / (texts or files or ['FILE'])[0]}.{suggestion(name, files)} It contains {_listed(texts or files)}."
-    )
-    raise DataError(Fault(KEY, "not_found", message))
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:MOST_SHOWN]) or "no file"
+    listed = ", ".join((texts or files)[:MOST_SHOWN]) or "no file"
+    message = f"data.vectors={archive / name} must name one file in the archive, which contains {listed}."
+    raise DataError(Fault(KEY, "not_found", message + suggestion(name, files)))
 
 
 def _trailing_numbers(fields: list[bytes]) -> int:

@@ -70,7 +70,7 @@ def test_a_missing_file_suggests_the_closest_name(tmp_path: Path) -> None:
         (str(tmp_path / "review.vec"), "'reviews.vec'?"),
         ("glove6B.300d", "'glove.6B.300d'?"),
         ("fasttext", "glove.twitter.27B.200d"),
-        (str(tmp_path), "reviews.vec"),
+        (str(tmp_path), "the name of known vectors"),
     ):
         assert_refused(partial(width, vectors), "data.vectors", "not_found", fragment)
 
