@@ -73,10 +73,16 @@ def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[P
 def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
-    if (bare := key.lstrip("+~-")) != key:
+    if (bare := key.lstrip("+~")) != key:
+        other = "NAME" if bare in choices.groups() else "null"
+        message = f"{word} is not supported: type {bare}={other if key.startswith('~') else text or 'VALUE'}."
+        raise SettingError(Fault(bare, "unknown", message))
+    if (bare := key.lstrip("-")) != key:
         options = [option for option in OPTIONS if option != word]  # which only some commands have
         close = suggestion(bare, legal) or suggestion(f"--{bare}", options)
-        message = f"{word}: settings are written key=value, and the options are {', '.join(options)}.{close}"
+        message = (
+            f"{word} is not an option: the options are {', '.join(options)}, and settings are written key=value.{close}"
+        )
         raise SettingError(Fault(bare, "unknown", message))
     if not equals:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}

@@ -16,14 +16,10 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sentattn.data.cache import Progress, locked, no_progress, sha256, usable
 from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
-
-if TYPE_CHECKING:
-    from requests import Response
 
 REGISTRY = {
     "aclImdb_v1.tar.gz": "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
@@ -89,19 +85,37 @@ def _download(source: str, file: Path, key: str, by_hand: str, progress: Progres
     If the server has never answered, a retry would only delay the message.
     """
     import pooch
-    from requests import ReadTimeout, RequestException
+    from requests import ReadTimeout, RequestException, get
 
     pooch.get_logger().setLevel(logging.WARNING)
-    checksum, attempt = REGISTRY[file.name], 0
-    downloader = _Downloader(f"Downloading {file.name} (MB)", progress)
+    checksum, attempt, has_answered = REGISTRY[file.name], 0, False
+
+    def download(url: str, output_file: str, _: object) -> None:
+        nonlocal has_answered
+        os.unlink(output_file)  # pooch's temporary file; a new file has the rights of the umask
+        if "://" not in url:  # up to 2 GB in a local mirror
+            os.symlink(url, output_file)
+            return
+        headers, done = {"Accept-Encoding": "identity"}, 0
+        with get(url, stream=True, timeout=TIMEOUT, headers=headers) as response, open(output_file, "wb") as output:
+            has_answered = True
+            response.raise_for_status()
+            # A server may declare the compression of an archive as an encoding, which requests would decompress.
+            response.raw.headers.pop("Content-Encoding", None)
+            total = int(response.headers.get("Content-Length", 0))
+            for chunk in response.iter_content(CHUNK_BYTES):
+                output.write(chunk)
+                done += len(chunk)
+                progress(f"Downloading {file.name} (MB)", done // MEGABYTE, total // MEGABYTE or None)
+
     while True:
         attempt += 1
         try:
-            pooch.retrieve(source, checksum, file.name, file.parent, downloader=downloader)
+            pooch.retrieve(source, checksum, file.name, file.parent, downloader=download)
             return
         except RequestException as error:
             answer, reason = error.response, type(error).__name__
-            is_temporary = downloader.has_answered or isinstance(error, ReadTimeout)
+            is_temporary = has_answered or isinstance(error, ReadTimeout)
             if answer is not None:
                 is_temporary = answer.status_code in RETRIED_STATUS
                 reason = f"HTTP status {answer.status_code} {answer.reason}"
@@ -113,45 +127,3 @@ def _download(source: str, file: Path, key: str, by_hand: str, progress: Progres
             advice = f"If you trust it, type {key}={'FILE, a local copy of it' if '://' in source else source}."
             message = f"{source} is not the official {file.name}: its SHA-256 is not {checksum}. {advice}"
             raise DataError(Fault(key, "damaged", message)) from error
-
-
-class _Downloader:
-    """A downloader for pooch, and its progress bar. A file of a local mirror, up to 2 GB, is linked to."""
-
-    def __init__(self, stage: str, progress: Progress) -> None:
-        self._stage = stage
-        self._progress = progress
-        self._done = self.total = 0
-        self.has_answered = False
-
-    def __call__(self, url: str, output_file: str, pooch: object) -> None:
-        from pooch import HTTPDownloader
-
-        os.unlink(output_file)  # pooch's temporary file; a new file has the rights of the umask
-        if "://" not in url:
-            os.symlink(url, output_file)
-            return
-        self._done = 0
-        download = HTTPDownloader(
-            progressbar=self,
-            chunk_size=CHUNK_BYTES,
-            timeout=TIMEOUT,
-            headers={"Accept-Encoding": "identity"},
-            hooks={"response": self._on_response},
-        )
-        download(url, output_file, pooch)
-
-    def _on_response(self, response: Response, **_: object) -> None:
-        self.has_answered = True
-        # A server may declare the compression of an archive as an encoding, which requests would decompress.
-        response.raw.headers.pop("Content-Encoding", None)
-
-    def update(self, count: int) -> None:
-        self._done = min(self._done + count, self.total) if self.total else self._done + count
-        self._progress(self._stage, self._done // MEGABYTE, self.total // MEGABYTE or None)
-
-    def reset(self) -> None:
-        self._done = 0
-
-    def close(self) -> None:
-        pass

@@ -75,7 +75,7 @@ def test_progress_counts_megabytes_from_zero_with_each_try(
     calls: list[tuple[str, int, int | None]] = []
     fetch(NAME, folder=tmp_path, progress=lambda *args: calls.append(args))
     assert {(stage, total) for stage, _, total in calls} == {(f"Downloading {NAME} (MB)", 2)}
-    assert [done for _, done, _ in calls] in ([1, 2, 1, 2, 2, 2], [1, 1, 2, 2, 2])
+    assert [done for _, done, _ in calls] in ([1, 2, 1, 2, 2], [1, 1, 2, 2])
 
 
 def test_a_stored_file_that_has_changed_is_downloaded_again(server: Server, tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_an_unwritable_cache_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("pooch.HTTPDownloader.__call__", full)
+    monkeypatch.setattr("requests.get", full)
     fault = refusal(tmp_path)
     assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
     assert stored(tmp_path) == set()
