@@ -219,14 +219,14 @@ def raise_on_all_ranks() -> Iterator[None]:
         raise _agreed
 
 
-def largest(*numbers: int) -> list[int]:
-    """Returns the largest of each number over the ranks."""
+def largest(number: int) -> int:
+    """Returns the largest number of all ranks."""
     if not several():
-        return list(numbers)
+        return number
     # In main memory, so that no GPU is waited for, and a rank that has died is noticed at once.
-    over_all = torch.tensor(numbers, dtype=torch.int64)
+    over_all = torch.tensor(number, dtype=torch.int64)
     distributed.all_reduce(over_all, distributed.ReduceOp.MAX, group=_host)
-    return [int(number) for number in over_all.tolist()]
+    return int(over_all)
 
 
 def gather(value: T) -> list[T]:

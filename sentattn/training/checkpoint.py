@@ -160,15 +160,14 @@ class Checkpoints(Checkpoint):
         due = 0
         if not ranks.several() or self.minutes == 0 or done // step % STEPS_BETWEEN_LOOKS == 0:
             is_late = self.minutes is not None and time.monotonic() - self._written >= 60 * self.minutes
-            [due] = ranks.largest(is_late or bool(self.signals.received))
+            due = ranks.largest(is_late or bool(self.signals.received))
         if before_validation or due:
             self._write(trainer, batches=done)
         if due:
             self._stop_if_signalled()
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        [fewest] = ranks.largest(-int(sum(trainer.num_val_batches)))
-        self._validation_batches = -fewest
+        self._validation_batches = -ranks.largest(-int(sum(trainer.num_val_batches)))
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int, dataloader_idx: int = 0
@@ -197,8 +196,7 @@ class Checkpoints(Checkpoint):
 
     def _stop_if_signalled(self) -> None:
         """Ends the training on all ranks if any of them received a signal."""
-        [received] = ranks.largest(self.signals.received or 0)
-        if received:
+        if received := ranks.largest(self.signals.received or 0):
             raise Interruption(received)
 
     def _write(self, trainer: Trainer, *, batches: int) -> str | None:
