@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import sys
@@ -122,7 +123,10 @@ def test_predictions_of_a_file_are_in_its_order(
     ],
 )
 def test_errors_have_key_and_kind(tiny_run: Run, arguments: list[str], keys: list[tuple[str, str]]) -> None:
-    assert refused(lambda: predict._command([word.replace("RUN", str(tiny_run.path)) for word in arguments])) == keys
+    assert (
+        refused(lambda: inspect.unwrap(predict.main)([word.replace("RUN", str(tiny_run.path)) for word in arguments]))
+        == keys
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +161,7 @@ def test_a_file_without_any_text_is_refused(tiny_run: Run, tmp_path: Path) -> No
     for name, content in {"a.txt": "\n\n", "b.csv": "text,n\n,1\n", "c.txt": ""}.items():
         (tmp_path / name).write_text(content)
         words = [f"run={tiny_run.path}", f"input={tmp_path / name}", f"output={tmp_path / 'o.csv'}"]
-        assert kinds(words, predict._command) == [("input", "missing")]
+        assert kinds(words, inspect.unwrap(predict.main)) == [("input", "missing")]
     assert not (tmp_path / "o.csv").exists()
 
 

@@ -58,7 +58,12 @@ def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None)
 
 def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
     """Makes the main function of a command, as `run` has it, of what it does with its arguments."""
-    return functools.partial(run, function)
+
+    @functools.wraps(function)
+    def main(argv: Sequence[str] | None = None) -> int:
+        return run(function, argv)
+
+    return main
 
 
 def take_cfg(arguments: Sequence[str]) -> tuple[list[str], bool]:

@@ -40,9 +40,7 @@ def read(text: bytes, *wanted: str) -> list[Line]:
 
 @pytest.mark.parametrize(
     ("text", "shape"),
-    [(GLOVE, (3, None)), (WORD2VEC, (3, 3)), (b"5 1 2 3 4
-", (4, None)), (b". . . 1 2 3 4
-", (4, None))],
+    [(GLOVE, (3, None)), (WORD2VEC, (3, 3)), (b"5 1 2 3 4\n", (4, None)), (b". . . 1 2 3 4\n", (4, None))],
 )
 def test_the_format_is_read_from_the_first_lines(text: bytes, shape: tuple[int, int | None]) -> None:
     assert vector_file(lambda: io.BytesIO(text)).shape() == shape
