@@ -49,9 +49,8 @@ def require_format(place: object, found: object) -> None:
         RunError: If it has another format than this version's.
     """
     if found != FORMAT:
-        version = "revision 0bb8758" if found is None else "the version that wrote it, or a newer one"
-        shown = "no format" if found is None else f"format {found}"
-        message = f"{place} has {shown}, and this version of sentattn reads format {FORMAT}: use {version}."
+        shown = "no format (revision 0bb8758 reads it)" if found is None else f"format {found}"
+        message = f"{place} has {shown}, and this version of sentattn reads format {FORMAT}: use the one that wrote it."
         raise RunError(Fault(FORMAT_KEY, "unsupported", message))
 
 

@@ -50,9 +50,8 @@ def launch(
     """
     with tempfile.TemporaryDirectory(prefix="sentattn-") as name:
         folder = Path(name)
-        paths = {"resume": resume and str(resume), "directory": directory and str(directory)}
-        task = {"settings": dict(settings), "study": study, **paths}
-        (folder / TASK).write_text(json.dumps(task), encoding="utf-8")
+        task = {"settings": dict(settings), "study": study, "resume": resume, "directory": directory}
+        (folder / TASK).write_text(json.dumps(task, default=os.fspath), encoding="utf-8")
         failures: Mapping[int, ProcessFailure] = {}
         signal_number = None
         try:

@@ -209,7 +209,7 @@ def test_several_ranks_share_signals_every_tenth_step(
     """The answer comes through main memory, and each rank waits for it; with 0 minutes each step has a checkpoint."""
     asking: list[int] = []
     monkeypatch.setattr(ranks, "several", lambda: several)
-    monkeypatch.setattr(ranks, "largest", lambda *numbers: asking.append(len(numbers)) or [0])
+    monkeypatch.setattr(ranks, "largest", lambda number: asking.append(number) or 0)
     recorder, signals = cast("Any", None), SimpleNamespace(received=None)
     checkpoints = Checkpoints(tmp_path, recorder, cast("Any", signals), minutes=minutes, identity={})
     monkeypatch.setattr(checkpoints, "_write", lambda trainer, *, batches: True)

@@ -151,15 +151,8 @@ def train_vectors(
     """Trains vectors of the vocabulary on whole training texts (Mikolov et al. 2013, skip-gram with negative samples).
 
     They depend only on these texts, the vocabulary and the size, and are cached: all variants and seeds start from the
-    same vectors.
-
-    Args:
-        words: The vocabulary, by id, without the special tokens.
-        corpus: All rows.
-        rows: The training rows.
-        size: Numbers per word.
-        cache: The cache folder.
-        progress: Called with the progress of the work.
+    same vectors. `words`, `cache` and `progress` are those of `read_vectors`, `rows` are the training rows of the
+    corpus, and `size` is the number of numbers per word.
 
     Raises:
         DataError: If gensim is not installed.
