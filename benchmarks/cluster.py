@@ -29,7 +29,7 @@ from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.spec.config import read_plan
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.study import open_sweep
+from sentattn.sweep.study.study import SweepStudy
 
 SPACE = ("optimizer.lr=tag(log,interval(1e-4,1e-1))", "model.attention.hops=range(1,31)", "loss.penalty=interval(0,1)")
 OWN = {"slots": 100, "trials": 500, "schedulers": 1, "minutes": 1.0, "epochs": 0}
@@ -71,12 +71,12 @@ class SimulatedEngine(Engine):
         for step in range(1, self._epochs + 2):
             heapq.heappush(self._events, (now + step * seconds, trial.key, trial, step))
 
-    def messages(self, timeout: float | None, wakeup: int) -> Iterable[tuple[RunningTrial, Message]]:
+    def messages(self, seconds: float) -> Iterable[tuple[RunningTrial, Message]]:
         """Yields what trials have reported and how they ended; where there is nothing, it skips to the next."""
         self.began = self.began or (time.perf_counter(), time.process_time())
         if not self._events:  # other schedulers still have some
             began = time.perf_counter()
-            time.sleep(min(0.1, timeout or 0.1))
+            time.sleep(min(0.1, seconds))
             self.slept += time.perf_counter() - began
             return
         self._skipped += max(0.0, self._events[0][0] - self.now())
@@ -122,7 +122,7 @@ def schedule(number: int, words: list[str], folder: str, own: dict[str, float], 
     share = int(own["slots"] / own["schedulers"])
     slots = [Slot(f"slot {index}", (), 1) for index in range(share)]
     engine, count = SimulatedEngine(own["minutes"], int(own["epochs"]), number), Count()
-    with open_sweep(plan, Path(folder) / plan.study) as study:
+    with SweepStudy.open(plan, Path(folder) / plan.study) as study:
         Scheduler([study], slots, engine, [count]).run()
         assert engine.began
         spent = time.perf_counter() - engine.began[0] - engine.slept, time.process_time() - engine.began[1]

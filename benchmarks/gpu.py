@@ -28,6 +28,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -225,7 +226,7 @@ def trials(options: Options) -> Readings:
     from sweep_throughput import Span
 
     from sentattn.sweep.execution.local import LocalEngine
-    from sentattn.sweep.execution.resources import SlotRequest, find
+    from sentattn.sweep.execution.resources import find
     from sentattn.sweep.execution.scheduler import Scheduler
     from sentattn.sweep.spec.config import read_plan
     from sentattn.sweep.study.study import SweepStudy
@@ -238,7 +239,7 @@ def trials(options: Options) -> Readings:
             words = [*settings, "sampler=random", "pruner=none", "optimizer.lr=interval(0.0005,0.002)"]
             plan, span = read_plan([*words, f"trials={number}", "study=gpu", f"output_dir={folder}"]), Span()
             with SweepStudy.open(plan, Path(folder)) as study:
-                places = find(SlotRequest(options.device, slots=slots, threads=1))
+                places = find(replace(plan, slots=slots, threads=1), options.device)
                 engine = LocalEngine(
                     "sentattn.sweep.execution.trial", [plan.arguments({})], Path(folder) / "server.txt"
                 )

@@ -78,7 +78,7 @@ class Gaps:
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Records the end of a trial."""
-        assert outcome.state == "complete", outcome.report
+        assert outcome.state == "complete", outcome.error
         self._ended = time.monotonic()
 
     def message(self, text: str) -> None:

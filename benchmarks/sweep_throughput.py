@@ -45,7 +45,7 @@ class Span:
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Records the end of a trial."""
-        assert outcome.state == "complete", outcome.report
+        assert outcome.state == "complete", outcome.error
         self.ended_at = time.monotonic()
 
     def message(self, text: str) -> None:

@@ -63,8 +63,8 @@ from sentattn.run import REPORT, SWEEPS
 
 if TYPE_CHECKING:
     from sentattn.sweep.execution.interfaces import Engine
-    from sentattn.sweep.execution.resources import Slot, SlotRequest
-    from sentattn.sweep.spec.plan import Plan
+    from sentattn.sweep.execution.resources import Slot
+    from sentattn.sweep.spec.plan import Objective, Plan
     from sentattn.sweep.study.records import Record
     from sentattn.sweep.study.study import SweepStudy
 
@@ -97,32 +97,26 @@ def sweep(arguments: Sequence[str]) -> None:
     """
     from sentattn.sweep.execution.progress import SweepProgress
     from sentattn.sweep.execution.scheduler import Scheduler
-    from sentattn.sweep.report.wandb import report_callbacks
-    from sentattn.sweep.spec.components import drawn_at_random
+    from sentattn.sweep.report.callback import ReportCallback
     from sentattn.sweep.spec.config import read_plan
-    from sentattn.sweep.study.study import open_sweep
+    from sentattn.sweep.study.study import SweepStudy
 
     plan = read_plan(arguments)
     plans = plan.studies or (plan,)
     folders = [Path(plan.output_dir) / SWEEPS / study_plan.study for study_plan in plans]
     with ExitStack() as stack:
         engine, slots, places = _engine(plan, plans, folders[0] / "server.txt", stack)
-        if random := {key: None for study_plan in plans for key in drawn_at_random(plan.sampler, study_plan.space)}:
-            print(f"sampler={plan.sampler['name']} does not model {' and '.join(random)}, and draws it at random.")
         pairs = zip(plans, folders, strict=True)
-        studies = [stack.enter_context(open_sweep(study_plan, folder)) for study_plan, folder in pairs]
+        studies = [stack.enter_context(SweepStudy.open(study_plan, folder)) for study_plan, folder in pairs]
         for study in studies:
             print(_standing(study))
         print(places, flush=True)
-        reports = [report_callbacks(study, stack) for study in studies]
+        reports = [stack.enter_context(ReportCallback(study)) for study in studies]
         with SweepProgress(studies, len(slots)) as progress:
-            callbacks = [progress, *(callback for pair in reports for callback in pair)]
-            Scheduler(studies, slots, engine, callbacks).run()
-        confirmed = [line for report, _ in reports if (line := report.confirm())]
+            Scheduler(studies, slots, engine, [progress, *reports]).run()
+        confirmed = [line for report in reports if (line := report.confirm())]
     for study in studies:
-        _print_best(
-            study.folder, [(objective.metric, objective.mode) for objective in study.plan.objectives], study.best()
-        )
+        _print_best(study.folder, study.plan.objectives, study.best())
         print(f"report: {study.folder / REPORT}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
@@ -160,18 +154,20 @@ def stop(folder: Path, url: str | None) -> None:
 
 def best(folder: Path, url: str | None) -> None:
     """Prints the best setting of a study, or the front of several objectives, and the command that trains it."""
+    from sentattn.sweep.spec.plan import Objective
     from sentattn.sweep.study import records, storage
 
     study = storage.load(folder, url)
-    objectives = [(metric, mode) for metric, mode in study.user_attrs["objectives"]]
-    _print_best(folder, objectives, records.best(records.records(study), [mode for _, mode in objectives]))
+    objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
+    _print_best(folder, objectives, records.front(records.records(study), [objective.mode for objective in objectives]))
 
 
-def _print_best(folder: Path, objectives: Sequence[tuple[str, str]], front: Sequence[Record]) -> None:
+def _print_best(folder: Path, objectives: Sequence[Objective], front: Sequence[Record]) -> None:
     if not front:
         print(f"{folder.name}: no trial is complete yet.")
         return
-    print(f"{folder.name}, best of {'; '.join(f'{metric} ({mode})' for metric, mode in objectives)}:")
+    names = "; ".join(f"{objective.metric} ({objective.mode})" for objective in objectives)
+    print(f"{folder.name}, best of {names}:")
     for record in front:
         print(f"  {_line(record)}")
     run = folder / "trials" / str(front[0].number)
@@ -192,62 +188,53 @@ def _line(record: Record) -> str:
 
 def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str | None]]:
     """Returns the folders of the studies that are named, or of the only one there is, each with its storage."""
-    from sentattn.sweep.study.coordination import LOCK, working
+    from sentattn.sweep.study.coordination import working
     from sentattn.sweep.study.storage import DATABASE, sweeps
 
     keys = {"output_dir": "str", "storage": "str"}
     options = command_line.raw_arguments(arguments, keys, positional="names")
     root, url = Path(options.get("output_dir", "outputs")) / SWEEPS, options.get("storage")
-    names = sorted({file.parent.name for name in (DATABASE, LOCK) for file in root.glob(f"*/{name}")})
-    names = sweeps(url) if url else names
+    names = sweeps(url) if url else sorted(file.parent.name for file in root.glob(f"*/{DATABASE}"))
     known = f"There are {', '.join(names)}." if names else f"There is none in {'storage' if url else root}."
-    if unknown := [name for name in options["names"] if name not in names]:
-        messages = [f"There is no study {name!r}.{suggestion(name, names)} {known}" for name in unknown]
-        raise RunError(*(Fault("study", "not_found", message) for message in messages))
+    messages = {name: f"There is no study {name!r}.{suggestion(name, names)} {known}" for name in options["names"]}
+    faults = [Fault("study", "not_found", message) for name, message in messages.items() if name not in names]
     chosen = options["names"] or [name for name in names if not running or working(root / name, url)]
-    if not chosen:
-        message = f"There is no study{' that a process works on' if running else ''} in {root}."
-        raise RunError(Fault("study", "not_found", message))
-    if len(chosen) > 1 and not options["names"]:
-        raise RunError(Fault("study", "missing", f"Which study? There are {', '.join(chosen)}."))
+    if not options["names"] and len(chosen) != 1:
+        works = " that a process works on" if running else ""
+        message = f"Which study? There are {', '.join(chosen)}." if chosen else f"There is no study{works} in {root}."
+        faults.append(Fault("study", "missing" if chosen else "not_found", message))
+    if faults:
+        raise RunError(*faults)
     return [(root / name, url) for name in dict.fromkeys(chosen)]
 
 
 def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> tuple[Engine, Sequence[Slot], str]:
     """Returns the engine of a sweep, its slots, and the line that describes them; connects to a cluster."""
+    from sentattn.config.request import read_request
     from sentattn.sweep.execution import resources
 
-    module, studies = "sentattn.sweep.execution.trial", [study_plan.arguments({}) for study_plan in plans]
-    request = _slot_request(plan, plans)
+    key, module = "trainer.accelerator=", "sentattn.sweep.execution.trial"
+    studies = [study_plan.arguments({}) for study_plan in plans]
+    try:
+        accelerator = read_request(studies[0]).settings["trainer"]["accelerator"]
+    except SettingError:  # a setting that is searched is missing
+        accelerator = next((word.removeprefix(key) for word in plans[0].overrides if word.startswith(key)), "auto")
+    budgets = [study_plan.trials for study_plan in plans]
+    trials = None if None in budgets else sum(count or 0 for count in budgets)
     if plan.engine["name"] == "ray":
         from sentattn.sweep.execution import ray
 
         nodes = stack.enter_context(ray.connected(plan.engine["address"]))
-        on_ray = ray.find_slots(request, nodes)
-        return ray.RayEngine(module, studies, log, nodes), on_ray, ray.description(on_ray, nodes)
+        slots = ray.find_slots(nodes, plan, accelerator, trials)
+        return ray.RayEngine(module, studies, log, nodes), slots, ray.description(slots, nodes)
     from sentattn.sweep.execution.local import LocalEngine
 
-    slots = resources.find(request)
+    slots = resources.find(plan, accelerator, trials)
     return LocalEngine(module, studies, log), slots, f"{resources.slots_line(slots)}."
 
 
-def _slot_request(plan: Plan, plans: Sequence[Plan]) -> SlotRequest:
-    from sentattn.config.request import read_request
-    from sentattn.sweep.execution.resources import SlotRequest
-
-    key = "trainer.accelerator="
-    try:
-        accelerator = read_request(plans[0].arguments({})).settings["trainer"]["accelerator"]
-    except SettingError:  # a setting that is searched is missing
-        accelerator = next((word.removeprefix(key) for word in plans[0].overrides if word.startswith(key)), "auto")
-    trials = [study_plan.budget.trials for study_plan in plans]
-    total = None if None in trials else sum(count or 0 for count in trials)
-    places = {name: getattr(plan, name) for name in ("slots", "slots_per_gpu", "gpus_per_trial", "threads")}
-    return SlotRequest(accelerator=accelerator, trials=total, **places)
-
-
 def _standing(study: SweepStudy) -> str:
-    budget = study.plan.budget
+    budget = study.plan
     parts = [f"{study.finished()} of {budget.trials} trials" if budget.trials else f"{study.finished()} trials"]
     if budget.hours:
         parts.append(f"{study.seconds() / 3600:.1f} of {budget.hours:g} hours")

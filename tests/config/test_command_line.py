@@ -24,7 +24,7 @@ from sentattn.config import command_line
 from sentattn.config.compose import compose
 from sentattn.config.schema import COMMAND_KEYS
 from sentattn.errors import DataError, Interruption
-from sentattn.grid.cells import read_cells
+from sentattn.grid.grid import read_cells
 
 ROOT = Path(__file__).parents[2]
 KEYS = {"run": "str", "text": "str", "format": 'Literal["text", "json"]', "batch_size": "Count", "show": "bool"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import SettingError
-from sentattn.grid.cells import read_cells
+from sentattn.grid.grid import read_cells
 
 
 def names(*words: str) -> list[str]:

@@ -17,8 +17,7 @@ from processes import gone, when
 from sentattn import build, run
 from sentattn.config.compose import compose
 from sentattn.errors import Interruption
-from sentattn.grid.cells import Cell
-from sentattn.grid.grid import Grid
+from sentattn.grid.grid import Cell, Grid
 from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.execution.scheduler import Scheduler
 

@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import until
 from tiny import tiny
 
 from sentattn.compare.comparison import read_comparisons
@@ -22,14 +21,6 @@ def start(*words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "sentattn.train", *words]
     root = Path(__file__).parents[2]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=root)
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Waits for a condition; the limit only catches a hang."""
-    end = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def results(folder: Path) -> dict[tuple[str, int], dict[str, float]]:

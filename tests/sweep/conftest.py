@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from optuna.storages import RDBStorage
@@ -22,16 +21,16 @@ NUMBERS = itertools.count()
 def _tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     template = tmp_path_factory.mktemp("tables") / storage.DATABASE
     open_storage = storage.open_storage
-    open_storage(template.parent)
+    open_storage(template.parent, heartbeat=1)
     with sqlite3.connect(template) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
 
-    def opened(folder: Path, url: str | None = None, *, reader: bool = False, **more: Any) -> RDBStorage:
+    def opened(folder: Path, url: str | None = None, *, heartbeat: int | None = None) -> RDBStorage:
         file = folder / storage.DATABASE
-        if url is None and not reader and folder.is_dir() and not file.exists():
+        if url is None and heartbeat and folder.is_dir() and not (file.exists() or (folder / storage.RECORD).exists()):
             shutil.copyfile(template, file)
-        return open_storage(folder, url, reader=reader, **more)
+        return open_storage(folder, url, heartbeat=heartbeat)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "open_storage", opened)

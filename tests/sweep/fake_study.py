@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sentattn.sweep.execution.interfaces import RunningTrial, TrialOutcome, TrialTask
+from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome, TrialTask
 from sentattn.sweep.execution.local import LocalEngine
 from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
@@ -38,7 +38,7 @@ class Listed:
         self.best_values: dict[int, Sequence[float]] = {}
 
     def ask(self) -> Any:
-        trials = self.plan.budget.trials
+        trials = self.plan.trials
         if self.ended() or (trials is not None and self.finished() + self.running() >= trials):
             return None
         number = len(self.assigned)
@@ -57,7 +57,8 @@ class Listed:
 
     def tell(self, number: int, outcome: TrialOutcome) -> None:
         assert number not in self.results
-        self.results[number] = (outcome.state, outcome.values, outcome.report)
+        note = "\n".join([outcome.error, *outcome.log_lines])
+        self.results[number] = (outcome.state, outcome.values, note)
         self.failures = self.failures + 1 if outcome.state == "failed" else 0
         if outcome.state == "failed" and outcome.retry and len(self.retried) < self.retries:
             self.retried.append(number)
@@ -81,11 +82,11 @@ class Listed:
     def ended(self) -> str:
         if self.failures >= self.plan.failures:
             return "too many failures"
-        trials = self.plan.budget.trials
+        trials = self.plan.trials
         return self.over or ("enough" if trials is not None and self.finished() >= trials else "")
 
 
-class Noted:
+class Noted(SweepCallback):
     """Notes what happens."""
 
     def __init__(self) -> None:
@@ -100,9 +101,6 @@ class Noted:
         self._running += 1
         self.most = max(self.most, self._running)
 
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        pass
-
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         self.outcomes.append((trial.task.number, outcome))
         self._running -= 1
@@ -110,15 +108,12 @@ class Noted:
     def message(self, text: str) -> None:
         self.messages.append(text)
 
-    def tick(self) -> float | None:
-        return None
-
 
 def plan(**changed: Any) -> Any:
     """A plan with what the scheduler reads of it."""
     objective = SimpleNamespace(metric="val/accuracy", mode="max")
     usual = {"study": "fake", "objectives": (objective,), "failures": 3, "repeats": 1, "limit_minutes": None, "keep": 1}
-    return SimpleNamespace(**{**usual, "budget": SimpleNamespace(trials=changed.pop("trials", 3)), **changed})
+    return SimpleNamespace(**{**usual, "trials": 3, **changed})
 
 
 def prepared(folder: Path, listed: Listed, **changed: Any) -> Any:
@@ -136,8 +131,6 @@ def engine(folder: Path, studies: Any = (), module: str = FAKE) -> LocalEngine:
     return LocalEngine(module, studies, folder / "server.txt")
 
 
-def scheduler(
-    folder: Path, study: Any, *, count: int = 2, studies: Any = (), callbacks: Sequence[Any] = (), **changed: Any
-) -> Scheduler:
+def scheduler(folder: Path, study: Any, *, count: int = 2, callbacks: Sequence[Any] = (), **changed: Any) -> Scheduler:
     """A scheduler of fake trials."""
-    return Scheduler([prepared(folder, study, **changed)], slots(count), engine(folder, studies), callbacks)
+    return Scheduler([prepared(folder, study, **changed)], slots(count), engine(folder), callbacks)

@@ -11,9 +11,9 @@ from optuna.distributions import FloatDistribution
 
 from sentattn.config import command_line
 from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.spec.plan import Budget, Objective, Plan
+from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.sweep.spec.search_space import Dimension
-from sentattn.sweep.study.study import open_sweep
+from sentattn.sweep.study.study import SweepStudy
 
 
 def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
@@ -23,7 +23,7 @@ def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
         "overrides": overrides,
         "space": {"x": Dimension("x", FloatDistribution(0, 1), written="interval(0,1)")},
         "objectives": (Objective("val/accuracy", "max"),),
-        "budget": Budget(trials, None),
+        "trials": trials,
         "sampler": {"name": "random"},
         "pruner": {"name": "none"},
         "retries": 3,
@@ -44,7 +44,7 @@ def main(words: list[str]) -> None:
 def sweep(folder: Path, sweep_plan: Plan) -> Noted:
     """Runs it, or resumes it."""
     noted = Noted()
-    with open_sweep(sweep_plan, folder) as study:
+    with SweepStudy.open(sweep_plan, folder) as study:
         Scheduler([study], slots(2), engine(folder), [noted]).run()
     return noted
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.spec.plan import Budget, Objective, Plan
+from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.sweep.spec.search_space import When, read_dimension
 
 PRUNE: When = {"model/pooling": ("prune",)}
@@ -24,7 +24,7 @@ def plan(space: Mapping[str, str | tuple[str, When]] = SPACE, **others: Any) -> 
         "study": "mine",
         "overrides": ("model=structured",),
         "objectives": (Objective("val/accuracy", "max"),),
-        "budget": Budget(10, None),
+        "trials": 10,
         "sampler": {"name": "random"},
         "pruner": {"name": "none"},
     }

@@ -12,7 +12,7 @@ from sentattn.errors import RunError, UserError
 from sentattn.sweep.execution.interfaces import TrialOutcome, TrialTask
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study.records import Record, read
-from sentattn.sweep.study.study import SweepStudy, open_sweep
+from sentattn.sweep.study.study import SweepStudy
 
 
 def run(sweep_plan: Plan, folder: Path, most: int = 1000) -> list[int]:
@@ -41,7 +41,7 @@ def ask(study: SweepStudy) -> TrialTask:
 
 def refused(sweep_plan: Plan, folder: Path) -> list[tuple[str, str]]:
     """Key and kind of the errors with which a study is not opened."""
-    with pytest.raises(UserError) as caught, open_sweep(sweep_plan, folder):
+    with pytest.raises(UserError) as caught, SweepStudy.open(sweep_plan, folder):
         pass
     return [(fault.key, fault.kind) for fault in caught.value.faults]
 

@@ -95,33 +95,24 @@ class TrialOutcome:
     killed: bool = False
     lost: bool = False
 
-    @property
-    def report(self) -> str:
-        """The error with the last lines of the log, as the study keeps it."""
-        return "\n".join([self.error, *self.log_lines]) if self.state == "failed" else ""
-
 
 Message: TypeAlias = FirstBatch | Report | TrialOutcome
 
 
 class TrialSource(Protocol):
-    """A study or a grid: assigns trials to the scheduler, and records how they end."""
+    """A study or a grid: assigns trials to the scheduler, and records how they end.
 
-    @property
-    def plan(self) -> Plan:
-        """Objectives, budget and limits."""
+    Attributes:
+        plan: Objectives, budget and limits.
+        resumable: Whether a trial that is stopped after its step can be resumed later.
+        failures: How many trials have failed in a row.
+        best_values: Objectives of the best trials by number, the best first.
+    """
 
-    @property
-    def resumable(self) -> bool:
-        """Whether a trial that is stopped after its step can be resumed later."""
-
-    @property
-    def failures(self) -> int:
-        """How many trials have failed in a row."""
-
-    @property
-    def best_values(self) -> Mapping[int, Sequence[float]]:
-        """Objectives of the best trials by number, the best first."""
+    plan: Plan
+    resumable: bool
+    failures: int
+    best_values: Mapping[int, Sequence[float]]
 
     def ask(self) -> TrialTask | None:
         """Returns the next trial; None if there is none now."""
@@ -133,7 +124,7 @@ class TrialSource(Protocol):
         """Records how a trial ended."""
 
     def interrupt(self, number: int) -> None:
-        """Records that a trial ended together with the scheduler."""
+        """Records that a trial ended with the scheduler: it is tried again, and this attempt does not count."""
 
     def tick(self) -> float | None:
         """Is called between events; returns the seconds after which to call it again, or None."""
@@ -230,13 +221,8 @@ class Engine(AbstractContextManager["Engine"], Protocol):
     def start(self, trial: RunningTrial) -> None:
         """Starts a trial."""
 
-    def messages(self, timeout: float | None, wakeup: int) -> Iterable[tuple[RunningTrial, Message]]:
-        """Waits for messages of trials; the outcome of each comes last, after its process has ended.
-
-        Args:
-            timeout: Seconds; None waits for ever.
-            wakeup: A file descriptor that becomes readable when a signal has arrived, which ends the wait.
-        """
+    def messages(self, seconds: float) -> Iterable[tuple[RunningTrial, Message]]:
+        """Waits for messages of trials; the outcome of each comes last, after its process has ended."""
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:
         """Answers a `Report`."""
@@ -266,7 +252,6 @@ class PipeConnection(TrialConnection):
         self._connection = connection
 
     def send(self, message: Message) -> bool:
-        """Sends a message; see `TrialConnection.send`."""
         try:
             self._connection.send(message)
             return isinstance(message, Report) and bool(self._connection.recv())

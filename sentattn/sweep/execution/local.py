@@ -68,7 +68,7 @@ class LocalEngine(Engine):
         module: The module that trials run, by its name: it has `preload(studies)`, which imports and prepares what they
             share, and `run(task, connection)`.
         studies: For each study the arguments that all its trials share.
-        log: File for the output of the server and of the preparation.
+        log: File for the output of the server.
     """
 
     def __init__(self, module: str, studies: Sequence[Sequence[str]], log: Path) -> None:
@@ -106,10 +106,6 @@ class LocalEngine(Engine):
                 break
             except (OSError, EOFError):
                 time.sleep(PAUSE)
-            except BaseException:
-                if process.pid is not None:
-                    _kill_group(process.pid)
-                raise
         else:
             error = "".join(_last_lines(self._log)[-1:]) or "it printed nothing"
         if isinstance(error, UserError):
@@ -140,17 +136,18 @@ class LocalEngine(Engine):
             theirs.close()
         self._running[trial.key] = _Worker(trial, process, ours)
 
-    def messages(self, timeout: float | None, wakeup: int) -> Iterator[tuple[RunningTrial, Message]]:
-        """Yields messages of trials; see `Engine.messages`."""
+    def messages(self, seconds: float) -> Iterator[tuple[RunningTrial, Message]]:
         connections = {worker.connection: worker for worker in self._running.values() if not worker.connection.closed}
         sentinels = {worker.process.sentinel: worker for worker in self._running.values()}
-        ready = wait([wakeup, *connections, *sentinels], 0 if self._not_started else timeout)
+        ready = wait([*connections, *sentinels], 0 if self._not_started else seconds)
         not_started, self._not_started = self._not_started, []
         yield from not_started
         for source in ready:
             if isinstance(source, Connection):
                 yield from _received(connections[source])
-            elif isinstance(source, int) and (worker := sentinels.get(source)):
+            else:
+                assert isinstance(source, int)
+                worker = sentinels[source]
                 yield from _received(worker)  # it sent all of them before it ended
                 del self._running[worker.trial.key]
                 code = _end(worker)
@@ -158,18 +155,15 @@ class LocalEngine(Engine):
                 yield worker.trial, worker.outcome or exited(worker.trial, code)
 
     def reply(self, trial: RunningTrial, *, prune: bool) -> None:
-        """Answers a report; a trial that has died meanwhile needs no answer."""
         if trial.key in self._running:
             with suppress(OSError):
                 self._running[trial.key].connection.send(prune)
 
     def stop(self, trial: RunningTrial) -> None:
-        """Sends a trial SIGTERM, so that a training stops after its step."""
         if trial.key in self._running:
             self._running[trial.key].process.terminate()
 
     def kill(self, trial: RunningTrial) -> None:
-        """Ends a trial and all processes that it has started."""
         if (worker := self._running.get(trial.key)) is not None and worker.process.pid is not None:
             _kill_group(worker.process.pid)
 
@@ -265,20 +259,24 @@ def without_main_module() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _prepare(
-    module: str, studies: Sequence[Sequence[str]], log: str, environment: Mapping[str, str], answer: Connection
-) -> None:
-    """Prepares, in a process of the server, what all trials share; sends the error or an empty string."""
-    if _server_error:
-        answer.send(_server_error)
-        return
-    _become_trial(log, environment)
+def preload(module: str, studies: Sequence[Sequence[str]]) -> UserError | str:
+    """Imports what trials need, and prepares their data; returns the error, or an empty string."""
     try:
         importlib.import_module(module).preload(studies)
     except UserError as error:
-        answer.send(error)
-    else:
-        answer.send("")
+        return error
+    except Exception as error:  # which `multiprocessing` would hide
+        traceback.print_exc()
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _prepare(
+    module: str, studies: Sequence[Sequence[str]], log: str, environment: Mapping[str, str], answer: Connection
+) -> None:
+    """Prepares the data in a process of the server, which may be that of an earlier engine; sends the error."""
+    _become_trial(log, environment)
+    answer.send(_server_error or preload(module, studies))
 
 
 def _run(module: str, task: TrialTask, log: str, environment: Mapping[str, str], connection: Connection) -> None:
@@ -319,20 +317,15 @@ def redirect_output(log: str) -> None:
 
 
 def _become_server(scheduler: int, module: str, studies: Sequence[Sequence[str]], log: str) -> str:
-    """Imports what trials need; returns the error, which `multiprocessing` would hide, or an empty string."""
+    """Imports what trials need; returns the error, or an empty string."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the scheduler handles it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     end_with_parent(scheduler)
     redirect_output(log)
-    try:
-        with suppress(UserError):  # `_prepare` raises it again
-            importlib.import_module(module).preload(studies)
-    except Exception as reason:
-        traceback.print_exc()
-        return f"{type(reason).__name__}: {reason}"
+    error = preload(module, studies)
     gc.collect()
     gc.freeze()  # a collection would write to the pages that trials share
-    return ""
+    return error if isinstance(error, str) else ""  # `_prepare` has the others again
 
 
 _server = os.getpid()

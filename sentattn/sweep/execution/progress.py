@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sentattn.config.types import as_typed
-from sentattn.sweep.execution.interfaces import RunningTrial, TrialOutcome, TrialSource
+from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome, TrialSource
 
 LOG_LINES = 3
 """Lines of a failed trial's log that are printed."""
 REFRESH = 0.5
 
 
-class SweepProgress:
+class SweepProgress(SweepCallback):
     """Prints a line for each trial that ends; on a terminal, running trials are a table under these lines.
 
     Args:
@@ -54,9 +54,6 @@ class SweepProgress:
             values = "" if trial.task.name else f": {format_values(trial.task.values)}"
             self.message(f"{self._name(trial)} on {trial.slot.name}{values}")
 
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Does nothing: the table is drawn twice a second, and each epoch is a line of the trial's log."""
-
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Prints how a trial ended, and why if it failed."""
         self._running.pop(trial.key, None)
@@ -79,7 +76,6 @@ class SweepProgress:
         self.message(f"{self._name(trial)}: {result}; {state}")
 
     def message(self, text: str) -> None:
-        """Prints a message."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def tick(self) -> float | None:
@@ -120,9 +116,9 @@ class SweepProgress:
 
     def _state(self, study: TrialSource) -> str:
         """Returns how many trials are finished, and the time left if trials take as long as those before."""
-        trials = study.plan.budget.trials
+        trials = study.plan.trials
         text = f"{study.finished()} of {trials} finished" if trials else f"{study.finished()} finished"
-        budgets = [(source.plan.budget.trials, source.finished()) for source in self._studies]
+        budgets = [(source.plan.trials, source.finished()) for source in self._studies]
         left = sum(max(0, trials - finished) for trials, finished in budgets if trials)
         if not self._seconds or not left or not all(trials for trials, _ in budgets):
             return text
@@ -130,17 +126,21 @@ class SweepProgress:
         return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / at_once)} left"
 
 
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Returns the shortest unique end of each key."""
+    paths = {key: f".{key.replace('/', '.')}" for key in keys}
+    names = {}
+    for key, path in paths.items():
+        ends = [path[place + 1 :] for place, sign in enumerate(path) if sign == "."]
+        unique = (end for end in reversed(ends) if sum(other.endswith(f".{end}") for other in paths.values()) == 1)
+        names[key] = next(unique, ends[0])
+    return names
+
+
 def format_values(values: Mapping[str, object]) -> str:
     """Returns the values of a trial in short, each with the shortest unique end of its key."""
-    keys = {key: key.replace("/", ".") for key in values}
-    texts = []
-    for key, value in values.items():
-        parts = keys[key].split(".")
-        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
-        unique = (end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys.values()) == 1)
-        end = next(unique, keys[key])
-        texts.append(f"{end}={f'{value:.4g}' if isinstance(value, float) else as_typed(value)}")
-    return ", ".join(texts)
+    texts = {key: f"{value:.4g}" if isinstance(value, float) else as_typed(value) for key, value in values.items()}
+    return ", ".join(f"{name}={texts[key]}" for key, name in short_names(values).items())
 
 
 def _objectives(study: TrialSource, values: Iterable[float]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import math
 import signal
 import time
 from collections.abc import Sequence
@@ -24,6 +24,8 @@ from sentattn.sweep.execution.interfaces import (
 from sentattn.sweep.execution.resources import Slot
 from sentattn.training.signals import Signals
 
+POLL = 0.5
+"""Seconds between two looks for a signal."""
 END = 15.0
 """Seconds that the end of a sweep may take after a second signal, such as while its database does not answer."""
 
@@ -58,18 +60,22 @@ class Scheduler:
             self.engine.prepare()
         with StopSignals(resumable=all(study.resumable for study in self.studies)) as stop:
             with self.engine:
+                is_stopping, due = False, math.inf
                 self._assign(stop)
-                while not stop.at_once:
-                    # Trials that other schedulers run may be this one's to try again.
-                    is_waiting = stop.received is None and self._error is None
-                    if not self._running and not (is_waiting and any(study.elsewhere() for study in self.studies)):
-                        break
-                    for trial, message in self.engine.messages(self._timeout(), stop.wakeup):
+                while not stop.at_once and (self._running or self._is_waiting(stop)):
+                    seconds = self._timeout()
+                    due = min(due, time.monotonic() + seconds)
+                    for trial, message in self.engine.messages(min(seconds, POLL)):
                         self._handle(trial, message)
-                    if stop.is_new() and not stop.at_once:
+                        due = 0.0
+                    if stop.received is not None and not (is_stopping or stop.at_once):
+                        is_stopping = True
                         self._stop()
                     self._kill_late()
-                    self._assign(stop)
+                    # A study in a database is not asked more often, but before the end.
+                    if time.monotonic() >= due or not (self._running or self._is_waiting(stop)):
+                        due = math.inf
+                        self._assign(stop)
             for trial in self._running.values():  # they have ended with the engine
                 trial.source.interrupt(trial.task.number)
         if stop.received is not None:
@@ -77,6 +83,10 @@ class Scheduler:
             raise Interruption(stop.received, f"{again}the same command resumes.")
         if self._error is not None:
             raise self._error
+
+    def _is_waiting(self, stop: StopSignals) -> bool:
+        """Whether other schedulers run trials, which may be this one's to try again."""
+        return stop.received is None and self._error is None and any(study.elsewhere() for study in self.studies)
 
     def _assign(self, stop: StopSignals) -> None:
         """Assigns trials to free slots, those of the studies with the fewest first; says which studies have ended."""
@@ -118,12 +128,11 @@ class Scheduler:
                     text = f"{source.failures} trials have failed in a row; the last one: {message.error}"
                     self._error = RunError(Fault("failures", "failed", text))
 
-    def _timeout(self) -> float | None:
+    def _timeout(self) -> float:
         """Returns the seconds until a trial is late, or a source or callback is due."""
         late = [max(0.0, trial.deadline - time.monotonic()) for trial in self._running.values()]
         ticks = [*(study.tick() for study in self.studies), *(callback.tick() for callback in self.callbacks)]
-        seconds = min([*late, *(tick for tick in ticks if tick is not None)])
-        return None if seconds == float("inf") else seconds
+        return min([math.inf, *late, *(tick for tick in ticks if tick is not None)])
 
     def _stop(self) -> None:
         """Stops what can be resumed; nothing else is started."""
@@ -156,37 +165,22 @@ class StopSignals:
     Attributes:
         received: The last signal, or None.
         at_once: Whether running trials are to be ended too.
-        wakeup: A file descriptor that becomes readable with a signal.
     """
 
     def __init__(self, *, resumable: bool = False) -> None:
         self.resumable = resumable
         self.received: int | None = None
         self.at_once = False
-        self.wakeup, self._write = os.pipe()
-        for end in (self.wakeup, self._write):
-            os.set_blocking(end, False)
 
     def __enter__(self) -> StopSignals:
         handled = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
         self._before = {number: signal.signal(number, self._receive) for number in handled}
-        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        os.close(self.wakeup)
-        os.close(self._write)
-
-    def is_new(self) -> bool:
-        """Returns whether a signal has arrived since the last call."""
-        try:
-            return bool(os.read(self.wakeup, 1 << 10)) and self.received is not None
-        except BlockingIOError:
-            return False
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGALRM and self.received is not None:

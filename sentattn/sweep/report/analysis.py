@@ -6,13 +6,12 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
 from sentattn.config.request import read_request
@@ -25,7 +24,7 @@ from sentattn.sweep.spec.components import quiet
 from sentattn.sweep.spec.plan import Objective, metric_of
 from sentattn.sweep.spec.search_space import Dimension, Value, is_one_of
 from sentattn.sweep.study import records as trials
-from sentattn.sweep.study.records import Record
+from sentattn.sweep.study.records import Record, front
 
 if TYPE_CHECKING:
     from optuna.importance import BaseImportanceEvaluator
@@ -35,12 +34,10 @@ if TYPE_CHECKING:
 D = TypeVar("D")
 P = ParamSpec("P")
 T = TypeVar("T")
-DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
+PED_ANOVA, FANOVA = "PED-ANOVA", "fANOVA"
 MIN_TRIALS = 4
 MAX_FANOVA_TRIALS = 200
 """Trials that fANOVA takes: its time grows faster than their number, 22 s for 1,000."""
-DISAGREEMENT = 0.3
-RANDOM_SAMPLERS = ("random", "qmc", "grid", "brute_force")
 EDGE = 0.05
 """Share of a range, on its own scale, that counts as its edge; of integers the last one always does."""
 MIN_COMPLETE, MIN_COMPLETE_PER_SETTING = 10, 2
@@ -48,20 +45,18 @@ MANY_FAILED = 0.2
 
 
 class Importances(NamedTuple):
-    """How much each setting matters for an objective; the shares of each measure sum to 1, the largest comes first.
+    """How much each setting matters for an objective: shares of 1 by measure, of which the largest comes first.
 
-    PED-ANOVA measures conditional settings too; fANOVA needs scikit-learn. `caution` is a message where they disagree.
+    PED-ANOVA measures conditional settings too; fANOVA needs scikit-learn.
     """
 
     metric: str
-    ped_anova: Mapping[str, float]
-    fanova: Mapping[str, float] | None
-    caution: str
+    shares: Mapping[str, Mapping[str, float]]
 
     @property
     def ranking(self) -> list[str]:
         """The settings, the most important first, by fANOVA where there is one."""
-        return list(self.fanova or self.ped_anova)
+        return list(self.shares.get(FANOVA) or self.shares[PED_ANOVA])
 
 
 class Findings:
@@ -79,14 +74,12 @@ class Findings:
     def __init__(self, plan: Plan, folder: Path, records: Sequence[Record]) -> None:
         self.plan, self.folder, self.records = plan, folder, records
         self.complete = [record for record in records if record.state == "complete"]
-        self.front = front(records, plan.objectives)
+        self.front = front(records, plan.modes)
         self.failures: dict[str, str] = {}
         self.importances = [
             self.attempt("Importance", None, importances, records, plan, index) for index in range(len(plan.objectives))
         ]
-        confirmed = artifacts.read_confirmed(folder)
-        is_best = confirmed and self.front and confirmed["trial"] == self.front[0].number
-        self.confirmed = confirmed if is_best else None
+        self.confirmed = artifacts.find_confirmed(folder, self.front[0].number) if self.front else None
         self.cautions: list[str] = []
         for check in CHECKS:
             self.attempt("Be careful", None, lambda check: self.cautions.extend(check(self)), check)
@@ -116,7 +109,7 @@ def as_study(
     """
     quiet()
     taken = slice(None) if index is None else slice(index, index + 1)
-    directions = [DIRECTIONS[objective.mode] for objective in objectives[taken]]
+    directions = [trials.DIRECTIONS[objective.mode] for objective in objectives[taken]]
     study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions)
     states = {name: state for state, name in trials.STATES.items()}
     for record in records:
@@ -129,29 +122,8 @@ def as_study(
             distributions={key: space[key].distribution for key in values},
             intermediate_values={step: value for step, value in record.steps.items() if math.isfinite(value)},
         )
-        trial.datetime_start = record.started or record.ended or datetime.now()
-        if trial.state.is_finished():
-            trial.datetime_complete = record.ended or trial.datetime_start
         study.add_trial(trial)
     return study
-
-
-def front(records: Sequence[Record], objectives: Sequence[Objective]) -> list[Record]:
-    """Returns the best trial, the first of equals; with several objectives the Pareto front, most balanced first.
-
-    The most balanced trial is the nearest to the best of each objective at once: each is scaled to 0 for the best and
-    1 for the worst on the front, and the distance is Euclid's.
-    """
-    best = trials.best(records, [objective.mode for objective in objectives])
-    columns = zip(zip(*(record.objectives or () for record in best), strict=True), objectives, strict=False)
-    ends = [(max(c), min(c)) if objective.mode == "max" else (min(c), max(c)) for c, objective in columns]
-
-    def distance(record: Record) -> float:
-        pairs = zip(record.objectives or (), ends, strict=True)
-        return math.hypot(*((value - good) / (bad - good) for value, (good, bad) in pairs if bad != good))
-
-    chosen = min(best, key=distance, default=None)
-    return sorted(best, key=lambda record: record is not chosen)
 
 
 def importances(records: Sequence[Record], plan: Plan, index: int) -> Importances | None:
@@ -166,33 +138,11 @@ def importances(records: Sequence[Record], plan: Plan, index: int) -> Importance
         study = as_study(complete[:: -(-len(complete) // most)], plan.space, plan.objectives, index)
         return dict(importance.get_param_importances(study, evaluator=evaluator))
 
-    ped_anova = shares(importance.PedAnovaImportanceEvaluator())
-    try:
-        fanova = shares(importance.FanovaImportanceEvaluator(seed=0), MAX_FANOVA_TRIALS)
-    except ImportError:
-        fanova = None
-    except RuntimeError:  # the settings that all trials have do not vary
-        fanova = {}
-    caution = disagreement(ped_anova, fanova or {}, plan.sampler["name"])
-    return Importances(plan.objectives[index].metric, ped_anova, fanova, caution)
-
-
-def disagreement(ped_anova: Mapping[str, float], fanova: Mapping[str, float], sampler: str) -> str:
-    """Returns where two measures disagree on the settings that both know; an empty string where they agree."""
-    both = [key for key in fanova if key in ped_anova]
-    totals = [sum(measure[key] for key in both) for measure in (ped_anova, fanova)]
-    if len(both) < 2 or not all(totals):
-        return ""
-    ped, forest = ({key: m[key] / total for key in both} for m, total in zip((ped_anova, fanova), totals, strict=True))
-    widest = max(both, key=lambda key: abs(ped[key] - forest[key]))
-    is_same_first = max(ped, key=ped.__getitem__) == max(forest, key=forest.__getitem__)
-    if is_same_first and abs(ped[widest] - forest[widest]) <= DISAGREEMENT:
-        return ""
-    concentrated = f" sampler={sampler} concentrates its trials, which PED-ANOVA can take for importance;"
-    return (
-        f"PED-ANOVA and fANOVA disagree, most on {widest}: {ped[widest]:.2f} and {forest[widest]:.2f}."
-        f"{'' if sampler in RANDOM_SAMPLERS else concentrated} look at the slices before you trust either."
-    )
+    measured = {PED_ANOVA: shares(importance.PedAnovaImportanceEvaluator())}
+    with suppress(ImportError, RuntimeError):  # RuntimeError: the settings that all trials have do not vary
+        if fanova := shares(importance.FanovaImportanceEvaluator(seed=0), MAX_FANOVA_TRIALS):
+            measured[FANOVA] = fanova
+    return Importances(plan.objectives[index].metric, measured)
 
 
 def _few_trials(findings: Findings) -> Iterator[str]:

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -29,28 +29,21 @@ BEST, PARETO = "best.yaml", "pareto"
 CONFIDENCE = 0.95
 
 
-class Costs(NamedTuple):
-    """Costs of a trial: the sum of the seconds of its runs, and the best epoch of a single run."""
-
-    best_epoch: int | None = None
-    seconds: float | None = None
-    parameters: int | None = None
-
-
-def costs(folder: Path, record: Record) -> Costs:
-    """Returns the costs of a trial of the study in a folder, as far as they are known."""
-    known = _costs(directory(folder, record.number)) if record.state in ("complete", "pruned") else Costs()
-    if known.seconds is None and record.started and record.ended:
-        return Costs(seconds=(record.ended - record.started).total_seconds())
-    return known
+def costs(folder: Path, record: Record) -> tuple[int | None, float | None, int | None]:
+    """Returns the best epoch, seconds and parameters of a trial of the study in a folder, as far as they are known."""
+    if record.state in ("complete", "pruned") and (known := _costs(directory(folder, record.number))):
+        return known
+    seconds = (record.ended - record.started).total_seconds() if record.started and record.ended else None
+    return None, seconds, None
 
 
 @functools.cache
-def _costs(trial: Path) -> Costs:
+def _costs(trial: Path) -> tuple[int | None, float, int] | None:
+    """Returns the best epoch of a single run, the seconds of all, and the number of parameters."""
     if not (runs := results(trial)):
-        return Costs()
+        return None
     best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
-    return Costs(best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"])
+    return best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"]
 
 
 def directory(folder: Path, number: int) -> Path:
@@ -60,73 +53,71 @@ def directory(folder: Path, number: int) -> Path:
 
 def results(trial: Path) -> list[dict[str, Any]]:
     """Returns the readable results in a trial's directory: that of its run, or with several runs one per seed."""
-    seeds = sorted(trial.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-")))
     readable = []
-    for path in seeds or [trial]:
+    for path in [*trial.glob("seed-*")] or [trial]:
         with suppress(RunError):
             readable.append(Run(path).result)
     return readable
 
 
-def write_table(folder: Path, records: Sequence[Record], plan: Plan) -> None:
-    """Writes `trials.parquet` atomically: a row per trial.
+def trial_table(plan: Plan, folder: Path, records: Sequence[Record]) -> dict[str, list[Any]]:
+    """Returns the table of trials by column.
 
     Each searched setting has a column, empty where a trial did not set it, and so has each objective, empty where a
     trial is not complete.
     """
+    spent = [costs(folder, record) for record in records]
+    table: dict[str, list[Any]] = {
+        "number": [record.number for record in records],
+        "state": [record.state for record in records],
+    }
+    for key in dict.fromkeys([*plan.space, *(key for record in records for key in record.values)]):
+        table[key] = [record.values.get(key) for record in records]
+    for index, objective in enumerate(plan.objectives):
+        table[objective.metric] = [record.objectives[index] if record.objectives else None for record in records]
+    return table | {
+        **{name: [cost[index] for cost in spent] for index, name in enumerate(("best_epoch", "seconds", "parameters"))},
+        "directory": [str(directory(folder, record.number)) for record in records],
+        "retried_from": [record.retry_of for record in records],
+        "note": [record.error for record in records],
+    }
+
+
+def write_table(folder: Path, records: Sequence[Record], plan: Plan) -> None:
+    """Writes `trials.parquet` atomically: a row per trial."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    spent = [costs(folder, record) for record in records]
-    columns: dict[str, tuple[str, Sequence[object]]] = {
-        "number": ("int64", [record.number for record in records]),
-        "state": ("string", [record.state for record in records]),
-    }
-    for key in dict.fromkeys([*plan.space, *(key for record in records for key in record.values)]):
-        columns[key] = _column([record.values.get(key) for record in records])
-    for index, objective in enumerate(plan.objectives):
-        reached = [record.objectives[index] if record.objectives else None for record in records]
-        columns[objective.metric] = ("float64", reached)
-    columns |= {
-        "best_epoch": ("int64", [cost.best_epoch for cost in spent]),
-        "seconds": ("float64", [cost.seconds for cost in spent]),
-        "parameters": ("int64", [cost.parameters for cost in spent]),
-        "directory": ("string", [str(directory(folder, record.number)) for record in records]),
-        "retried_from": ("int64", [record.retry_of for record in records]),
-        "note": ("string", [record.error for record in records]),
-    }
-    table = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
+    types = {"number": "int64", **{objective.metric: "float64" for objective in plan.objectives}}
+    types |= {"best_epoch": "int64", "seconds": "float64", "parameters": "int64", "retried_from": "int64"}
+
+    def array(name: str, values: Sequence[object]) -> object:
+        try:
+            return pa.array(values, types.get(name))
+        except pa.ArrowException:  # choices of several types
+            return pa.array([None if value is None else str(value) for value in values])
+
+    table = pa.table({name: array(name, values) for name, values in trial_table(plan, folder, records).items()})
     with replacing(folder / TABLE) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def _column(values: Sequence[object]) -> tuple[str, Sequence[object]]:
-    """Returns type and values of a column of booleans or numbers; choices of several types are strings."""
-    types = {type(value) for value in values if value is not None}
-    if types == {bool}:
-        return "bool", values
-    if types and types <= {int, float}:
-        return "float64" if float in types else "int64", values
-    return "string", [None if value is None else str(value) for value in values]
-
-
-def write_best(plan: Plan, folder: Path, front: Sequence[Record], new: Record | None = None) -> None:
+def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
     """Writes `best.yaml` for the first setting of the front; of several objectives, a file for each in `pareto/`.
 
     Args:
         plan: The sweep.
         folder: The study's folder.
         front: The best trial; with several objectives the Pareto front, most balanced first.
-        new: The trial that has joined the front since the last call; None writes the files of all.
     """
     files = {folder / BEST: front[0]} if front else {}
     if front and len(plan.objectives) > 1:
         (folder / PARETO).mkdir(exist_ok=True)
         pareto = {folder / PARETO / f"{record.number}.yaml": record for record in front}
-        for file in (folder / PARETO).glob("*.yaml"):
-            if file not in pareto:
-                file.unlink()
-        files |= {file: record for file, record in pareto.items() if new is None or record is new}
+        known = {*(folder / PARETO).glob("*.yaml")}
+        for file in known - pareto.keys():
+            file.unlink()
+        files |= {file: record for file, record in pareto.items() if file not in known}
     for file, record in files.items():
         arguments = train_arguments(plan, record.values)
         origin: dict[str, object] = {
@@ -170,7 +161,7 @@ def confirm(plan: Plan, folder: Path, winner: Record) -> dict[str, Any]:
     Raises:
         UserError: If a training fails.
     """
-    if known := find_confirmed(plan, folder, winner):
+    if known := find_confirmed(folder, winner.number, plan.confirm):
         return known
     from sentattn.training.fit import fit_seeds  # imports torch
 
@@ -197,10 +188,13 @@ def confirm(plan: Plan, folder: Path, winner: Record) -> dict[str, Any]:
     return confirmed
 
 
-def find_confirmed(plan: Plan, folder: Path, winner: Record) -> dict[str, Any] | None:
-    """Returns the content of `confirm.json` if it is about this trial and number of seeds."""
-    known = read_confirmed(folder)
-    return known if known and (known["trial"], len(known["seeds"])) == (winner.number, plan.confirm) else None
+def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> dict[str, Any] | None:
+    """Returns the content of a study's `confirm.json` if it is about a trial, and has this number of seeds."""
+    try:
+        known = dict(json.loads((folder / CONFIRMED).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+    return known if known["trial"] == trial and seeds in (None, len(known["seeds"])) else None
 
 
 def confirm_arguments(plan: Plan, folder: Path) -> list[str]:
@@ -217,14 +211,6 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     mean = statistics.fmean(values)
     half = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
     return mean - half, mean + half
-
-
-def read_confirmed(folder: Path) -> dict[str, Any] | None:
-    """Returns the content of a study's `confirm.json`; None where there is none, or it cannot be read."""
-    try:
-        return dict(json.loads((folder / CONFIRMED).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return None
 
 
 def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:

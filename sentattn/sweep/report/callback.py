@@ -5,38 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec
 
 from sentattn.errors import Fault, RunError
 from sentattn.run import REPORT, TRIALS, write_atomically
 from sentattn.sweep.execution.interfaces import RunningTrial, SweepCallback, TrialOutcome
-from sentattn.sweep.report.analysis import Findings, front, reason
-from sentattn.sweep.report.artifacts import (
-    BEST,
-    confirm,
-    describe_confirmed,
-    find_confirmed,
-    write_best,
-    write_table,
-)
-from sentattn.sweep.study.records import Record
+from sentattn.sweep.report.analysis import Findings, reason
+from sentattn.sweep.report.artifacts import BEST, confirm, describe_confirmed, find_confirmed, write_best, write_table
+from sentattn.sweep.report.wandb import StudyLogger
+from sentattn.sweep.study.records import Record, front
 
 if TYPE_CHECKING:
-    from sentattn.sweep.spec.plan import Plan
     from sentattn.sweep.study.study import SweepStudy
 
+P = ParamSpec("P")
 PAUSE = 60.0
 LOAD = 50
 """A report that took a second is written again after as many seconds at the earliest."""
 
 
 class ReportCallback(SweepCallback):
-    """Writes the results of a study into its folder.
+    """Writes the results of a study into its folder, and logs them to W&B if its trials are logged there.
 
-    `best.yaml` is written as soon as the best trial changes; table and report now and then, in a thread, and when the
-    context ends, however the study ended. What cannot be written while the study runs is printed once.
+    `best.yaml` is written as soon as the best trial changes; table, report and W&B's run now and then, in a thread, and
+    when the context ends, however the study ended. What cannot be written while the study runs is printed once.
 
     Attributes:
         findings: The analysis in the last report.
@@ -44,20 +37,21 @@ class ReportCallback(SweepCallback):
 
     def __init__(self, study: SweepStudy) -> None:
         self._study = study
-        self._plan: Plan = study.plan
-        self._front = front(study.records(), study.plan.objectives)
+        self._plan = study.plan
         self._changed = False
         self._due = time.monotonic() + PAUSE
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="report")
         self._writing: Future[None] | None = None
         self._printed = False
         self._failed: set[str] = set()
+        self._is_logged, self._resumed = study.is_first(), study.finished() > 0  # of several schedulers one logs it
+        self._logger: StudyLogger | None = None
         self.findings: Findings | None = None
 
     def __enter__(self) -> ReportCallback:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self.write(wait=kind is None)
         except RunError as error:
@@ -65,21 +59,19 @@ class ReportCallback(SweepCallback):
                 raise
             print(error)  # the study ends with another error, which is printed too
         finally:
+            if self._logger:
+                self._executor.submit(self._logger.finish)
             self._executor.shutdown()
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """Writes the best setting where a trial of this study has changed it."""
-        if trial.source is not self._study:
-            return
-        self._changed = True
-        if outcome.state == "complete":
-            new = record_of(trial, outcome)
-            # Trials end in any order, and of equal trials the first to start is the best.
-            candidates = sorted([*self._front, new], key=lambda record: record.number)
-            best = front(candidates, self._plan.objectives)
-            if any(record is new for record in best):
-                self._front = best
-                self._attempt(write_best, self._plan, self._study.folder, best, new)
+        if trial.source is self._study:
+            self._changed = True
+            if trial.task.number in self._study.front:
+                self._attempt(self._write_best)
+
+    def _write_best(self) -> None:
+        write_best(self._plan, self._study.folder, front(self._study.records(wait=False), self._plan.modes))
 
     def tick(self) -> float | None:
         """Writes table and report if anything has changed and the last ones are old; returns seconds to wait."""
@@ -109,29 +101,25 @@ class ReportCallback(SweepCallback):
         Raises:
             UserError: If a training fails.
         """
-        if not self._plan.confirm or not self._front or len(self._plan.objectives) > 1 or not self._study.is_first():
+        plan, study = self._plan, self._study
+        if not plan.confirm or len(plan.objectives) > 1 or not study.is_first() or not (best := study.best()):
             return None
-        plan, folder = self._plan, self._study.folder
-        with self._study.alive():
-            self.write()
-            winner = self._front[0]
-            with self._study.confirming(winner.number) as is_due:
-                confirmed = confirm(plan, folder, winner) if is_due else find_confirmed(plan, folder, winner)
+        self.write()
+        winner = best[0]
+        with study.confirming(winner.number) as is_due:
+            known = None if is_due else find_confirmed(study.folder, winner.number, plan.confirm)
+            confirmed = confirm(plan, study.folder, winner) if is_due else known
         return None if confirmed is None else describe_confirmed(plan, confirmed)
 
     def write(self, *, wait: bool = True) -> None:
-        """Writes everything as it is now.
-
-        Args:
-            wait: Whether to wait for a database that does not answer.
+        """Writes everything as it is now, and waits for a database that does not answer.
 
         Raises:
             RunError: If the study cannot be read, or its results cannot be written.
         """
         folder, records = self._study.folder, self._study.records(wait=wait)
         try:
-            self._front = front(records, self._plan.objectives)
-            write_best(self._plan, folder, self._front)
+            write_best(self._plan, folder, front(records, self._plan.modes))
             self._executor.submit(self._write_all, records).result()
         except OSError as error:
             files = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
@@ -145,35 +133,25 @@ class ReportCallback(SweepCallback):
 
         began, folder = time.monotonic(), self._study.folder
         write_table(folder, records, self._plan)
-        self.findings = Findings(self._plan, folder, records)
-        write_atomically(folder / REPORT, page(self.findings))
-        for name, message in self.findings.failures.items():
+        findings = self.findings = Findings(self._plan, folder, records)
+        if self._is_logged and findings.front and self._logger is None:
+            open_logger = partial(StudyLogger.open, self._study, findings, resumed=self._resumed)
+            self._logger = findings.attempt("W&B", None, open_logger)
+            self._is_logged = self._logger is not None
+        if self._logger:
+            self._logger.log(findings)
+        write_atomically(folder / REPORT, page(findings))
+        for name, message in findings.failures.items():
             if name not in self._failed:
                 print(f"{folder / REPORT}: {name} is missing ({message}).")
             self._failed.add(name)
         self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
 
-    def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
+    def _attempt(self, write: Callable[P, None], *arguments: P.args, **others: P.kwargs) -> None:
         """Writes something that is written again later; the first error is printed."""
         try:
-            write(*arguments)
+            write(*arguments, **others)
         except Exception as error:
             if not self._printed:
                 print(f"{self._study.folder}: the report is written later ({reason(error)}).")
             self._printed = True
-
-
-def record_of(trial: RunningTrial, outcome: TrialOutcome) -> Record:
-    """Returns a trial that has just ended as the study has it, without reading all of them."""
-    return Record(
-        number=trial.task.number,
-        state=outcome.state,
-        values=trial.task.values,
-        objectives=tuple(outcome.values) if outcome.values else None,
-        steps={},
-        error=outcome.report,
-        retry_of=None,
-        attempt=0,
-        started=None,
-        ended=datetime.now(),
-    )

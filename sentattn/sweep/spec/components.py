@@ -145,7 +145,8 @@ def check_sampler(sampler: Node, space: Mapping[str, Dimension], objectives: int
     if name == GRID and (conditional := [key for key, dimension in space.items() if dimension.when]):
         conditions = f"would also try {' and '.join(conditional)} where their conditions do not hold"
         messages.append(f"sampler=grid {conditions}; type sampler=brute_force.")
-    numbers = len(space) - len(drawn_at_random(sampler, space))
+    fixed = [dimension.distribution for dimension in space.values() if not dimension.when]
+    numbers = sum(not isinstance(distribution, CategoricalDistribution) for distribution in fixed)
     if name == "cmaes" and (importlib.util.find_spec("cmaes") is None or objectives > 1 or numbers < 2):
         needs = "one objective, two ranges of numbers that every trial has, and the package cmaes (pip install cmaes)"
         messages.append(f"sampler=cmaes needs {needs}; type sampler=tpe.")
@@ -153,24 +154,10 @@ def check_sampler(sampler: Node, space: Mapping[str, Dimension], objectives: int
     return faults or _check("sampler", sampler, **({"search_space": {}} if name == GRID else {}))
 
 
-def drawn_at_random(sampler: Node, space: Mapping[str, Dimension]) -> list[str]:
-    """Returns the keys that a sampler draws at random: conditions that it has no model of, choices in CMA-ES."""
-    name = sampler["name"]
-    return [
-        key
-        for key, dimension in space.items()
-        if (dimension.when and name in ("gp", "cmaes", "qmc"))
-        or (name == "cmaes" and isinstance(dimension.distribution, CategoricalDistribution))
-    ]
-
-
 def build_sampler(plan: Plan, *, past: int = 0) -> BaseSampler:
-    """Returns Optuna's sampler.
+    """Returns Optuna's sampler for a study that has `past` trials.
 
-    Args:
-        plan: The sweep.
-        past: Trials of the study so far. A resumed study has new draws; a quasi-random sequence and a grid keep their
-            place themselves, and need the seed they began with.
+    A resumed study has new draws; a quasi-random sequence and a grid keep their place themselves, with the first seed.
     """
     name = plan.sampler["name"]
     arguments: dict[str, Any] = {"seed": plan.seed if name in ("qmc", GRID) else (plan.seed + 7919 * past) % 2**32}
@@ -207,12 +194,11 @@ def build_pruner(plan: Plan) -> BasePruner:
 def read_engine(settings: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
     """Returns the engine that settings describe, under `name` with all its settings, and what is wrong with it."""
     name, address = settings.get("name", LOCAL), settings.get("address", AUTO)
-    faults = [unknown(f"engine.{key}", "setting", key, ["address"]) for key in settings.keys() - {"name", "address"}]
+    legal = ["address"] if name == RAY else []
+    what = f"setting of engine={name}"
+    faults = [unknown(f"engine.{key}", what, key, legal) for key in settings.keys() - {"name", *legal}]
     if name not in (LOCAL, RAY):
         faults.append(unknown("engine", "engine", name, (LOCAL, RAY)))
-    if name == LOCAL and "address" in settings:
-        message = "engine.address has an effect with engine=ray only: type engine=ray, or leave engine.address out."
-        faults.append(Fault("engine.address", "no_effect", message))
     if name != RAY:
         return {"name": LOCAL}, faults
     if address != AUTO and not ADDRESS.fullmatch(address):

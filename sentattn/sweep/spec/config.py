@@ -6,8 +6,8 @@ All keys of a file may be typed, by the same names; what is typed extends or rep
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from sentattn.config import types
 from sentattn.config.arguments import closest, split_folders
-from sentattn.config.command_line import CONFIG_DIR
+from sentattn.config.command_line import CONFIG_DIR, read_values
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
 from sentattn.config.schema import TOP
@@ -33,13 +33,13 @@ from sentattn.sweep.spec.components import (
     read_engine,
     unknown,
 )
-from sentattn.sweep.spec.plan import DECIDED, METRICS, NOT_SEARCHED, OPTIONS, Budget, Objective, Options, Plan
+from sentattn.sweep.spec.plan import DECIDED, METRICS, NOT_SEARCHED, OPTIONS, Objective, Options, Plan
 from sentattn.sweep.spec.search_space import (
     Dimension,
     Value,
     When,
     combinations,
-    is_one_of,
+    deciding,
     is_range,
     override,
     read_dimension,
@@ -53,8 +53,6 @@ NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 TRIALS = 20
 COMBINATIONS = 12
 """Up to so many combinations of choices each is composed; of more, each choice at least once."""
-EXAMPLE = "optimizer.lr=tag(log,interval(1e-4,1e-2))"
-"""A range that every model has."""
 
 Entry: TypeAlias = tuple[str, str, Mapping[str, Any]]
 """Key, text, and for a range its conditions."""
@@ -103,8 +101,6 @@ class Draft:
             if added.setdefault(key, text) != text:
                 message = f"{key} is typed twice, as {added[key]} and as {text}: leave one out."
                 faults.append(Fault(key, "conflict", message))
-            elif not text and _is_own(key):
-                faults.append(Fault(key, "missing", f"{key} has no value: type {key}=VALUE."))
             elif key in DECIDED:
                 message = f"{key}={text}: a sweep sets {key} itself; {DECIDED[key]}."
                 faults.append(Fault(key, "unsupported", message))
@@ -121,12 +117,6 @@ class Draft:
                     self.conditions.pop(key, None)
                 self.texts[key] = text
 
-    def study(self, entries: Sequence[Entry], faults: list[Fault]) -> Draft:
-        """Returns one study of several: what it has of its own on top of what all have."""
-        draft = replace(self, texts=dict(self.texts), conditions=dict(self.conditions))
-        draft.add(entries, faults)
-        return draft
-
 
 def _is_own(key: str) -> bool:
     return key in KEYS or key.partition(".")[0] in COMPONENTS
@@ -141,7 +131,6 @@ def _or(key: str) -> BeforeValidator:
     return BeforeValidator(lambda value: value if isinstance(value, dict) else {key: value})
 
 
-_IN_LIST = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
 Component: TypeAlias = Annotated[dict[str, Any], _or("name")]
 
 
@@ -170,7 +159,7 @@ class _File(_Study):
     sampler: Component = {}
     pruner: Component = {}
     engine: Component = {}
-    objective: Annotated[list[_Objective], _IN_LIST] = []
+    objective: list[_Objective] = []
 
     def own(self) -> dict[str, object]:
         """The sweep's own keys, save those at the top, as they are typed."""
@@ -179,7 +168,7 @@ class _File(_Study):
             settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
         if self.objective:
             settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
-            modes = (entry.mode or METRICS.get(entry.metric, "max") for entry in self.objective)
+            modes = [entry.mode or METRICS.get(entry.metric, "") for entry in self.objective]
             settings["objective.mode"] = ",".join(modes)
         return settings
 
@@ -250,9 +239,11 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     is_trusted = draft.texts.get("trust") == "true"
     if "from" not in draft.texts and any(TARGET in draft.component(name) for name in COMPONENTS):
         draft.texts.pop("trust", None)  # it is about the sampler or pruner alone
-    name, budget, options = _options(draft, faults)
+    name, options = _options(draft, faults)
     objectives = _objectives(draft.component("objective"), faults)
-    drafts = {study: draft.study(entries, faults) for study, entries in draft.studies.items()} or {"": draft}
+    drafts = {study: deepcopy(draft) for study in draft.studies} or {"": draft}
+    for study, changed in draft.studies.items():
+        drafts[study].add(changed, faults)
     spaces = {study: _read_space(draft, faults) for study, draft in drafts.items()}
     settings = [_check_space(drafts[study], space, faults) for study, space in spaces.items()]
     first = next(iter(spaces.values()))
@@ -268,7 +259,9 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
     if faults:
-        faults = _without_default(draft, faults, arguments) if is_default else faults
+        if is_default and {fault.key for fault in faults} & (draft.texts.keys() - {key for key, _, _ in entries}):
+            message = "No range is typed, and so sweep=default is read: type a range, or sweep=FILE."
+            faults.append(Fault(SWEEP, "conflict", message))
         positions = {word.partition("=")[0]: position for position, word in enumerate(arguments)}
         raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: positions.get(fault.key, -1)))
     name = name or f"{'models' if 'model' in first else settings[0]['model']['name']}-{settings[0]['data']['name']}"
@@ -277,7 +270,6 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         overrides=draft.arguments(),
         space=first,
         objectives=objectives,
-        budget=budget,
         sampler=sampler,
         pruner=pruner,
         engine=engine,
@@ -292,38 +284,18 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     return replace(plan, studies=tuple(studies))
 
 
-def _without_default(draft: Draft, faults: Sequence[Fault], arguments: Sequence[str]) -> list[Fault]:
-    """Returns faults with one in place of those of settings that nobody has typed."""
-    typed = {word.partition("=")[0] for word in arguments}
-    untyped = {key for key in draft.texts if not _is_own(key)} - typed
-    if not (keys := dict.fromkeys(fault.key for fault in faults if fault.key in untyped)):
-        return [*faults]
-    settings = ", ".join(f"{key}={draft.texts[key]}" for key in keys)
-    command = shlex.join(["python", "-m", "sentattn.sweep", *arguments, EXAMPLE])
-    message = (
-        f"{' '.join(arguments)} has no range, and so sweep=default is read, whose {settings} cannot be used with it. "
-        f"Type a range of your own:\n{command}\nor a file: `python -m sentattn.list sweeps` shows them."
-    )
-    return [Fault(SWEEP, "conflict", message), *(fault for fault in faults if fault.key not in keys)]
-
-
-def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Options]:
-    """Returns the name of the study, its budget and the other options; faulty ones have their defaults."""
-    values: dict[str, Any] = {}
-    for key in [key for key in draft.texts if key in OPTIONS and key not in draft.conditions]:
-        text, kind = draft.texts[key], OPTIONS[key]
-        is_text = text != "null" and types.mismatch(kind, text) is None  # a study may be called 2026
-        values[key] = text if is_text else types.parse(text)
-        if fault := types.fault(key, kind, values[key]):
-            faults.append(fault)
-            del values[key]
+def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
+    """Returns the name of the study, and the options; faulty ones have their defaults."""
+    own = [f"{key}={text}" for key, text in draft.texts.items() if key in OPTIONS and key not in draft.conditions]
+    values, wrong = read_values(own, OPTIONS)
+    values = {key: None if value == "null" else value for key, value in values.items()}
+    faults += wrong
     for key in ("study", "warm_start"):
         if (value := values.get(key)) is not None and not NAME.fullmatch(value):
             message = f"{key} must be a name for a folder, of letters, digits, - and _, got {value}."
             faults.append(Fault(key, "type", message))
-    name, hours = values.pop("study", None), values.pop("hours", None)
-    trials = values.pop("trials", None if hours else TRIALS)
-    if trials is None and hours is None:
+    name, hours = values.pop("study", None), values.get("hours")
+    if values.setdefault("trials", None if hours else TRIALS) is None and hours is None:
         faults.append(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
     if values.get("slots") is not None and "slots_per_gpu" in values:
         message = "slots and slots_per_gpu exclude each other: give the number of trials at once, or that of a GPU."
@@ -331,7 +303,7 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Budget, Opt
     if "heartbeat" in values and values.get("storage") is None:
         message = f"heartbeat={values['heartbeat']} needs a database, storage=URL: its schedulers write heartbeats."
         faults.append(Fault("heartbeat", "conflict", message))
-    return name, Budget(trials, hours), Options(**values)
+    return name, Options(**values)
 
 
 def _enqueue_faults(
@@ -353,21 +325,13 @@ def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objec
     legal = ("metric", "mode")
     faults += [unknown(f"objective.{name}", "setting", name, legal) for name in settings if name not in legal]
     metrics = settings.get("metric", "val/accuracy").split(",")
-    modes = settings["mode"].split(",") if "mode" in settings else [METRICS.get(metric, "") for metric in metrics]
-    if len(modes) != len(metrics) or len(set(metrics)) < len(metrics):
-        message = f"objective.metric={','.join(metrics)}, objective.mode={','.join(modes)}: give one mode per metric."
-        faults.append(Fault("objective.mode", "conflict", message))
-    objectives = []
-    for metric, mode in zip(metrics, modes, strict=False):
-        better = METRICS.get(metric)
-        if better is None:
-            faults.append(unknown("objective.metric", "metric", metric, METRICS))
-        elif mode != better:
-            message = f"objective.mode of {metric} must be {better}, got {mode}."
-            faults.append(Fault("objective.mode", "range", message))
-        else:
-            objectives.append(Objective(metric, better))
-    return tuple(objectives)
+    faults += [unknown("objective.metric", "metric", name, METRICS) for name in metrics if name not in METRICS]
+    objectives = tuple(Objective(metric, METRICS[metric]) for metric in metrics if metric in METRICS)
+    modes = ",".join(objective.mode for objective in objectives)
+    if len(objectives) == len(metrics) and settings.get("mode", modes) != modes:
+        message = f"objective.mode of {','.join(metrics)} must be {modes}, got {settings['mode']}."
+        faults.append(Fault("objective.mode", "range", message))
+    return objectives
 
 
 def _component(kind: str, default: str, draft: Draft, is_trusted: bool, faults: list[Fault]) -> Tree:
@@ -451,9 +415,16 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
         for fault in trials[-1][1]:
             if fault.kind != "missing" or fault.key in space or fault.key not in draft.conditions:
                 by_key.setdefault(fault.key, {})[fault] = None
+    choices = [name for name, dimension in space.items() if _is_categorical(dimension)]
     for key, found in by_key.items():
-        line = _condition(key, draft, space, trials)
-        hint = f" In a sweep file, write under `space`: {line}" if line else ""
+        names = sorted(choices, key=lambda name: not key.startswith(f"{name.replace('/', '.')}."))
+        faulty = [values for values, wrong in trials if key in {fault.key for fault in wrong}]
+        legal = [values for values, wrong in trials if key not in {fault.key for fault in wrong}]
+        hint = ""
+        if decides := deciding([name for name in names if name != key], faulty, legal):
+            when = decides[1] if {fault.kind for fault in found} == {"missing"} else decides[2]
+            condition = f"when: {{{decides[0]}: {types.as_typed(when[0] if len(when) == 1 else when)}}}"
+            hint = f' In a sweep file, write under `space`: {key}: {{space: "RANGE", {condition}}}'
         written = f"{key}={space[key].written}: " if key in space else ""
         is_one = key in space and (not _is_categorical(space[key]) or len(found) >= len(space[key].ends()))
         for fault in list(found)[: 1 if is_one else None]:
@@ -461,24 +432,6 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
             number = f" Type {key}=int({space[key].written})." if is_decimal else ""
             faults.append(replace(fault, message=f"{written}{fault}{number}{hint}"))
     return settings
-
-
-def _condition(
-    key: str, draft: Draft, space: Mapping[str, Dimension], trials: Sequence[tuple[Values, tuple[Fault, ...]]]
-) -> str:
-    """Returns the line of a sweep file that sets a key only with the choices that have it; empty where none decide."""
-    kinds = [{fault.kind for fault in faults if fault.key == key} for _, faults in trials]
-    others = [name for name, dimension in space.items() if name != key and _is_categorical(dimension)]
-    for name in sorted(others, key=lambda name: not key.startswith(f"{name.replace('/', '.')}.")):
-        pairs = [(values[name], found) for (values, _), found in zip(trials, kinds, strict=True) if name in values]
-        faulty, legal = ([value for value, found in pairs if bool(found) == wanted] for wanted in (True, False))
-        if faulty and legal and not any(is_one_of(value, legal) for value in faulty):
-            is_missing = {"missing"} in kinds
-            text = draft.texts[key] if key in space else f"choice({draft.texts.get(key)})"
-            choices = list(dict.fromkeys(map(types.as_typed, faulty if is_missing else legal)))
-            when = choices[0] if len(choices) == 1 else types.as_typed(choices)
-            return f'{key}: {{space: "{"RANGE" if is_missing else text}", when: {{{name}: {when}}}}}'
-    return ""
 
 
 def _trials(space: Mapping[str, Dimension]) -> Iterator[Values]:

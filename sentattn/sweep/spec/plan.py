@@ -1,4 +1,4 @@
-"""The plan of a sweep: search space, objectives, budget and the sweep's own settings."""
+"""The plan of a sweep: search space, objectives and the sweep's own settings."""
 
 from __future__ import annotations
 
@@ -55,36 +55,16 @@ def metric_of(result: Node, metric: str) -> float | None:
     return float(value)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The end of a sweep.
-
-    Attributes:
-        trials: Finished trials, complete and pruned ones; None for no limit.
-        hours: Hours in which trials are started, over all starts; None for no limit.
-    """
-
-    trials: Count | None
-    hours: Positive | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The sweep's own settings, by the names that they have in a file and on the command line.
 
-    Attributes:
-        repeats: Trainings per trial, with consecutive seeds; their mean is the objective.
-        failures: Failures in a row that end the sweep.
-        slots: Trials at once; None for one per GPU, or per core.
-        threads: CPU threads per trial; None divides the cores among the slots.
-        keep: Number of best trials that keep their checkpoints.
-        confirm: Number of seeds that train and test the best setting at the end.
-        seed: Of the sampler and of every trial.
-        storage: SQLAlchemy's URL of its database, which may hold a password; None for a file in its folder.
-        heartbeat: Seconds between two heartbeats of a scheduler and its trials in that database.
-        warm_start: Another study, whose finished trials are added to a new one as far as they lie in its space.
+    `python -m sentattn.sweep --help` describes them; `confirm` is the number of seeds that train and test the best
+    setting at the end, and `seed` is that of the sampler and of every trial.
     """
 
+    trials: Count | None = None
+    hours: Positive | None = None
     repeats: Count = 1
     retries: Whole = 1
     failures: Count = 5
@@ -102,11 +82,7 @@ class Options:
     warm_start: str | None = None
 
 
-OPTIONS: dict[str, Kind] = {
-    "study": str | None,
-    **get_type_hints(Budget, include_extras=True),
-    **get_type_hints(Options, include_extras=True),
-}
+OPTIONS: dict[str, Kind] = {"study": str | None, **get_type_hints(Options, include_extras=True)}
 """The sweep's own keys with their types; `study=null` names a study by model and data."""
 NOT_SEARCHED: dict[str, str] = {
     **dict.fromkeys(OPTIONS, "a sweep has one value of it"),
@@ -136,12 +112,16 @@ class Plan(Options):
     overrides: tuple[str, ...]
     space: Mapping[str, Dimension]
     objectives: tuple[Objective, ...]
-    budget: Budget
     sampler: Node
     pruner: Node
     engine: Mapping[str, str] = field(default_factory=lambda: {"name": "local"})
     enqueue: tuple[Mapping[str, Value], ...] = ()
     studies: tuple[Plan, ...] = ()
+
+    @property
+    def modes(self) -> list[str]:
+        """Which direction of each objective is better."""
+        return [objective.mode for objective in self.objectives]
 
     def arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""

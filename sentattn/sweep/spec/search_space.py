@@ -70,7 +70,7 @@ class Dimension:
     zero: bool = False
     floor: float = 0.0
     when: When = field(default_factory=dict)
-    written: str = ""
+    written: str = field(default="", compare=False)
 
     def value(self, drawn: Value) -> Value:
         """Returns the setting's value for what was drawn."""
@@ -133,6 +133,17 @@ class Dimension:
 def is_one_of(value: Value, legal: Iterable[Value]) -> bool:
     """Whether a value is among others; 1, 1.0 and true are three."""
     return any(type(other) is type(value) and other == value for other in legal)
+
+
+def deciding(
+    names: Iterable[str], faulty: Sequence[Mapping[str, Value]], legal: Sequence[Mapping[str, Value]]
+) -> tuple[str, list[Value], list[Value]] | None:
+    """Returns the first of some settings whose value decides whether a fault occurs, with faulty and legal values."""
+    for name in names:
+        bad, good = ([*dict.fromkeys(each[name] for each in side if name in each)] for side in (faulty, legal))
+        if bad and good and not any(is_one_of(value, good) for value in bad):
+            return name, bad, good
+    return None
 
 
 def is_range(key: str, text: str) -> bool:
@@ -246,12 +257,7 @@ def points(space: Mapping[str, Dimension], most: int) -> int | None:
 def to_json(space: Mapping[str, Dimension]) -> list[dict[str, Any]]:
     """Returns a space as it is kept with a study."""
     return [
-        {
-            **vars(dimension),
-            "distribution": distribution_to_json(dimension.distribution),
-            "when": {key: list(legal) for key, legal in dimension.when.items()},
-        }
-        for dimension in space.values()
+        vars(dimension) | {"distribution": distribution_to_json(dimension.distribution)} for dimension in space.values()
     ]
 
 

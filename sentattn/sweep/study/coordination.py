@@ -7,50 +7,34 @@ interrupted, and it is tried again. Times are those of the database.
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-import signal
 import socket
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 import optuna
-from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import TrialState
 
-from sentattn.errors import Fault, RunError
-from sentattn.run import write_atomically
+from sentattn.config.types import Json
 from sentattn.sweep.study.storage import SILENT, load, now
+
+if TYPE_CHECKING:
+    from sentattn.sweep.spec.plan import Plan
 
 SIGN, SCHEDULER, STOPS = "scheduler ", "scheduler", "stops"
 """User attributes: of a study the heartbeat of each scheduler, by its number; of a trial the scheduler that runs it;
 of a study how often it was asked to stop."""
-LOCK, OWNER = ".owner.lock", "owner.json"
-"""In the folder of a study in a file: the lock of its scheduler, and which process that is."""
+LOCK = ".owner.lock"
+"""In the folder of a study in a file: the lock of its scheduler."""
+HEARTBEAT = 3.0
+"""Seconds between two heartbeats of the scheduler of a study in a file."""
 
 
-class Process(TypedDict):
-    """Identity of a process: its number, on Linux also its start time, since numbers are used again."""
-
-    pid: int
-    host: str
-    machine: str | None
-    started: str | None
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A scheduler that works on a study.
-
-    Attributes:
-        number: Counts the schedulers of a study in the order in which they began.
-        trials: How many trials it runs.
-    """
+class Peer(NamedTuple):
+    """A scheduler that works on a study: its number, its process, and how many trials it runs."""
 
     number: int
     host: str
@@ -62,19 +46,18 @@ class Peer:
 
 
 class SchedulerEntry:
-    """This process as one of the schedulers of a study.
+    """This process as one of the schedulers of a study, which it has locked meanwhile.
 
-    Args:
-        study: The study, which this process has locked meanwhile.
-        storage: Where it is.
-        url: The same as a URL.
+    Attributes:
+        number: Counts the schedulers of a study; 0 in a file, which has one.
         heartbeat: Seconds between two heartbeats.
     """
 
-    def __init__(self, study: optuna.Study, storage: RDBStorage, url: str, heartbeat: int) -> None:
-        self._study, self._storage, self._url, self._heartbeat = study, storage, url, heartbeat
+    def __init__(self, study: optuna.Study, storage: RDBStorage, plan: Plan) -> None:
+        self._study, self._storage, self._url = study, storage, plan.storage
+        self.heartbeat: float = plan.heartbeat if plan.storage else HEARTBEAT
         attrs = study.user_attrs
-        numbers = [int(key.removeprefix(SIGN)) for key in attrs if key.startswith(SIGN)]
+        numbers = [int(key.removeprefix(SIGN)) for key in attrs if key.startswith(SIGN) and plan.storage]
         self.number = max(numbers, default=-1) + 1
         self._stops: int = attrs.get(STOPS, 0)
         self._study_id = storage.get_study_id_from_name(study.study_name)
@@ -82,16 +65,18 @@ class SchedulerEntry:
         self._sign()
 
     def reserve(self, number: int) -> None:
-        """Assigns a new trial to this process, with a first heartbeat."""
-        self._storage.record_heartbeat(self._trial_id(number))
-        self._storage.set_trial_user_attr(self._trial_id(number), SCHEDULER, self.number)
+        """Assigns a new trial of a shared study to this process, with a first heartbeat."""
+        if self._url:
+            self._storage.record_heartbeat(self._trial_id(number))
+            self._storage.set_trial_user_attr(self._trial_id(number), SCHEDULER, self.number)
 
     def beat(self, running: Iterable[int]) -> None:
         """Writes the heartbeats of this process and of its trials, and ends the trials of processes that are dead."""
-        for number in running:
-            self._storage.record_heartbeat(self._trial_id(number))
         self._sign()
-        fail_stale_trials(self._study)
+        if self._url:
+            for number in running:
+                self._storage.record_heartbeat(self._trial_id(number))
+            fail_stale_trials(self._study)
 
     def has_begun(self, number: int) -> bool:
         """Returns whether the study has a trial of this number."""
@@ -100,21 +85,21 @@ class SchedulerEntry:
         except KeyError:
             return False
 
-    def is_asked_to_stop(self) -> bool:
-        """Returns whether a stop was asked for since the last call."""
+    def new_stops(self) -> int:
+        """Returns how often a stop was asked for since the last call."""
         before, self._stops = self._stops, self._study.user_attrs.get(STOPS, 0)
-        return self._stops > before
+        return self._stops - before
 
     def is_first(self) -> bool:
         """Whether this is the scheduler that began first of those that work on the study."""
-        return all(peer.number >= self.number for peer in peers(self._study, self._url))
+        return self._url is None or all(peer.number >= self.number for peer in peers(self._study, self._url))
 
     def leave(self) -> None:
         """Notes that this process does not work on the study any more."""
         self._study.set_user_attr(f"{SIGN}{self.number}", None)
 
     def _sign(self) -> None:
-        sign = {"process": identity(os.getpid()), "heartbeat": self._heartbeat, "seen": now(self._url)}
+        sign = {"process": identity(os.getpid()), "heartbeat": self.heartbeat, "seen": now(self._url)}
         self._study.set_user_attr(f"{SIGN}{self.number}", sign)
 
     def _trial_id(self, number: int) -> int:
@@ -123,33 +108,29 @@ class SchedulerEntry:
         return self._trial_ids[number]
 
 
-def peers(study: optuna.Study, url: str) -> list[Peer]:
-    """Returns the schedulers that work on a study, by their last heartbeats, without this host's dead processes."""
+def peers(study: optuna.Study, url: str | None) -> list[Peer]:
+    """Returns the schedulers that work on a study: processes of this machine that run, others by their heartbeats."""
     attrs = study.user_attrs
     signs = {int(key.removeprefix(SIGN)): sign for key, sign in attrs.items() if key.startswith(SIGN) and sign}
     if not signs:
         return []
     trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    running = [trial.user_attrs.get(SCHEDULER) for trial in trials]
-    seen = now(url)
+    running = [trial.user_attrs.get(SCHEDULER, None if url else 0) for trial in trials]
+    time = now(url)
     return [
         Peer(number, sign["process"]["host"], sign["process"]["pid"], running.count(number))
         for number, sign in sorted(signs.items())
-        if seen - sign["seen"] < SILENT * sign["heartbeat"] and not has_ended(sign["process"])
+        if (time - sign["seen"] < SILENT * sign["heartbeat"] if (runs := is_running(sign["process"])) is None else runs)
     ]
 
 
 def working(folder: Path, url: str | None) -> list[Peer]:
-    """Returns the schedulers that work on the study of a folder; of a file only one of this machine is known.
+    """Returns the schedulers that work on the study of a folder.
 
     Raises:
         RunError: If there is no study.
     """
-    study = load(folder, url)
-    if url is not None:
-        return peers(study, url)
-    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    return [Peer(0, socket.gethostname(), pid, len(running))] if (pid := owner(folder)) else []
+    return peers(load(folder, url), url)
 
 
 def stop(folder: Path, url: str | None) -> list[Peer]:
@@ -161,51 +142,14 @@ def stop(folder: Path, url: str | None) -> list[Peer]:
     Raises:
         RunError: If there is no study.
     """
-    asked = working(folder, url)
-    if url is None:
-        for peer in asked:
-            os.kill(peer.pid, signal.SIGINT)
-    elif asked:
-        study = load(folder, url)
+    study = load(folder, url)
+    if asked := peers(study, url):
         study.set_user_attr(STOPS, study.user_attrs.get(STOPS, 0) + 1)
     return asked
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds a study's folder for this process; the system releases it when the process dies.
-
-    Raises:
-        RunError: If another process holds it, with its ID.
-    """
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        stop = f"`python -m sentattn.sweep stop {shlex.quote(folder.name)}` stops it"
-        message = f"{folder} is in use by process {owner(folder) or 'unknown'}; {stop}."
-        raise RunError(Fault("study", "busy", message)) from error
-    try:
-        write_atomically(folder / OWNER, json.dumps(identity(os.getpid())) + "\n")
-        yield
-    finally:
-        (folder / OWNER).unlink(missing_ok=True)
-        lock.release()
-
-
-def owner(folder: Path) -> int | None:
-    """Returns the ID of the process of this machine that works on a study, or None, without taking its lock."""
-    try:
-        content = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-        pid: int = content["pid"]
-        os.kill(pid, 0)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return pid if content == identity(pid) else None
-
-
-def identity(pid: int) -> Process:
-    """Returns the identity of a process of this machine."""
+def identity(pid: int) -> Json:
+    """Returns the identity of a process of this machine: on Linux also its start, since numbers are used again."""
     started = machine = None
     with suppress(OSError):
         # Containers with one host name differ in their namespaces of processes, or run on different kernels.
@@ -214,7 +158,8 @@ def identity(pid: int) -> Process:
     return {"pid": pid, "host": socket.gethostname(), "machine": machine, "started": started}
 
 
-def has_ended(process: Process) -> bool:
-    """Whether a process, by what `identity` returned of it, is one of this machine and runs no more."""
+def is_running(process: Json) -> bool | None:
+    """Whether a process runs, by what `identity` returned of it; None where it is not known, as of another machine."""
     now = identity(process["pid"])
-    return now["machine"] is not None and process["machine"] == now["machine"] and process["started"] != now["started"]
+    is_known = now["machine"] is not None and process["machine"] == now["machine"]
+    return bool(process["started"] == now["started"]) if is_known else None

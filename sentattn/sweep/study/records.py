@@ -1,7 +1,9 @@
-"""The trials of a study: what each tried, and what it reached."""
+"""The trials of a study: what each tried and reached, and their counts: finished, running, to be tried again."""
 
 from __future__ import annotations
 
+import math
+import operator
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
@@ -20,6 +21,7 @@ from sentattn.sweep.study import storage
 TRIALS = "trials"
 """Folder of the run directories of the trials, in the folder of the study."""
 State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running"]
+DIRECTIONS: dict[str, Literal["minimize", "maximize"]] = {"max": "maximize", "min": "minimize"}
 STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
@@ -41,7 +43,6 @@ class Record:
         steps: What it had reached after each epoch or repeat.
         error: Why it failed, and the last lines of its log.
         retry_of: The trial that it tries again.
-        attempt: Counts from 0; an attempt that was interrupted does not count.
     """
 
     number: int
@@ -51,7 +52,6 @@ class Record:
     steps: Mapping[int, float]
     error: str
     retry_of: int | None
-    attempt: int
     started: datetime | None
     ended: datetime | None
 
@@ -91,17 +91,28 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
         steps=dict(trial.intermediate_values),
         error=attrs.get(ERROR, ""),
         retry_of=attrs.get(RETRY_OF),
-        attempt=attrs.get(ATTEMPT, 0),
         started=trial.datetime_start,
         ended=trial.datetime_complete,
     )
 
 
-def best(trials: Sequence[Record], modes: Sequence[str]) -> list[Record]:
-    """Returns the best complete trial, the first of equals; with several objectives the Pareto front."""
+def front(trials: Sequence[Record], modes: Sequence[str]) -> list[Record]:
+    """Returns the best complete trial, the first of equals; with several objectives the Pareto front.
+
+    The most balanced trial of the front comes first. It is the nearest to the best of each objective at once: each is
+    scaled to 0 for the best and 1 for the worst on the front, and the distance is Euclid's.
+    """
     points = {trial.number: trial.objectives for trial in trials if trial.state == "complete" and trial.objectives}
-    numbers = ranked(points, modes)[: None if len(modes) > 1 else 1]
-    return [trial for trial in trials if trial.number in numbers]
+    best = {number: points[number] for number in ranked(points, modes)[: None if len(modes) > 1 else 1]}
+    columns = zip(zip(*best.values(), strict=True), modes, strict=False)
+    ends = [(max(values), min(values)) if mode == "max" else (min(values), max(values)) for values, mode in columns]
+
+    def distance(number: int) -> float:
+        pairs = zip(best[number], ends, strict=True)
+        return math.hypot(*((value - good) / (bad - good) for value, (good, bad) in pairs if bad != good))
+
+    first = min(sorted(best), key=distance, default=None)
+    return sorted((trial for trial in trials if trial.number in best), key=lambda trial: trial.number != first)
 
 
 def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
@@ -114,35 +125,107 @@ def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[
         for number, values in points.items()
     }
     if len(modes) > 1:
-        front = _pareto({*scores.values()})
+        front = {*_pareto({*scores.values()})}
         scores = {number: score for number, score in scores.items() if score in front}
     return sorted(scores, key=lambda number: (-scores[number][0], number))
 
 
-def _pareto(scores: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
+def _pareto(scores: set[tuple[float, ...]]) -> list[tuple[float, ...]]:
     """Returns the Pareto-optimal scores, of which each is better the larger it is."""
-    front: set[tuple[float, ...]] = set()
-    columns = np.empty((len(next(iter(scores), ())), len(scores)))  # the first ones are the front
+    front: list[tuple[float, ...]] = []
     for score in sorted(scores, reverse=True):  # none is dominated by a later one
-        if not (columns[:, : len(front)] >= np.array(score)[:, None]).all(axis=0).any():
-            columns[:, len(front)] = score
-            front.add(score)
+        if not any(all(map(operator.ge, other, score)) for other in front):
+            front.append(score)
     return front
+
+
+@dataclass
+class TrialCounts:
+    """The trials of a study.
+
+    Attributes:
+        attempts: How often a failed trial is tried again.
+        finished: How many count toward the budget: complete and pruned ones.
+        tried: How many points of the space were tried, or are to be tried again; each counts once.
+        running: How many run, at any scheduler.
+        failed: How many have failed, or were interrupted.
+        retries: Those that are to be tried again; first those whose next trial waits in the study.
+        complete: Objectives of the complete ones by number.
+    """
+
+    attempts: int
+    finished: int
+    tried: int
+    running: int
+    failed: int
+    retries: list[FrozenTrial]
+    complete: dict[int, Sequence[float]]
+
+    @classmethod
+    def of(cls, trials: Sequence[FrozenTrial], attempts: int) -> TrialCounts:
+        """Returns the counts of all trials that there are."""
+        retried = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+        last = [trial for trial in trials if trial.number not in retried]
+        due = [trial for trial in last if is_due(trial, attempts)]
+        return cls(
+            attempts=attempts,
+            finished=sum(is_finished(trial) for trial in trials),
+            tried=sum(_has_point(trial, attempts) for trial in last),
+            running=sum(trial.state is TrialState.RUNNING for trial in trials),
+            failed=sum(trial.state is TrialState.FAIL for trial in trials),
+            retries=sorted(due, key=lambda trial: trial.state is not TrialState.WAITING),
+            complete={trial.number: trial.values for trial in trials if is_complete(trial)},
+        )
+
+    def begin(self, retried: FrozenTrial | None) -> None:
+        """Counts a trial that begins, which may try another one again."""
+        self.running += 1
+        self.tried += retried is None or not _has_point(retried, self.attempts)
+        self.retries = [trial for trial in self.retries if trial is not retried]
+
+    def end(self, trial: FrozenTrial) -> None:
+        """Counts a trial that ran and has ended."""
+        self.running -= 1
+        self.finished += is_finished(trial)
+        self.failed += trial.state is TrialState.FAIL
+        if is_complete(trial):
+            self.complete[trial.number] = trial.values
+        if is_due(trial, self.attempts):
+            self.retries.append(trial)
+
+
+def is_finished(trial: FrozenTrial) -> bool:
+    """Whether a trial counts toward the budget."""
+    return trial.state is TrialState.PRUNED or is_complete(trial)
+
+
+def is_due(trial: FrozenTrial, attempts: int) -> bool:
+    """Whether a trial is to be tried again, if it has not been: after an interruption, or as often as may be.
+
+    So is one that waits in the study: its process died before it ran.
+    """
+    if trial.state is TrialState.WAITING:
+        return True
+    if trial.state is not TrialState.FAIL:
+        return False
+    attrs = trial.user_attrs
+    return ERROR not in attrs or (bool(attrs.get(RETRYABLE)) and attrs.get(ATTEMPT, 0) < attempts)
+
+
+def _has_point(trial: FrozenTrial, attempts: int) -> bool:
+    """Whether a trial, the last of its attempts, has a point of the space, or will have one when it is tried again."""
+    if trial.state is TrialState.WAITING:
+        return RETRY_OF in trial.user_attrs
+    return bool(trial.params) or trial.state is TrialState.RUNNING or is_due(trial, attempts)
 
 
 def continue_from(before: Path, folder: Path) -> None:
     """Copies the run directories of a trial that was interrupted after a checkpoint into that of its next attempt.
 
-    What resumes leaves the old one its metrics and its log. Without space on the disk the next attempt starts anew.
+    What resumes leaves the old one its metrics and its log.
     """
-    if not any((run / CHECKPOINTS / LAST).is_file() for run in (before, *before.glob("seed-*"))):
-        return
-    try:
+    if any((run / CHECKPOINTS / LAST).is_file() for run in (before, *before.glob("seed-*"))):
         shutil.copytree(before, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(f"{LOCK}*"))
-    except OSError:  # shutil.Error is one
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(exist_ok=True)
-    else:
         delete_large(before)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import optuna
 from optuna.storages import RDBStorage
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sentattn.config.command_line import CONFIG_DIR
@@ -22,7 +22,7 @@ from sentattn.run import FORMAT, FORMAT_KEY
 from sentattn.sweep.spec.search_space import Dimension, Value, from_json, to_json
 from sentattn.sweep.study import storage as storages
 from sentattn.sweep.study.coordination import peers
-from sentattn.sweep.study.records import DIVERGED, ERROR, SPACE, record
+from sentattn.sweep.study.records import DIRECTIONS, DIVERGED, ERROR, SPACE, record
 from sentattn.sweep.study.storage import ID
 
 if TYPE_CHECKING:
@@ -38,13 +38,11 @@ def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
         SettingError: If the stored study has another search space, objective or fixed setting.
         RunError: If another scheduler works on it that may not.
     """
-    sweep = plan.study if plan.storage else None  # a file holds one study, and its folder may be renamed
-    study = storages.find_study(storage, sweep)
-    known = storages.recorded(folder, plan.storage, plan.study)
-    if known and (study is None or study.user_attrs[ID] != known):
-        storages.refuse(folder)
+    study = storages.find_study(storage, plan.study if plan.storage else None)
+    known = storages.read_record(folder)
+    if known and (study is None or study.user_attrs[ID] != known["id"]):
+        storages.refuse(folder, known)
     if study is None:
-        storages.delete_incomplete(storage, sweep)
         study = _create(plan, storage, folder)
     working = peers(study, plan.storage) if plan.storage else []
     if working and not storages.is_shared(plan.storage):
@@ -65,8 +63,9 @@ def open_study(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
 def _create(plan: Plan, storage: RDBStorage, folder: Path) -> optuna.Study:
     """Creates a study, with the trials of `plan.warm_start` that fit; its ID is written last and makes it complete."""
     warm = _warm_start(plan, folder, plan.warm_start) if plan.warm_start else []
-    modes = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
-    directions = [modes[objective.mode] for objective in plan.objectives]
+    with suppress(KeyError):  # what is left of one whose creation was killed
+        optuna.delete_study(study_name=plan.study, storage=storage)
+    directions = [DIRECTIONS[objective.mode] for objective in plan.objectives]
     study = optuna.create_study(study_name=plan.study, storage=storage, directions=directions)
     for key, value in (_identity(plan) | {WARM_START: plan.warm_start, FORMAT_KEY: FORMAT}).items():
         study.set_user_attr(key, value)
@@ -99,31 +98,23 @@ def _identity(plan: Plan) -> dict[str, object]:
 
 def _require_same(plan: Plan, study: optuna.Study) -> None:
     """Refuses to resume where a trial would differ in meaning from the earlier ones, or in what is searched."""
-    new = f"type study=NEW warm_start={plan.study} for another study, which adds the trials of this one that fit"
-    errors = {}
-    if differences := _differences(plan, study):
-        reason = "its trials could not be compared; type study=NEW for another study"
-        errors["study"] = f"was begun with {'; '.join(differences)}: {reason}"
-    old, space = ({entry["key"]: entry for entry in kept} for kept in (study.user_attrs[SPACE], to_json(plan.space)))
-    changed = [key for key in old | space if _range(old.get(key)) != _range(space.get(key))]
-    if changed or list(old) != list(space):
-        texts = [f"{key}={_written(old.get(key))}, not {_written(space.get(key))}" for key in changed]
-        errors["space"] = f"was begun with {'; '.join(texts) or 'ranges in another order'}: {new}"
-    if plan.warm_start and plan.warm_start != study.user_attrs[WARM_START]:
-        errors["warm_start"] = f"exists, and warm_start={plan.warm_start} adds trials to a new study: {new}"
-    if errors:
-        raise SettingError(*(Fault(key, "conflict", f"study={plan.study} {text}.") for key, text in errors.items()))
+    differences, old = _differences(plan, study), from_json(study.user_attrs[SPACE])
+    for key in {**old, **plan.space}:
+        if old.get(key) != plan.space.get(key):
+            differences.append(f"{key}={_written(old.get(key))}, not {_written(plan.space.get(key))}")
+    if plan.warm_start and plan.warm_start != (name := study.user_attrs[WARM_START]):
+        differences.append(f"warm_start={as_typed(name)}, not {plan.warm_start}")
+    if differences:
+        new = f"type study=NEW for another study, and warm_start={plan.study} to add the trials of this one that fit"
+        message = f"study={plan.study} was begun with {'; '.join(differences)}: {new}."
+        raise SettingError(Fault("study", "conflict", message))
 
 
-def _range(entry: Mapping[str, object] | None) -> dict[str, object]:
-    """Returns a dimension without the text in which it was written."""
-    return {key: value for key, value in (entry or {}).items() if key != "written"}
-
-
-def _written(entry: Mapping[str, object] | None) -> str:
-    if entry is None:
+def _written(dimension: Dimension | None) -> str:
+    if dimension is None:
         return "nothing"
-    return f"{entry['written']} when {as_typed(entry['when'])}" if entry["when"] else str(entry["written"])
+    when = {key: list(legal) for key, legal in dimension.when.items()}
+    return f"{dimension.written} when {as_typed(when)}" if when else dimension.written
 
 
 def _differences(plan: Plan, study: optuna.Study) -> list[str]:
@@ -141,10 +132,9 @@ def _differences(plan: Plan, study: optuna.Study) -> list[str]:
 def _fixed_arguments(overrides: Sequence[str], searched: set[str]) -> set[str]:
     """Returns the arguments that all trials have, as far as they affect the result."""
     ignored = searched | WITHOUT_EFFECT_ON_RESULT | {CONFIG_DIR}
-    keys = {
-        word: word.partition("=")[0] for word in overrides if word.partition(".")[0] not in WITHOUT_EFFECT_ON_RESULT
-    }
-    return {word for word, key in keys.items() if key not in ignored}
+    keys = {word: word.partition("=")[0] for word in overrides}
+    kept = {word: key for word, key in keys.items() if key not in ignored}
+    return {word for word, key in kept.items() if key.partition(".")[0] not in WITHOUT_EFFECT_ON_RESULT}
 
 
 def _warm_start(plan: Plan, folder: Path, name: str) -> list[FrozenTrial]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import itertools
 import json
 import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -37,34 +35,42 @@ T = TypeVar("T")
 POSTGRESQL = "postgresql"
 OUTAGE = 300.0
 """Seconds after which a database that does not answer ends a sweep."""
+PAUSE = 2.0
 SILENT = 3
 """Heartbeats after which a scheduler or a trial that has sent none is dead."""
 
 
-def open_storage(
-    folder: Path, url: str | None = None, *, reader: bool = False, heartbeat: int | None = None
-) -> RDBStorage:
-    """Opens the storage of a study: a URL of SQLAlchemy, or the file in its folder. A reader creates no tables.
+def open_storage(folder: Path, url: str | None = None, *, heartbeat: int | None = None) -> RDBStorage:
+    """Opens the storage of a study: a URL of SQLAlchemy, or the file in its folder.
 
     SQLite's journal is written ahead and not forced to the disk with each step: if a process of the sweep dies, nothing
     is lost; if the machine does, the last steps may be, never the file. `heartbeat` is the seconds between those of a
-    trial; one that is silent for `SILENT` times as long is dead.
+    trial in a database, which is dead after `SILENT` times as long. A reader has none, and creates no tables.
 
     Raises:
-        SettingError: If the URL is malformed, needs a package that is not installed, or another version of Optuna.
+        SettingError: If the URL is malformed, needs a package that is not installed, or another version of Optuna, or
+            if the folder holds trials of a study in a database.
     """
     quiet()
-    grace = SILENT * heartbeat if heartbeat else None
-    make = partial(RDBStorage, skip_table_creation=reader, heartbeat_interval=heartbeat, grace_period=grace)
+    reader = heartbeat is None
     if url is not None:
         try:
             address = _address(url).replace("{", "%7B")  # Optuna fills in {}
             with exclusive(url, "tables"):  # readers write Optuna's version too
-                return make(address, engine_kwargs={"pool_pre_ping": True})
+                return RDBStorage(
+                    address,
+                    {"pool_pre_ping": True},
+                    skip_table_creation=reader,
+                    heartbeat_interval=heartbeat,
+                    grace_period=SILENT * heartbeat if heartbeat else None,
+                )
         except (ArgumentError, ImportError, RuntimeError) as error:
             hint = ' Type pip install "sentattn[postgres]".' if isinstance(error, ImportError) else ""
             message = f"storage={_place(folder, url)} cannot be opened: {_reason(error)}.{hint}"
             raise SettingError(Fault("storage", "type", message)) from None  # SQLAlchemy's may hold the password
+
+    if (record := read_record(folder)) and record["storage"]:
+        refuse(folder, record)  # before a file is created
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(folder / DATABASE, timeout=30, check_same_thread=False)
@@ -73,15 +79,13 @@ def open_storage(
         connection.execute("PRAGMA synchronous=NORMAL")
         return connection
 
-    return make(f"sqlite:///{folder / DATABASE}", engine_kwargs={"creator": connect}, skip_compatibility_check=reader)
+    address, options = f"sqlite:///{folder / DATABASE}", {"creator": connect}
+    return RDBStorage(address, options, skip_table_creation=reader, skip_compatibility_check=reader)
 
 
 def is_shared(url: str | None) -> bool:
     """Whether several schedulers may work on one study there: only PostgreSQL has the lock for it."""
-    try:
-        return url is not None and make_url(url).get_backend_name() == POSTGRESQL
-    except ArgumentError:
-        return False
+    return url is not None and make_url(url).get_backend_name() == POSTGRESQL
 
 
 @functools.cache
@@ -90,20 +94,22 @@ def _engine(url: str) -> Engine:
     return create_engine(_address(url), pool_pre_ping=True)
 
 
-def now(url: str) -> float:
-    """Returns the time of the database, which all schedulers share."""
+def now(url: str | None) -> float:
+    """Returns the time of the database, which all schedulers share; of a file that of this machine."""
+    if url is None:
+        return time.time()
     with _engine(url).connect() as connection:
         time_there: datetime = connection.execute(select(func.now())).scalar_one()
     return time_there.timestamp()
 
 
 @contextmanager
-def exclusive(url: str, name: str) -> Iterator[None]:
+def exclusive(url: str | None, name: str) -> Iterator[None]:
     """Holds a name in PostgreSQL for one transaction; the database releases it when the process dies.
 
     Elsewhere one process holds the study as a whole.
     """
-    if not is_shared(url):
+    if url is None or not is_shared(url):
         yield
         return
     key = int.from_bytes(hashlib.sha256(f"sentattn {name}".encode()).digest()[:8], signed=True)
@@ -135,62 +141,31 @@ def find_study(storage: RDBStorage, name: str | None) -> optuna.Study | None:
     return None
 
 
-def delete_incomplete(storage: RDBStorage, name: str | None) -> None:
-    """Deletes what is left of a study, or with None of all of a file, that was being created by a killed process."""
-    for study in storage.get_all_studies():
-        if ID not in study.user_attrs and name in (None, study.study_name):
-            optuna.delete_study(study_name=study.study_name, storage=storage)
-
-
-def recorded(folder: Path, url: str | None, study: str) -> str | None:
-    """Returns the ID of the study whose trials a folder holds; None if it holds none.
-
-    A study in the file of a folder (no `url`) has any name: the folder may be renamed.
-
-    Raises:
-        SettingError: If the trials in the folder are those of another storage or study.
-        RunError: If the record cannot be read.
-    """
-    known = _read_record(folder)
-    is_in_file = known["storage"] is None if known else (folder / DATABASE).is_file()
-    other = is_in_file != (url is None) or (url is not None and known and known["study"] != study)
-    if (known or is_in_file) and other:
-        refuse(folder)
-    return known["id"] if known else None
+def read_record(folder: Path) -> dict[str, str | None] | None:
+    """Returns ID, name and storage of the study whose trials a folder holds; None if it holds none."""
+    file = folder / RECORD
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
 
 
 def record_storage(folder: Path, url: str | None, study: str, identifier: str) -> None:
     """Writes into a folder which study its trials belong to, without a password."""
     content = {"id": identifier, "study": study, "storage": url and _place(folder, url)}
-    if _read_record(folder) != content:
+    if read_record(folder) != content:
         write_atomically(folder / RECORD, json.dumps(content) + "\n")
 
 
-def refuse(folder: Path) -> NoReturn:
-    """Refuses a storage that does not hold the study of a folder.
+def refuse(folder: Path, record: Mapping[str, str | None]) -> NoReturn:
+    """Refuses a storage that does not hold the study of a folder, of which there is a record.
 
     Raises:
         SettingError: With what to type.
     """
-    known = _read_record(folder) or {"study": folder.name, "storage": None}
-    place = f"storage={known['storage']}" if known["storage"] else f"{folder / DATABASE}, which needs no storage="
+    place = f"storage={record['storage']}" if record["storage"] else f"{folder / DATABASE}, which needs no storage="
     message = (
-        f"{folder} holds trials of the study {known['study']} in {place}. Type study={known['study']} and that storage "
-        "to resume it, or study=NAME for another study; where its database is gone, move the folder away."
+        f"{folder} holds trials of the study {record['study']} in {place}. Type study={record['study']} and that "
+        "storage to resume it, or study=NAME for another study; where its database is gone, move the folder away."
     )
     raise SettingError(Fault("storage", "conflict", message))
-
-
-def _read_record(folder: Path) -> dict[str, str | None] | None:
-    file = folder / RECORD
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        return {key: content[key] for key in ("id", "study", "storage")}
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"{file} cannot be read ({error}). Remove it if the storage is the one that the study began with."
-        raise RunError(Fault(str(file), "unreadable", message)) from None
 
 
 def load(folder: Path, url: str | None = None) -> optuna.Study:
@@ -211,7 +186,7 @@ def load(folder: Path, url: str | None = None) -> optuna.Study:
 def _read(folder: Path, url: str | None, work: Callable[[RDBStorage], T]) -> T | None:
     """Calls `work` with a storage that is only read; returns None where the tables do not exist yet."""
     try:
-        return work(open_storage(folder, url, reader=True))
+        return work(open_storage(folder, url))
     except (SQLAlchemyError, StorageInternalError) as error:
         if _is_away(error) and url is not None and make_url(url).get_backend_name() != "sqlite":  # it has no tables
             message = f"{_place(folder, url)} cannot be read: {_reason(error)}."
@@ -238,18 +213,18 @@ def writing(folder: Path, url: str | None) -> Iterator[None]:
 
 def retry_while_unreachable(work: Callable[[], T]) -> T:
     """Calls `work`, which uses a database, and retries it for up to `OUTAGE` seconds while that is unreachable."""
-    began = time.monotonic()
-    for pause in itertools.chain((0, 1, 2), itertools.repeat(5)):
+    began, is_printed = time.monotonic(), False
+    while True:
         try:
             return work()
         except (SQLAlchemyError, StorageInternalError) as error:
             if not _is_away(error) or time.monotonic() - began >= OUTAGE:
                 raise
-            if pause == 1:
+            if not is_printed:
                 line = f"The database does not answer ({_reason(error)}); running trials continue."
                 print(line, file=sys.stderr, flush=True)
-            time.sleep(pause)
-    raise AssertionError("the pauses have no end")
+            is_printed = True
+            time.sleep(PAUSE)
 
 
 def _is_away(error: Exception) -> bool:

@@ -9,28 +9,28 @@ anywhere are reservations in its budget. There every access is retried while the
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
+import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from sentattn import run
+from sentattn.console import plural
 from sentattn.errors import RunError
 from sentattn.sweep.execution.interfaces import TrialOutcome, TrialTask
 from sentattn.sweep.spec.components import LARGEST_GRID, build_pruner, build_sampler
 from sentattn.sweep.spec.search_space import points, suggest
 from sentattn.sweep.study import storage as storages
-from sentattn.sweep.study.budget import TrialCounts, is_finished
-from sentattn.sweep.study.coordination import SCHEDULER, SchedulerEntry, locked
+from sentattn.sweep.study.coordination import LOCK, SCHEDULER, SchedulerEntry
 from sentattn.sweep.study.records import (
     ATTEMPT,
     DIVERGED,
@@ -39,9 +39,11 @@ from sentattn.sweep.study.records import (
     RETRYABLE,
     TRIALS,
     Record,
-    best,
+    TrialCounts,
     continue_from,
     delete_large,
+    front,
+    is_finished,
     ranked,
     records,
 )
@@ -49,61 +51,52 @@ from sentattn.sweep.study.resume import interrupt, open_study
 
 if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
-    from sentattn.sweep.spec.search_space import Value
 
 T = TypeVar("T")
 SECONDS, CONFIRMED = "seconds", "confirmed"
 """User attributes: how long a study was worked on, and which trial was confirmed last, with how many seeds."""
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
-NOTE_SECONDS = 5.0
-"""Between two notes of the time on disk."""
 OTHER_DRAWS = 1_000_003
 """What makes schedulers of one study draw other values: more than it has trials."""
 
 
-def open_sweep(plan: Plan, folder: Path) -> AbstractContextManager[SweepStudy]:
-    """Begins a study or resumes it: in `plan.storage`, or in its folder; see `SweepStudy.open`."""
-    return (SharedStudy if plan.storage else SweepStudy).open(plan, folder)
-
-
 class SweepStudy:
-    """A study that this process works on, in a file that it has locked.
+    """A study that this process works on: in a file that it has locked, or in a database that several processes share.
+
+    It is a `TrialSource`, whose methods are described there.
 
     Attributes:
-        best_values: Objectives of the best trials by number, the best first; those that keep their checkpoints.
-        failures: How many trials have failed since the last that did not.
-        resumable: False, since the trials of a study finish where a signal would stop runs of a grid.
+        front: Numbers of the best trial, or with several objectives of the Pareto front.
     """
 
-    resumable = False
-    _place = 0  # among the schedulers of the study
+    resumable = False  # trials finish where a signal would stop runs of a grid
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
         self.folder = folder
-        storages.recorded(folder, plan.storage, plan.study)  # refuses before anything is created
-        heartbeat = plan.heartbeat if plan.storage else None
-        self._storage = storages.open_storage(folder, plan.storage, heartbeat=heartbeat)
         self._running: dict[int, Trial] = {}
         self.failures = 0
-        self.best_values: dict[int, Sequence[float]] = {}
-        self._study = self._begin()
+        self.best_values: Mapping[int, Sequence[float]] = {}
+        self.front: set[int] = set()
+        self._storage = storages.open_storage(folder, plan.storage, heartbeat=plan.heartbeat)
+        with self._exclusive():
+            self._study = open_study(plan, self._storage, folder)
+            self._entry = SchedulerEntry(self._study, self._storage, plan)
         by_points = plan.sampler["name"] in ("grid", "brute_force")
         self._points = points(plan.space, LARGEST_GRID) if by_points else None
         trials = self._read()
-        self._study.sampler = build_sampler(plan, past=len(trials) + self._place * OTHER_DRAWS)
+        self._study.sampler = build_sampler(plan, past=len(trials) + self._entry.number * OTHER_DRAWS)
         self._study.pruner = build_pruner(plan)
-        self._interval = heartbeat or NOTE_SECONDS
         self._noted = time.monotonic()
         self._began = self._noted - float(self._study.user_attrs.get(SECONDS, 0.0))
-        folders = {path.name for path in (self.folder / TRIALS).glob("*")}
+        folders = {path.name for path in (folder / TRIALS).glob("*")}
         finished = [trial.number for trial in trials if is_finished(trial)]
         self._keep_best([number for number in finished if str(number) in folders])
 
     @classmethod
     @contextmanager
     def open(cls, plan: Plan, folder: Path) -> Iterator[SweepStudy]:
-        """Begins a study or resumes it, and holds its folder.
+        """Begins a study or resumes it: in `plan.storage`, or in its folder, which it locks.
 
         Raises:
             RunError: If another process works on it that may not, or it cannot be written.
@@ -112,33 +105,36 @@ class SweepStudy:
         with ExitStack() as stack:
             with storages.writing(folder, plan.storage):
                 folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked(folder) if plan.storage is None else nullcontext())
+                stack.enter_context(nullcontext() if plan.storage else run.lock(folder, LOCK))
                 study = cls(plan, folder)
             try:
                 yield study
             except BaseException:
-                with suppress(RunError), study._writing():  # it is the first error that is shown, and nothing waits
-                    study._leave()
+                with suppress(RunError):  # it is the first error that is shown, and nothing waits
+                    study._access(study._leave, wait=False)
                 raise
             study._access(study._leave)
 
     def ask(self) -> TrialTask | None:
-        """Returns the next trial; None if there is none now, since those that run may fill the budget.
-
-        A trial that is tried again comes first.
-        """
         return None if self.ended() else self._access(self._ask)
 
     def _ask(self) -> TrialTask | None:
-        drawn = self._draw()
-        if drawn is None:
-            return None
-        asked, values, before = drawn
+        with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again
+            if self.plan.storage and not self._has_budget_by_number():
+                self._end_orphans()
+            if self.ended() or not self._has_budget():
+                return None
+            before = next(iter(self._counts.retries), None)
+            if before is not None and before.state is not TrialState.WAITING:
+                self._study.add_trial(retry_of(before))
+            asked = self._study.ask()
+            values = suggest(asked, self.plan.space)
+            self._entry.reserve(asked.number)
         self._counts.begin(before)
         self._running[asked.number] = asked
         folder = self.folder / TRIALS / str(asked.number)
         if folder.exists():  # of a trial that the database has lost, as after a power cut
-            folder.rename(next(old for n in itertools.count() if not (old := Path(f"{folder}-old{n or ''}")).exists()))
+            folder.rename(f"{folder}-old-{secrets.token_hex(4)}")
         folder.mkdir(parents=True)
         if (retried := asked.user_attrs.get(RETRY_OF)) is not None:
             continue_from(self.folder / TRIALS / str(retried), folder)
@@ -152,19 +148,27 @@ class SweepStudy:
             study=self.plan.study,
         )
 
-    def _draw(self) -> tuple[Trial, dict[str, Value], FrozenTrial | None] | None:
-        """Returns a new trial, its values, and the one that it tries again; None where the budget has none left."""
-        if self.ended() or not self._has_budget():
-            return None
-        before = next(iter(self._counts.retries), None)
-        if before is not None and before.state is not TrialState.WAITING:
-            self._study.add_trial(retry_of(before))
-        asked = self._study.ask()
-        return asked, suggest(asked, self.plan.space), before
+    def _has_budget_by_number(self) -> bool:
+        """Whether fewer trials have begun anywhere than the budget has: true only if sure, in one short query.
+
+        Those that are known to have failed do not count. A point that is left, or a trial to be tried again, needs all.
+        """
+        if self._counts.retries or self._points is not None:
+            return False
+        trials = self.plan.trials
+        return trials is None or not self._entry.has_begun(trials + self._counts.failed - 1)
+
+    def _end_orphans(self) -> None:
+        """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
+        running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
+        running = [trial for trial in running if trial.number not in self._running]
+        if orphans := [trial for trial in running if trial.user_attrs.get(SCHEDULER) in (None, self._entry.number)]:
+            for trial in orphans:
+                interrupt(self._study, self._storage, trial)
+            self._read()
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Records the first objective after an epoch, or a repeat, from 1; returns whether to end the trial."""
-        if not math.isfinite(value) or len(self.plan.objectives) > 1:
+        if not math.isfinite(value):
             return False
 
         def work() -> bool:
@@ -196,7 +200,8 @@ class SweepStudy:
                     if worst:
                         trial.set_user_attr(DIVERGED, True)
                     # Last: without an error a trial was interrupted.
-                    trial.set_user_attr(ERROR, outcome.report or "it failed without a message")
+                    error = outcome.error or "it failed without a message"
+                    trial.set_user_attr(ERROR, "\n".join([error, *outcome.log_lines]))
             values = outcome.values if outcome.state == "complete" else worst
             state = TrialState.COMPLETE if worst else STATES[outcome.state]
             return self._study.tell(trial, values, state, skip_if_finished=True)
@@ -215,7 +220,6 @@ class SweepStudy:
         return [min(column) if objective.mode == "max" else max(column) for objective, column in pairs]
 
     def interrupt(self, number: int) -> None:
-        """Ends a running trial together with the sweep: it is tried again, and this attempt does not count."""
         trial = self._running[number]
         self._end(number, lambda: self._study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
 
@@ -224,44 +228,64 @@ class SweepStudy:
         del self._running[number]
 
     def tick(self) -> float:
-        """Writes the time, and heartbeats, at intervals; returns the seconds until that is due."""
-        if time.monotonic() - self._noted >= self._interval:
+        """Writes the time and heartbeats at intervals."""
+        if time.monotonic() - self._noted >= self._entry.heartbeat:
             self._access(self._note)
-        return max(0.0, self._noted + self._interval - time.monotonic())
+        return max(0.0, self._noted + self._entry.heartbeat - time.monotonic())
 
     def _note(self) -> None:
         self._noted = time.monotonic()
         self._study.set_user_attr(SECONDS, max(self._study.user_attrs.get(SECONDS, 0.0), self.seconds()))
+        self._beat()
+        if self.plan.storage:
+            self._read()
+
+    def _beat(self) -> None:
+        self._entry.beat(self._running)
+        for _ in range(self._entry.new_stops()):
+            os.kill(os.getpid(), signal.SIGINT)  # reaches the main thread from any other
 
     def _leave(self) -> None:
         self._note()
+        self._entry.leave()
 
     def elsewhere(self) -> int:
-        """Returns how many trials other schedulers run of a study that has not ended."""
         return 0 if self.ended() else self._counts.running - len(self._running)
 
     def is_first(self) -> bool:
         """Whether this scheduler logs and confirms the study: the one that began first of those that work on it."""
-        return True
-
-    def alive(self) -> AbstractContextManager[None]:
-        """Writes heartbeats while the block does something else than run trials."""
-        return nullcontext()
+        return self._access(self._entry.is_first)
 
     @contextmanager
     def confirming(self, number: int) -> Iterator[bool]:
-        """Yields whether this scheduler is to confirm a trial, which the block then does.
+        """Yields whether this scheduler is to confirm a trial, which the block then does; a thread writes heartbeats.
 
         A shared study records that it is done: the scheduler that is first now may be another one than before.
         """
-        yield True
+        ended, confirmed = threading.Event(), [number, self.plan.confirm]
+
+        def beat() -> None:
+            while not ended.wait(self._entry.heartbeat):
+                with suppress(RunError):  # the next one may reach the database
+                    self._access(self._beat, wait=False)
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            attrs = self._access(lambda: self._study.user_attrs)
+            is_due = self.plan.storage is None or attrs.get(CONFIRMED) != confirmed
+            yield is_due
+        finally:
+            ended.set()
+            thread.join()
+        if is_due:
+            self._access(lambda: self._study.set_user_attr(CONFIRMED, confirmed))
 
     def waiting(self) -> int:
         """Returns how many trials are to be tried again."""
         return len(self._counts.retries)
 
     def running(self) -> int:
-        """Returns how many trials run."""
         return len(self._running)
 
     def finished(self) -> int:
@@ -273,163 +297,61 @@ class SweepStudy:
         return time.monotonic() - self._began
 
     def ended(self) -> str:
-        """Returns why no further trial is started, or an empty string."""
-        budget = self.plan.budget
-        if budget.trials is not None and self.finished() >= budget.trials:
-            return "1 trial is finished" if self.finished() == 1 else f"{self.finished()} trials are finished"
+        plan = self.plan
+        if plan.trials is not None and self.finished() >= plan.trials:
+            return f"{plural(self.finished(), 'trial')} finished"
         if not self._is_point_left() and not self._counts.running:
             return f"all {self._points} points of the space were tried"
-        if budget.hours is not None and self.seconds() >= budget.hours * 3600:
-            return f"the budget of {budget.hours:g} hours is used up"
-        if self.failures >= self.plan.failures:
+        if plan.hours is not None and self.seconds() >= plan.hours * 3600:
+            return f"the budget of {plan.hours:g} hours is used up"
+        if self.failures >= plan.failures:
             return f"{self.failures} trials in a row have failed"
         return ""
 
     def records(self, *, wait: bool = True) -> list[Record]:
         """Returns all trials in the order in which they started.
 
-        Args:
-            wait: Whether to wait for a database that does not answer.
-
         Raises:
-            RunError: If it cannot be read.
+            RunError: If they cannot be read; without `wait` as soon as the database does not answer.
         """
-        if wait:
-            return self._access(lambda: records(self._study))
-        with self._writing():
-            return records(self._study)
+        return self._access(lambda: records(self._study), wait=wait)
 
     def best(self) -> list[Record]:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""
-        return best(self.records(), [objective.mode for objective in self.plan.objectives])
-
-    def _begin(self) -> optuna.Study:
-        return open_study(self.plan, self._storage, self.folder)
+        return front(self.records(), self.plan.modes)
 
     def _read(self) -> list[FrozenTrial]:
         """Returns all trials, and counts them."""
         trials = self._study.get_trials(deepcopy=False)
         self._counts = TrialCounts.of(trials, self.plan.retries)
-        self._front: dict[int, Sequence[float]] | None = None
+        self._leaders: Iterable[int] = self._counts.complete
         return trials
 
-    def _access(self, work: Callable[[], T]) -> T:
+    def _access(self, work: Callable[[], T], *, wait: bool = True) -> T:
         """Reads or writes the database."""
-        with self._writing():
-            return storages.retry_while_unreachable(work) if self.plan.storage else work()
+        with storages.writing(self.folder, self.plan.storage):
+            return storages.retry_while_unreachable(work) if wait and self.plan.storage else work()
 
-    def _writing(self) -> AbstractContextManager[None]:
-        return storages.writing(self.folder, self.plan.storage)
+    def _exclusive(self) -> AbstractContextManager[None]:
+        return storages.exclusive(self.plan.storage, self.plan.study)
 
     def _has_budget(self) -> bool:
-        trials = self.plan.budget.trials
+        trials = self.plan.trials
         return self._is_point_left() and (trials is None or self._counts.finished + self._counts.running < trials)
 
     def _is_point_left(self) -> bool:
         return bool(self._counts.retries) or self._points is None or self._counts.tried < self._points
 
-    def _keep_best(self, numbers: Sequence[int]) -> None:
+    def _keep_best(self, numbers: Iterable[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        modes, known = [objective.mode for objective in self.plan.objectives], self._counts.complete
-        if self._front is not None:  # nothing else has ended since
-            known = {**self._front, **{number: known[number] for number in numbers if number in known}}
-        ordered = ranked(known, modes)
-        self.best_values = {number: known[number] for number in ordered[: max(1, self.plan.keep)]}
-        self._front = {number: known[number] for number in ordered} if len(modes) > 1 else self.best_values
+        known, modes = self._counts.complete, self.plan.modes
+        ordered = ranked({number: known[number] for number in {*self._leaders, *numbers} & known.keys()}, modes)
+        best = ordered[: max(1, self.plan.keep)]
+        self.best_values = {number: known[number] for number in best}
+        self._leaders = ordered if len(modes) > 1 else best
+        self.front = {*ordered[: None if len(modes) > 1 else 1]}
         for number in {*numbers}.difference(ordered[: self.plan.keep]):
             delete_large(self.folder / TRIALS / str(number))
-
-
-class SharedStudy(SweepStudy):
-    """A study in a database, which several schedulers may work on."""
-
-    def _begin(self) -> optuna.Study:
-        with self._exclusive():
-            study = super()._begin()
-            self._entry = SchedulerEntry(study, self._storage, self._url, self.plan.heartbeat)
-            self._place = self._entry.number
-            return study
-
-    @property
-    def _url(self) -> str:
-        assert self.plan.storage is not None
-        return self.plan.storage
-
-    def _draw(self) -> tuple[Trial, dict[str, Value], FrozenTrial | None] | None:
-        with self._exclusive():  # where it is lost, the trial is an orphan, and this is done again
-            if not self._has_budget_by_number():
-                self._end_orphans()
-            drawn = super()._draw()
-            if drawn:
-                self._entry.reserve(drawn[0].number)
-            return drawn
-
-    def _has_budget_by_number(self) -> bool:
-        """Whether fewer trials have begun anywhere than the budget has: true only if sure, in one short query.
-
-        Those that are known to have failed do not count. A point that is left, or a trial to be tried again, needs all.
-        """
-        if self._counts.retries or self._points is not None:
-            return False
-        trials = self.plan.budget.trials
-        return trials is None or not self._entry.has_begun(trials + self._counts.failed - 1)
-
-    def _end_orphans(self) -> None:
-        """Ends what a scheduler began that died, or lost its connection, before the trial was its own."""
-        running = [trial for trial in self._read() if trial.state is TrialState.RUNNING]
-        running = [trial for trial in running if trial.number not in self._running]
-        if orphans := [trial for trial in running if trial.user_attrs.get(SCHEDULER) in (None, self._entry.number)]:
-            for trial in orphans:
-                interrupt(self._study, self._storage, trial)
-            self._read()
-
-    def _note(self) -> None:
-        super()._note()
-        self._beat()
-        self._read()
-
-    def _beat(self) -> None:
-        self._entry.beat(self._running)
-        if self._entry.is_asked_to_stop():
-            os.kill(os.getpid(), signal.SIGINT)  # reaches the main thread from any other
-
-    @contextmanager
-    def alive(self) -> Iterator[None]:
-        """Writes heartbeats from a thread while the block does something else than run trials."""
-        ended = threading.Event()
-
-        def beat() -> None:
-            while not ended.wait(self.plan.heartbeat):
-                with suppress(RunError), self._writing():  # the next one may reach the database
-                    self._beat()
-
-        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    @contextmanager
-    def confirming(self, number: int) -> Iterator[bool]:
-        """Yields whether this scheduler is to confirm a trial; see `SweepStudy.confirming`."""
-        confirmed = [number, self.plan.confirm]
-        is_done = self._access(lambda: self._study.user_attrs.get(CONFIRMED)) == confirmed
-        yield not is_done
-        if not is_done:
-            self._access(lambda: self._study.set_user_attr(CONFIRMED, confirmed))
-
-    def _leave(self) -> None:
-        super()._leave()
-        self._entry.leave()
-
-    def is_first(self) -> bool:
-        """Whether this scheduler logs and confirms the study."""
-        return self._access(self._entry.is_first)
-
-    def _exclusive(self) -> AbstractContextManager[None]:
-        return storages.exclusive(self._url, self.plan.study)
 
 
 def retry_of(trial: FrozenTrial) -> FrozenTrial:

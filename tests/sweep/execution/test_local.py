@@ -29,9 +29,8 @@ def pipe() -> tuple[Connection, PipeConnection]:
 def start(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(folder), str(Path(__file__).parents[1]), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(
-        [sys.executable, *words], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, *words]
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def python(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -72,12 +71,12 @@ RUN = """
     import sys
     from pathlib import Path
     from fake_study import Listed, Scheduler, engine, prepared, slots
-    from sentattn.errors import RunError
+    from sentattn.errors import UserError
     folder = Path(sys.argv[1])
     study = prepared(folder, Listed([["x=1"]]), trials=1)
     try:
-        Scheduler([study], slots(1), engine(folder, module=sys.argv[2]), []).run()
-    except RunError as error:
+        Scheduler([study], slots(1), engine(folder, sys.argv[3], sys.argv[2]), []).run()
+    except UserError as error:
         [fault] = error.faults
         print(fault.key, fault.kind, fault.message)
     print(study.results)
@@ -85,16 +84,18 @@ RUN = """
 
 
 @pytest.mark.parametrize(
-    ("lines", "reason"),
+    ("module", "studies", "expected", "reason"),
     [
-        ("def preload(studies):\n    import missing_library\n", "missing_library"),
-        ("import os\ndef preload(studies):\n    print('no room')\n    os._exit(3)\n", "no room"),
+        ("def preload(studies):\n    import missing_library\n", "", "engine failed", "missing_library"),
+        ("import os\ndef preload(studies):\n    print('no room')\n    os._exit(3)\n", "", "engine failed", "no room"),
+        ("", "die", "engine failed", "no module named nonsense"),
+        ("", "refuse", "data.path not_found", ""),
     ],
 )
-def test_a_server_that_fails_while_it_imports_is_reported(tmp_path: Path, lines: str, reason: str) -> None:
-    (tmp_path / "broken.py").write_text(lines)
-    done = python(RUN, tmp_path, str(tmp_path), "broken")
-    assert done.stdout.startswith("engine failed ")
+def test_a_server_that_fails_is_reported(tmp_path: Path, module: str, studies: str, expected: str, reason: str) -> None:
+    (tmp_path / "broken.py").write_text(module)
+    done = python(RUN, tmp_path, str(tmp_path), "broken" if module else "fake_trial", studies)
+    assert done.stdout.startswith(expected), done.stderr
     assert reason in done.stdout
     assert reason in (tmp_path / "server.txt").read_text()
     assert "Traceback" not in done.stderr
@@ -103,7 +104,7 @@ def test_a_server_that_fails_while_it_imports_is_reported(tmp_path: Path, lines:
 def test_an_unguarded_script_is_not_run_again_by_its_trials(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"print('here')\n{textwrap.dedent(RUN)}")
-    done = start(tmp_path, str(script), str(tmp_path), "fake_trial")
+    done = start(tmp_path, str(script), str(tmp_path), "fake_trial", "")
     assert done.stdout.splitlines() == ["here", "{0: ('complete', [1.0], '')}"], done.stderr
     assert "here" not in (tmp_path / "trials" / "0" / "log.txt").read_text()
 
@@ -123,8 +124,9 @@ def test_everything_can_be_imported_on_other_systems(tmp_path: Path) -> None:
         local.end_with_parent(1)
         for name in ("cli", "spec.config", "study.study", "execution.scheduler", "execution.ray"):
             importlib.import_module(f"sentattn.sweep.{name}")
-        from sentattn.sweep.execution.resources import SlotRequest, find
-        print(len(find(SlotRequest(accelerator="cpu", slots=2))))
+        from sentattn.sweep.execution.resources import find
+        from sentattn.sweep.spec.plan import Options
+        print(len(find(Options(slots=2), "cpu")))
     """
     done = python(program, tmp_path)
     assert done.stdout == "2\n", done.stderr

@@ -19,9 +19,10 @@ from fake_study import FAKE, Listed, Noted, prepared
 from processes import gone, until
 
 from sentattn.errors import DataError, RunError, SettingError, UserError
-from sentattn.sweep.execution import ray, ray_node
+from sentattn.sweep.execution import ray
 from sentattn.sweep.execution.interfaces import RunningTrial
-from sentattn.sweep.execution.ray import RayEngine, RaySlot, connected
+from sentattn.sweep.execution.ray import RayEngine, connected
+from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
@@ -77,7 +78,7 @@ def sweep(cluster: Any, folder: Path, study: Any, *callbacks: Any, count: int = 
     """Runs fake trials on the cluster."""
     folder.mkdir(parents=True, exist_ok=True)
     with connected(address(cluster)) as nodes:
-        slots = [RaySlot(f"Ray {number}", (), 1) for number in range(1, count + 1)]
+        slots = [Slot(f"Ray {number}", (), 1) for number in range(1, count + 1)]
         engine = RayEngine(FAKE, studies, folder / "server.txt", nodes)
         Scheduler([study], slots, engine, callbacks).run()
 
@@ -176,7 +177,7 @@ def test_trials_of_a_node_that_dies_are_tried_again_elsewhere(cluster: Any, seco
     assert sorted(record.state for record in records) == ["complete"] * 3 + ["interrupted"]
     [lost] = [record for record in records if record.state == "interrupted"]
     [again] = [record for record in records if record.retry_of == lost.number]
-    assert (again.values, again.attempt, again.state) == (lost.values, 0, "complete")
+    assert (again.values, again.state) == (lost.values, "complete")
 
 
 @pytest.mark.usefixtures("second")
@@ -201,10 +202,10 @@ def test_a_folder_that_nodes_do_not_see(
 
 @pytest.mark.usefixtures("second")
 def test_nodes_with_other_versions(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = ray_node.versions()
+    versions = ray.versions()
     study = prepared(tmp_path, Listed([["x=1"]]), trials=1)
     with monkeypatch.context() as patch:
-        patch.setattr(ray_node, "versions", lambda: {**versions, "torch": "1.0"})
+        patch.setattr(ray, "versions", lambda: {**versions, "torch": "1.0"})
         assert faults(SettingError, cluster, tmp_path, study) == [("engine", "conflict")] * 2
     assert study.results == {}
     sweep(cluster, tmp_path, study)
@@ -232,14 +233,15 @@ import sys
 from pathlib import Path
 import fake_sweep
 from sentattn.config import command_line
-from sentattn.sweep.execution.ray import RayEngine, RaySlot, connected
+from sentattn.sweep.execution.ray import RayEngine, connected
+from sentattn.sweep.execution.resources import Slot
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.study.study import SweepStudy
 def main(words):
     folder = Path(words[0])
     with connected(words[1]) as nodes, SweepStudy.open(fake_sweep.plan(3, "epochs=4", "sleep=0.5"), folder) as study:
         engine = RayEngine("fake_trial", (), folder / "server.txt", nodes)
-        Scheduler([study], [RaySlot("Ray 1", (), 1)], engine, []).run()
+        Scheduler([study], [Slot("Ray 1", (), 1)], engine, []).run()
 sys.exit(command_line.run(main))
 """
 

@@ -12,9 +12,10 @@ import pynvml
 import pytest
 
 from sentattn.errors import SettingError
-from sentattn.sweep.execution import resources
-from sentattn.sweep.execution.ray import Node, description, find_slots
-from sentattn.sweep.execution.resources import Slot, SlotRequest, find, slots_line, visible
+from sentattn.sweep.execution import ray, resources
+from sentattn.sweep.execution.ray import Node, description
+from sentattn.sweep.execution.resources import Slot, slots_line, visible
+from sentattn.sweep.spec.plan import Options
 
 
 @dataclass
@@ -83,16 +84,24 @@ def no_gpus(gpus: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "cores", lambda: 8)
 
 
-def refused(request: SlotRequest) -> tuple[str, str]:
-    """Key and kind of the error that a request ends with."""
+def find(accelerator: str = "auto", trials: int | None = None, **options: Any) -> list[Slot]:
+    return resources.find(Options(**options), accelerator, trials)
+
+
+def find_on_ray(nodes: list[Node], accelerator: str = "auto", trials: int | None = None, **options: Any) -> list[Slot]:
+    return ray.find_slots(nodes, Options(**options), accelerator, trials)
+
+
+def refused(*arguments: Any, **options: Any) -> tuple[str, str]:
+    """Key and kind of the error with which slots are not found."""
     with pytest.raises(SettingError) as caught:
-        find(request)
+        (find_on_ray if arguments[:1] == (GPUS,) else find)(*arguments, **options)
     [fault] = caught.value.faults
     return fault.key, fault.kind
 
 
 def test_a_slot_for_each_gpu(gpus: FakeNVML) -> None:
-    found = find(SlotRequest())
+    found = find()
     assert [slot.gpus for slot in found] == [("0",), ("1",), ("2",), ("3",)]
     assert {slot.threads for slot in found} == {4}
     names, threads = slots_line(found[:2]).split("; ")
@@ -104,22 +113,22 @@ def test_a_slot_for_each_gpu(gpus: FakeNVML) -> None:
 
 
 def test_shares_of_a_gpu_spread_over_all_first(gpus: FakeNVML) -> None:
-    found = find(SlotRequest(slots_per_gpu=2))
+    found = find(slots_per_gpu=2)
     assert [slot.gpus[0] for slot in found] == ["0", "1", "2", "3", "0", "1", "2", "3"]
     assert found[5].name == "GPU 1, share 2"
-    assert find(SlotRequest(slots=8)) == found
-    assert [slot.gpus[0] for slot in find(SlotRequest(slots=6))] == ["0", "1", "2", "3", "0", "1"]
-    assert len(find(SlotRequest(slots=2))) == 2
+    assert find(slots=8) == found
+    assert [slot.gpus[0] for slot in find(slots=6)] == ["0", "1", "2", "3", "0", "1"]
+    assert len(find(slots=2)) == 2
 
 
 def test_groups_of_gpus(gpus: FakeNVML) -> None:
-    assert [slot.gpus for slot in find(SlotRequest(gpus_per_trial=2))] == [("0", "1"), ("2", "3")]
-    assert [slot.name for slot in find(SlotRequest(gpus_per_trial=3))] == ["GPUs 0+1+2"]
+    assert [slot.gpus for slot in find(gpus_per_trial=2)] == [("0", "1"), ("2", "3")]
+    assert [slot.name for slot in find(gpus_per_trial=3)] == ["GPUs 0+1+2"]
 
 
 def test_no_more_slots_than_trials(gpus: FakeNVML) -> None:
-    assert len(find(SlotRequest(trials=3))) == 3
-    assert len(find(SlotRequest(accelerator="cpu", trials=3))) == 3
+    assert len(find(trials=3)) == 3
+    assert len(find(accelerator="cpu", trials=3)) == 3
 
 
 @pytest.mark.parametrize(
@@ -136,7 +145,7 @@ def test_the_variable_says_which_gpus_may_be_used(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
     assert visible() == there
-    found = find(SlotRequest())
+    found = find()
     assert [slot.gpus for slot in found if slot.gpus] == [(gpu,) for gpu in there]
     assert "CUDA_DEVICE_ORDER" not in found[0].environment(), "the numbers are of the user's order"
 
@@ -144,31 +153,31 @@ def test_the_variable_says_which_gpus_may_be_used(
 @pytest.mark.parametrize(
     ("wanted", "key", "kind"),
     [
-        (SlotRequest(gpus_per_trial=8), "gpus_per_trial", "resources"),
-        (SlotRequest(gpus_per_trial=2, slots=3), "gpus_per_trial", "resources"),
-        (SlotRequest(gpus_per_trial=2, slots_per_gpu=2), "slots_per_gpu", "conflict"),
+        ({"gpus_per_trial": 8}, "gpus_per_trial", "resources"),
+        ({"gpus_per_trial": 2, "slots": 3}, "gpus_per_trial", "resources"),
+        ({"gpus_per_trial": 2, "slots_per_gpu": 2}, "slots_per_gpu", "conflict"),
     ],
 )
-def test_gpus_that_do_not_exist(gpus: FakeNVML, wanted: SlotRequest, key: str, kind: str) -> None:
-    assert refused(wanted) == (key, kind)
+def test_gpus_that_do_not_exist(gpus: FakeNVML, wanted: dict[str, Any], key: str, kind: str) -> None:
+    assert refused(**wanted) == (key, kind)
 
 
 def test_a_variable_that_names_a_gpu_that_is_not_there(gpus: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,7")
-    assert refused(SlotRequest()) == ("CUDA_VISIBLE_DEVICES", "not_found")
+    assert refused() == ("CUDA_VISIBLE_DEVICES", "not_found")
 
 
 @pytest.mark.usefixtures("no_gpus")
 @pytest.mark.parametrize(
     ("wanted", "key"),
     [
-        (SlotRequest(accelerator="gpu"), "trainer.accelerator"),
-        (SlotRequest(slots_per_gpu=4), "slots_per_gpu"),
-        (SlotRequest(accelerator="cpu", gpus_per_trial=2), "gpus_per_trial"),
+        ({"accelerator": "gpu"}, "trainer.accelerator"),
+        ({"slots_per_gpu": 4}, "slots_per_gpu"),
+        ({"accelerator": "cpu", "gpus_per_trial": 2}, "gpus_per_trial"),
     ],
 )
-def test_a_machine_without_gpus(wanted: SlotRequest, key: str) -> None:
-    assert refused(wanted) == (key, "resources")
+def test_a_machine_without_gpus(wanted: dict[str, Any], key: str) -> None:
+    assert refused(**wanted) == (key, "resources")
 
 
 @pytest.mark.parametrize("accelerator", ["auto", "gpu"])
@@ -176,8 +185,8 @@ def test_gpus_that_the_driver_does_not_list_are_an_error(gpus: FakeNVML, tmp_pat
     gpus.error = pynvml.NVMLError_DriverNotLoaded()
     assert visible() == []
     (tmp_path / "nvidia0").touch()
-    assert refused(SlotRequest(accelerator)) == ("trainer.accelerator", "resources")
-    assert [slot.gpus for slot in find(SlotRequest("cpu", slots=1))] == [()]
+    assert refused(accelerator) == ("trainer.accelerator", "resources")
+    assert [slot.gpus for slot in find("cpu", slots=1)] == [()]
 
 
 @pytest.mark.usefixtures("no_gpus")
@@ -190,15 +199,15 @@ def test_gpus_that_are_hidden_are_not_asked_for(tmp_path: Path, monkeypatch: pyt
 def test_instances_of_a_split_gpu_are_slots(gpus: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus.uuids = {"GPU-a": None, "GPU-b": ["MIG-1", None, "MIG-2"], "GPU-c": []}
     assert visible() == ["0", "MIG-1", "MIG-2"]
-    assert [slot.gpus for slot in find(SlotRequest())] == [("0",), ("MIG-1",), ("MIG-2",)]
-    shares = find(SlotRequest(slots_per_gpu=2))
+    assert [slot.gpus for slot in find()] == [("0",), ("MIG-1",), ("MIG-2",)]
+    shares = find(slots_per_gpu=2)
     assert [slot.environment()["CUDA_VISIBLE_DEVICES"] for slot in shares] == ["0", "MIG-1", "MIG-2"] * 2
-    assert refused(SlotRequest(gpus_per_trial=2)) == ("gpus_per_trial", "resources")
+    assert refused(gpus_per_trial=2) == ("gpus_per_trial", "resources")
     for named, there in (("1", ["MIG-1", "MIG-2"]), ("GPU-b", ["MIG-1", "MIG-2"]), ("MIG-2,0", ["MIG-2", "0"])):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
         assert visible() == there
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-3")
-    assert refused(SlotRequest()) == ("CUDA_VISIBLE_DEVICES", "not_found")
+    assert refused() == ("CUDA_VISIBLE_DEVICES", "not_found")
 
 
 @pytest.mark.usefixtures("no_gpus")
@@ -207,7 +216,7 @@ def test_instances_of_a_split_gpu_are_slots(gpus: FakeNVML, monkeypatch: pytest.
     [(None, None, (8, 1)), (2, None, (2, 4)), (None, 3, (2, 3)), (3, 2, (3, 2)), (None, 99, (1, 99))],
 )
 def test_cores_divided(slots: int | None, threads: int | None, expected: tuple[int, int]) -> None:
-    found = find(SlotRequest(slots=slots, threads=threads))
+    found = find(slots=slots, threads=threads)
     assert (len(found), found[0].threads) == expected
     assert {slot.environment()["CUDA_VISIBLE_DEVICES"] for slot in found} == {""}
 
@@ -215,12 +224,12 @@ def test_cores_divided(slots: int | None, threads: int | None, expected: tuple[i
 @pytest.mark.usefixtures("no_gpus")
 def test_the_line_on_slots() -> None:
     assert slots_line([Slot("CPU", (), 1)]) == "1 slot: CPU; 1 thread each"
-    assert "CPU 1 to CPU 9" in slots_line(find(SlotRequest(slots=9, threads=2)))
+    assert "CPU 1 to CPU 9" in slots_line(find(slots=9, threads=2))
 
 
 def test_looking_imports_no_torch(gpus: FakeNVML) -> None:
-    find = "from sentattn.sweep.execution.resources import SlotRequest, find; find(SlotRequest())"
-    program = f"import sys; {find}; assert 'torch' not in sys.modules"
+    find = "from sentattn.sweep.execution.resources import find; find(Options())"
+    program = f"import sys; from sentattn.sweep.spec.plan import Options; {find}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
 
 
@@ -231,25 +240,25 @@ GPUS = [Node("a", "10.0.0.1", 16, 4), Node("b", "10.0.0.2", 8, 3), Node("c", "10
 @pytest.mark.parametrize(
     ("nodes", "request_", "expected"),
     [
-        (CPUS, SlotRequest(), (7, 0, 1)),
-        (CPUS, SlotRequest(slots=2), (2, 0, 3)),
-        (CPUS, SlotRequest(slots=3), (3, 0, 2)),
-        (CPUS, SlotRequest(threads=2), (3, 0, 2)),
-        (CPUS, SlotRequest(slots=1, threads=4), (1, 0, 4)),
-        (CPUS, SlotRequest(trials=2), (2, 0, 3)),
-        (GPUS, SlotRequest(), (7, 1, 2)),
-        (GPUS, SlotRequest(slots_per_gpu=2), (14, 0.5, 1)),
-        (GPUS, SlotRequest(slots=9), (9, 0.5, 2)),
-        (GPUS, SlotRequest(gpus_per_trial=2), (3, 2, 8)),
-        (GPUS, SlotRequest(gpus_per_trial=4), (1, 4, 16)),
-        (GPUS, SlotRequest(threads=8), (3, 1, 8)),
-        (GPUS, SlotRequest(accelerator="cpu"), (26, 0, 1)),
+        (CPUS, {}, (7, 0, 1)),
+        (CPUS, {"slots": 2}, (2, 0, 3)),
+        (CPUS, {"slots": 3}, (3, 0, 2)),
+        (CPUS, {"threads": 2}, (3, 0, 2)),
+        (CPUS, {"slots": 1, "threads": 4}, (1, 0, 4)),
+        (CPUS, {"trials": 2}, (2, 0, 3)),
+        (GPUS, {}, (7, 1, 2)),
+        (GPUS, {"slots_per_gpu": 2}, (14, 0.5, 1)),
+        (GPUS, {"slots": 9}, (9, 0.5, 2)),
+        (GPUS, {"gpus_per_trial": 2}, (3, 2, 8)),
+        (GPUS, {"gpus_per_trial": 4}, (1, 4, 16)),
+        (GPUS, {"threads": 8}, (3, 1, 8)),
+        (GPUS, {"accelerator": "cpu"}, (26, 0, 1)),
     ],
 )
 def test_slots_on_all_nodes_of_a_cluster(
-    nodes: list[Node], request_: SlotRequest, expected: tuple[int, float, int]
+    nodes: list[Node], request_: dict[str, Any], expected: tuple[int, float, int]
 ) -> None:
-    slots = find_slots(request_, nodes)
+    slots = find_on_ray(nodes, **request_)
     assert (len(slots), slots[0].num_gpus, slots[0].threads) == expected
     assert {max(1, len(slot.gpus)) for slot in slots} == {max(1, int(expected[1]))}
     assert slots[0].environment().get("CUDA_VISIBLE_DEVICES") == (None if expected[1] else ""), "Ray names the GPUs"
@@ -259,17 +268,14 @@ def test_slots_on_all_nodes_of_a_cluster(
 @pytest.mark.parametrize(
     ("request_", "key", "kind"),
     [
-        (SlotRequest(gpus_per_trial=5), "gpus_per_trial", "resources"),
-        (SlotRequest(gpus_per_trial=2, slots=4), "slots", "resources"),
-        (SlotRequest(gpus_per_trial=2, slots_per_gpu=2), "slots_per_gpu", "conflict"),
-        (SlotRequest(threads=17), "threads", "resources"),
-        (SlotRequest(accelerator="cpu", slots=27), "slots", "resources"),
-        (SlotRequest(accelerator="cpu", slots_per_gpu=2), "slots_per_gpu", "resources"),
-        (SlotRequest(accelerator="mps"), "trainer.accelerator", "resources"),
+        ({"gpus_per_trial": 5}, "gpus_per_trial", "resources"),
+        ({"gpus_per_trial": 2, "slots": 4}, "slots", "resources"),
+        ({"gpus_per_trial": 2, "slots_per_gpu": 2}, "slots_per_gpu", "conflict"),
+        ({"threads": 17}, "threads", "resources"),
+        ({"accelerator": "cpu", "slots": 27}, "slots", "resources"),
+        ({"accelerator": "cpu", "slots_per_gpu": 2}, "slots_per_gpu", "resources"),
+        ({"accelerator": "mps"}, "trainer.accelerator", "resources"),
     ],
 )
-def test_more_than_the_cluster_has(request_: SlotRequest, key: str, kind: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        find_slots(request_, GPUS)
-    [fault] = caught.value.faults
-    assert (fault.key, fault.kind) == (key, kind)
+def test_more_than_the_cluster_has(request_: dict[str, Any], key: str, kind: str) -> None:
+    assert refused(GPUS, **request_) == (key, kind)

@@ -7,12 +7,13 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_study import Listed, Noted, engine, prepared, scheduler, slots
 from processes import gone, when
 
-from sentattn.errors import DataError, Interruption, RunError
+from sentattn.errors import Interruption, RunError
 from sentattn.sweep.execution import scheduler as scheduling
 from sentattn.sweep.execution.scheduler import Scheduler, StopSignals
 
@@ -183,21 +184,6 @@ def test_a_server_that_dies_is_replaced(tmp_path: Path) -> None:
     assert gone(int(pid.read_text())), "no trial outlives the server"
 
 
-def test_data_that_cannot_be_prepared_is_reported_with_its_fault(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught:
-        scheduler(tmp_path, Listed([]), studies="refuse").run()
-    [fault] = caught.value.faults
-    assert (fault.key, fault.kind) == ("data.path", "not_found")
-
-
-def test_a_pool_that_dies_before_its_first_trial_is_reported_with_its_last_line(tmp_path: Path) -> None:
-    with pytest.raises(RunError) as caught:
-        scheduler(tmp_path, Listed([]), studies="die", failures=99).run()
-    [fault] = caught.value.faults
-    assert (fault.key, fault.kind) == ("engine", "failed")
-    assert "no module named nonsense" in fault.message
-
-
 def test_why_a_study_ends_is_reported(tmp_path: Path) -> None:
     study, noted = Listed([["sleep=0.05"]] * 9), Noted()
     sweep = scheduler(tmp_path, study, count=1, trials=9, callbacks=[noted])
@@ -206,6 +192,37 @@ def test_why_a_study_ends_is_reported(tmp_path: Path) -> None:
     thread.join()
     assert 1 <= study.finished() < 9
     assert "1 hour is over" in noted.messages[0]
+
+
+class Waiting(Listed):
+    """A study whose trial runs elsewhere, until a heartbeat finds it dead, or until it was asked for three times."""
+
+    asked, is_dead = 0, False
+
+    def __init__(self, *, heartbeats: bool) -> None:
+        super().__init__([["x=1"]])
+        self._heartbeats = heartbeats
+
+    def ask(self) -> Any:
+        self.asked += 1
+        return None if self.elsewhere() else super().ask()
+
+    def elsewhere(self) -> int:
+        return int(not self.is_dead if self._heartbeats else self.asked < 3)
+
+    def tick(self) -> float:
+        self.is_dead = True
+        return 60.0 if self._heartbeats else 0.03
+
+
+@pytest.mark.parametrize("heartbeats", [True, False])
+def test_a_scheduler_that_waits_runs_what_others_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heartbeats: bool
+) -> None:
+    monkeypatch.setattr(scheduling, "POLL", 0.01)
+    study = Waiting(heartbeats=heartbeats)
+    scheduler(tmp_path, study, trials=1).run()
+    assert study.results == {0: ("complete", [1.0], "")}
 
 
 def test_several_studies_share_the_slots_in_turn(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ def record(number: int, objectives: float | tuple[float, ...] | None = None, **o
         "steps": {},
         "error": "",
         "retry_of": None,
-        "attempt": 0,
         "started": BEGAN,
         "ended": BEGAN + timedelta(seconds=10),
     }

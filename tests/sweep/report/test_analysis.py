@@ -13,13 +13,13 @@ from plans import plan
 
 from sentattn.config.groups import Choices
 from sentattn.sweep.report import analysis
-from sentattn.sweep.report.analysis import Findings, as_study, disagreement, edge, front, importances
+from sentattn.sweep.report.analysis import FANOVA, PED_ANOVA, Findings, as_study, edge, importances
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.spec.search_space import Value, read_dimension
-from sentattn.sweep.study.records import Record
+from sentattn.sweep.study.records import Record, front
 
 ACCURACY = Objective("val/accuracy", "max")
-TWO = (ACCURACY, Objective("latency_ms.one", "min"))
+MODES = ("max", "min")
 ENOUGH = [record(number, 0.5, values={"model.attention.hops": 10 + number}) for number in range(12)]
 SPACE = {
     "optimizer.lr": "tag(log,interval(1e-4,1))",
@@ -47,22 +47,19 @@ def test_the_only_setting_that_matters_comes_first_by_both(mode: Literal["max", 
     trials = random_trials(60, 1.0 if mode == "max" else -1.0)
     found = importances(trials, plan(SPACE, objectives=(Objective("val/accuracy", mode),)), 0)
     assert found is not None
-    assert found.fanova is not None
-    assert next(iter(found.ped_anova)) == next(iter(found.fanova)) == "optimizer.lr"
-    assert found.fanova["optimizer.lr"] > 0.9
-    assert set(found.ped_anova) == set(SPACE)
-    assert set(found.fanova) == set(SPACE) - {"model.pooling.p"}
-    assert sum(found.ped_anova.values()) == pytest.approx(1)
-    assert sum(found.fanova.values()) == pytest.approx(1)
-    assert found.caution == ""
-    assert found.ranking[0] == "optimizer.lr"
+    ped_anova, fanova = found.shares[PED_ANOVA], found.shares[FANOVA]
+    assert next(iter(ped_anova)) == next(iter(fanova)) == found.ranking[0] == "optimizer.lr"
+    assert fanova["optimizer.lr"] > 0.9
+    assert set(ped_anova) == set(SPACE)
+    assert set(fanova) == set(SPACE) - {"model.pooling.p"}
+    assert [sum(shares.values()) for shares in (ped_anova, fanova)] == pytest.approx([1, 1])
 
 
 def test_settings_that_do_not_vary_have_no_shares_of_a_forest() -> None:
     trials = [record(number, number / 20, values={"model/pooling": "flatten"}) for number in range(20)]
     found = importances(trials, plan(SPACE), 0)
     assert found
-    assert found.fanova == {}
+    assert [*found.shares] == [PED_ANOVA]
 
 
 def test_few_or_equal_trials_have_none() -> None:
@@ -83,8 +80,7 @@ def test_without_scikit_learn_there_is_one_measure(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(optuna.importance, "FanovaImportanceEvaluator", missing)
     found = importances(random_trials(20), plan(SPACE), 0)
     assert found is not None
-    assert found.fanova is None
-    assert found.ranking == list(found.ped_anova)
+    assert found.ranking == list(found.shares[PED_ANOVA])
 
 
 def test_of_many_trials_a_forest_looks_at_an_even_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,46 +91,26 @@ def test_of_many_trials_a_forest_looks_at_an_even_sample(monkeypatch: pytest.Mon
     assert seen == [35, 9]
 
 
-@pytest.mark.parametrize(
-    ("ped", "fanova", "says"),
-    [
-        ({"a": 0.6, "b": 0.4}, {"a": 0.7, "b": 0.3}, ""),
-        ({"a": 0.78, "b": 0.22}, {"a": 0.01, "b": 0.99}, "a: 0.78 and 0.01."),
-        ({"a": 0.9, "b": 0.06, "c": 0.04}, {"a": 0.5, "b": 0.25, "c": 0.25}, "a: 0.90 and 0.50."),
-        # A setting under a condition has no part in the comparison: 0.3 and 0.1 of 0.4 are 0.75 and 0.25.
-        ({"c": 0.6, "a": 0.3, "b": 0.1}, {"a": 0.75, "b": 0.25}, ""),
-    ],
-)
-def test_the_report_says_where_the_measures_disagree(
-    ped: dict[str, float], fanova: dict[str, float], says: str
-) -> None:
-    text = disagreement(ped, fanova, "tpe")
-    assert says in text
-    assert bool(text) == bool(says)
-    assert ("concentrates" in text) == bool(says)
-    assert "concentrates" not in disagreement(ped, fanova, "random")
-
-
 def test_the_most_balanced_point_by_hand() -> None:
     # Accuracy from 0.90 (best) to 0.80, latency from 1 (best) to 5: distances to (0.90, 1) in shares of these ranges
     # are 1 for both ends; the middle point lies at (0.2, 0.25), at sqrt(0.04 + 0.0625) = 0.32.
     found = [record(n, one) for n, one in enumerate([(0.90, 5.0), (0.88, 2.0), (0.80, 1.0)])]
-    assert [one.number for one in front(found, TWO)] == [1, 0, 2]
-    assert front(found[:1], TWO) == found[:1]
+    assert [one.number for one in front(found, MODES)] == [1, 0, 2]
+    assert front(found[:1], MODES) == found[:1]
 
 
 @pytest.mark.parametrize(("mode", "number"), [("max", 1), ("min", 0)])
 def test_the_first_of_equals_is_the_best(mode: Literal["max", "min"], number: int) -> None:
     found = [record(0, 0.5), record(1, 0.7), record(2, 0.7), record(3, 0.5)]
-    [best] = front(found, [Objective("val/accuracy", mode)])
+    [best] = front(found, [mode])
     assert best.number == number
 
 
 def test_a_front_has_every_trial_that_no_other_one_beats_equals_included() -> None:
     values = [(0.9, 5.0), (0.8, 1.0), (0.8, 2.0), (0.8, 1.0), (0.7, 1.5)]
     found = [record(n, one) for n, one in enumerate(values)]
-    assert sorted(one.number for one in front([*found, record(5)], TWO)) == [0, 1, 3]
-    assert front([record(0)], TWO) == []
+    assert sorted(one.number for one in front([*found, record(5)], MODES)) == [0, 1, 3]
+    assert front([record(0)], MODES) == []
 
 
 def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
@@ -245,7 +221,7 @@ def test_a_caution_about_trials_within_the_spread_of_confirmed_seeds(tmp_path: P
         *(record(n, 0.6) for n in range(1, 11)),
         record(11, 0.7),
     ]
-    confirmed = {"trial": 0, "metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
+    confirmed = {"trial": 0, "seeds": [1, 2], "metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
     (tmp_path / "confirm.json").write_text(json.dumps(confirmed))
     [text] = cautions(one, tmp_path, found)
     assert all(part in text for part in ("Trial 0 ", "1 other trial", "2 seeds", "0.2541 in val/accuracy"))

@@ -18,17 +18,17 @@ from sentattn.config.groups import get_path
 from sentattn.config.request import read_request, read_saved
 from sentattn.run import Run
 from sentattn.sweep.report import artifacts
-from sentattn.sweep.report.analysis import front
 from sentattn.sweep.report.artifacts import (
     confirm,
     confirm_arguments,
     costs,
     describe_confirmed,
-    read_confirmed,
+    find_confirmed,
     write_best,
     write_table,
 )
 from sentattn.sweep.spec.plan import Objective
+from sentattn.sweep.study.records import front
 from sentattn.training import fit as training
 
 HOPS = {"model.attention.hops": "range(1,31)"}
@@ -76,7 +76,7 @@ def test_settings_based_on_another_run_are_written_in_full(tmp_path: Path) -> No
 
 
 def test_nothing_but_an_empty_table_is_written_before_a_trial_is_complete(tmp_path: Path) -> None:
-    write_best(plan(), tmp_path, front([record(0)], plan().objectives))
+    write_best(plan(), tmp_path, front([record(0)], ["max"]))
     write_table(tmp_path, [], plan(TABLE_SPACE))
     assert [file.name for file in tmp_path.iterdir()] == ["trials.parquet"]
     assert pq.read_table(tmp_path / "trials.parquet").num_rows == 0
@@ -96,7 +96,7 @@ def test_each_setting_of_the_front_has_a_file_and_the_most_balanced_one_is_the_b
     ]
     (tmp_path / "pareto").mkdir()
     (tmp_path / "pareto" / "3.yaml").write_text("of an earlier front")
-    write_best(one, tmp_path, front(found, TWO))
+    write_best(one, tmp_path, front(found, one.modes))
     assert sorted(file.name for file in (tmp_path / "pareto").iterdir()) == ["0.yaml", "1.yaml", "2.yaml"]
     assert get_path(read_saved(str(tmp_path / "best.yaml")), "model.attention.hops") == 2
     assert get_path(read_saved(str(tmp_path / "pareto" / "2.yaml")), "model.attention.hops") == 3
@@ -183,7 +183,7 @@ def test_mean_and_interval_by_student(tmp_path: Path, trained: Trained) -> None:
     """Mean 0.82, standard deviation 0.02, t(0.975, 2) = 4.302653: the half width is 4.302653 * 0.02 / sqrt(3)."""
     one = plan(HOPS, confirm=3)
     found = confirm(one, tmp_path, WINNER)
-    assert found == json.loads((tmp_path / "confirm.json").read_text()) == read_confirmed(tmp_path)
+    assert found == json.loads((tmp_path / "confirm.json").read_text()) == find_confirmed(tmp_path, 4)
     assert (found["trial"], found["seeds"]) == (4, [1, 2, 3])
     assert set(found["metrics"]) == {"val/accuracy", "test/accuracy"}
     metric = found["metrics"]["test/accuracy"]
@@ -239,6 +239,6 @@ def test_an_interval_lies_within_the_bounds_of_its_metric(tmp_path: Path, traine
 
 
 def test_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:
-    assert read_confirmed(tmp_path) is None
+    assert find_confirmed(tmp_path, 4) is None
     (tmp_path / "confirm.json").write_text("{torn")
-    assert read_confirmed(tmp_path) is None
+    assert find_confirmed(tmp_path, 4) is None

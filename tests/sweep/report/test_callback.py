@@ -171,7 +171,7 @@ def test_a_full_disk_is_printed_once_while_the_study_runs_and_is_an_error_at_its
         assert "No space left on device" in capsys.readouterr().out
 
 
-FIGURES = ["history", "pareto", "importances", "slices", "contour", "parallel", "curves", "timeline"]
+FIGURES = ["history", "pareto", "importances", "slices", "contour", "curves"]
 
 
 @pytest.mark.parametrize("figure", FIGURES)

@@ -15,10 +15,10 @@ from plans import SPACE, plan
 
 from sentattn.rendering.html import log_ticks
 from sentattn.sweep.report import page
-from sentattn.sweep.report.analysis import Importances, front
-from sentattn.sweep.report.page import Charts, short_names
+from sentattn.sweep.report.analysis import Importances
+from sentattn.sweep.report.page import Charts
 from sentattn.sweep.spec.plan import Objective
-from sentattn.sweep.study.records import Record
+from sentattn.sweep.study.records import Record, front
 
 TWO = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
 HOSTILE = "<script>alert(1)</script>"
@@ -41,16 +41,15 @@ def trials(count: int = 24, **changed: Any) -> list[Record]:
 
 def charts(found: list[Record], **changed: Any) -> Charts:
     one = plan(**changed)
-    return Charts(one, found, front(found, one.objectives))
+    return Charts(one, found, front(found, one.modes))
 
 
 def shown(drawn: Charts) -> dict[str, list[Any]]:
     """All figures by their function, without measured importances."""
     ranking = ["loss.penalty", "model.attention.hops"]
-    several = {name: [figure for _, figure in getattr(drawn, name)()] for name in ("history", "slices", "parallel")}
+    several = {name: [figure for _, figure in getattr(drawn, name)()] for name in ("history", "slices")}
     return several | {
         "curves": [drawn.curves()],
-        "timeline": [drawn.timeline()],
         "contour": [drawn.contour(0, ranking)],
     }
 
@@ -58,7 +57,7 @@ def shown(drawn: Charts) -> dict[str, list[Any]]:
 def test_all_figures_share_the_look_of_our_pages() -> None:
     figures_of = shown(charts(trials()))
     assert {name: len(found) for name, found in figures_of.items()} == {
-        "history": 1, "slices": len(SPACE), "parallel": 1, "curves": 1, "timeline": 1, "contour": 1
+        "history": 1, "slices": len(SPACE), "curves": 1, "contour": 1
     }  # fmt: skip
     for figure in [figure for found in figures_of.values() for figure in found]:
         assert figure.layout.template == go.layout.Template(pio.templates["plotly_white"])
@@ -90,13 +89,6 @@ def test_a_setting_of_one_trial_has_no_slice() -> None:
     assert [title for title, _ in charts(found).slices()] == ["model.attention.hops"]
 
 
-def test_an_axis_of_few_whole_numbers_has_a_tick_for_each() -> None:
-    found = [record(n, 0.5, values={"model.attention.hops": 4 + n}) for n in range(3)]
-    [(_, figure)] = charts(found, space={"model.attention.hops": "range(1,9)"}).slices()
-    axis = figure.layout.xaxis
-    assert axis.dtick == 1
-
-
 def test_a_contour_is_over_the_first_two_numeric_settings_of_a_ranking() -> None:
     drawn = charts(trials())
     contour = drawn.contour(0, ["model/pooling", "loss.penalty", "model.attention.hops", "model.pooling.p"])
@@ -123,15 +115,11 @@ def test_a_choice_called_none_is_told_apart_from_a_setting_that_was_not_set() ->
 
 
 def test_both_measures_of_importance_are_bars() -> None:
-    measure = Importances(
-        "val/accuracy", {"loss.penalty": 0.75, "model.attention.hops": 0.25}, {"loss.penalty": 1.0}, ""
-    )
-    drawn = charts(trials()).importances([measure])
+    shares = {"PED-ANOVA": {"loss.penalty": 0.75, "model.attention.hops": 0.25}, "fANOVA": {"loss.penalty": 1.0}}
+    drawn = charts(trials()).importances([Importances("val/accuracy", shares)])
     assert [title for title, _ in drawn] == ["PED-ANOVA", "fANOVA"]
     [bars] = drawn[0][1].data
-    assert dict(zip(bars.y, bars.x, strict=True)) == measure.ped_anova
-    without = measure._replace(fanova=None)
-    assert len(charts(trials()).importances([without])) == 1
+    assert dict(zip(bars.y, bars.x, strict=True)) == shares["PED-ANOVA"]
     assert charts(trials()).importances([None]) == []
 
 
@@ -157,7 +145,6 @@ def test_several_objectives_have_a_front_and_charts_each() -> None:
         "latency_ms.one (min)",
     )
     assert [title for title, _ in drawn.history()] == ["val/accuracy", "latency_ms.one"]
-    assert [title for title, _ in drawn.parallel()] == ["val/accuracy", "latency_ms.one"]
     assert len(drawn.slices()) == 2 * len(SPACE)
     assert drawn.curves() is None
 
@@ -173,7 +160,7 @@ def test_curves_have_a_line_for_each_trial_with_steps() -> None:
 def test_a_study_without_trials_or_values_has_no_figures() -> None:
     for found in ([], [record(0), record(1)]):
         drawn = charts(found)
-        assert [*drawn.history(), *drawn.slices(), *drawn.pareto(), *drawn.parallel()] == []
+        assert [*drawn.history(), *drawn.slices(), *drawn.pareto()] == []
         assert drawn.curves() is None
 
 
@@ -194,8 +181,3 @@ def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: py
 )
 def test_ticks_of_a_log_range_are_few_and_round(low: float, high: float, expected: list[float]) -> None:
     assert log_ticks(low, high) == pytest.approx(expected)
-
-
-def test_short_names_are_unique() -> None:
-    keys = ["model.attention.hidden", "model.encoder.hidden", "model/pooling", "optimizer.lr"]
-    assert short_names(keys) == ["model.attention.hidden", "model.encoder.hidden", "pooling", "lr"]

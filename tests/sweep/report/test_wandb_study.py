@@ -19,7 +19,8 @@ from wandb_server import serving
 
 from sentattn.config.compose import compose
 from sentattn.sweep.report.analysis import Findings
-from sentattn.sweep.report.wandb import Rows, media, report_callbacks, study_guard
+from sentattn.sweep.report.callback import ReportCallback
+from sentattn.sweep.report.wandb import StudyLogger, rows
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.records import Record
 from sentattn.sweep.study.study import SweepStudy
@@ -40,30 +41,26 @@ def plan_of(**changed: Any) -> Any:
     return plans.plan({"model.attention.hops": "range(1,31)"}, study="big", **changed)
 
 
-def run_of(folder: Path, plan: Any, records: Sequence[Record], *, settings: Any = None, media: Any = None) -> None:
+def log(folder: Path, plan: Any, records: list[Record], *settings: str) -> None:
     """Logs trials as a run of a study, and closes it."""
     study: Any = SimpleNamespace(plan=plan, folder=folder)
-    guard = study_guard(study, settings or compose(OFFLINE), [record(0)], resumed=False)
-    guard.start()
-    rows = Rows(plan)
-    guard.attempt(lambda logger: rows.log(logger.experiment, records), None)
-    if media:
-        guard.attempt(lambda logger: logger.experiment.log({"trials": rows.count, **media}), None)
-    guard.finish({"best_trial": 2})
+    logger = StudyLogger(study, compose([*OFFLINE, *settings]), records, resumed=False)
+    logger.log(Findings(plan, folder, records))
+    logger.finish()
 
 
 def test_a_row_a_trial_with_the_best_so_far(tmp_path: Path) -> None:
-    run_of(tmp_path, plan_of(), [*trials(3), record(3, None)], settings=compose([*OFFLINE, "tags=[night]"]))
+    log(tmp_path, plan_of(), [*trials(3), record(3, None)], "tags=[night]")
     logged = wandb_reader.read(tmp_path)
     run = logged["run"]
     assert (run.display_name, run.run_group, run.job_type, run.project) == ("big", "big", "study", "mine")
     assert run.run_id == "big-260304050607"
     assert "night" in run.tags
-    rows = logged["history"]
-    assert [row["trials"] for row in rows] == [1, 2, 3, 4]
-    assert [row.get("reached/val/accuracy") for row in rows] == pytest.approx([0.5, 0.6, 0.7, None])
-    assert [row["best/val/accuracy"] for row in rows] == pytest.approx([0.5, 0.6, 0.7, 0.7])
-    assert [row["state"] for row in rows] == ["complete"] * 3 + ["failed"]
+    history = logged["history"][:4]
+    assert [row["trials"] for row in history] == [1, 2, 3, 4]
+    assert [row.get("reached/val/accuracy") for row in history] == pytest.approx([0.5, 0.6, 0.7, None])
+    assert [row["best/val/accuracy"] for row in history] == pytest.approx([0.5, 0.6, 0.7, 0.7])
+    assert [row["state"] for row in history] == ["complete"] * 3 + ["failed"]
     assert logged["config"]["space"] == {"model.attention.hops": "range(1,31)"}
     assert (logged["summary"]["best_trial"], logged["exit_code"]) == (2, 0)
     [path] = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
@@ -72,22 +69,17 @@ def test_a_row_a_trial_with_the_best_so_far(tmp_path: Path) -> None:
     assert axes == {"best/*": "trials", "reached/*": "trials"}
 
 
-def test_trials_that_the_server_has_are_not_logged_again() -> None:
+def test_trials_are_logged_once_and_not_those_that_the_server_has(tmp_path: Path) -> None:
     logged: list[dict[str, Any]] = []
     run: Any = SimpleNamespace(summary={"trials": 2}, log=logged.append)
-    Rows(plan_of()).log(run, trials(3))
-    [row] = logged
-    assert (row["trials"], row["best/val/accuracy"]) == (3, pytest.approx(0.7))
-
-
-def test_trials_of_other_schedulers_are_logged_once() -> None:
-    logged: list[dict[str, Any]] = []
-    run: Any = SimpleNamespace(summary={}, log=logged.append)
-    rows = Rows(plan_of())
-    rows.next(trials(3)[1])
-    rows.log(run, trials(3))
-    assert [row["trial"] for row in logged] == [0, 2]
-    assert [row["trials"] for row in logged] == [2, 3]
+    study: Any = SimpleNamespace(plan=plan_of(), folder=tmp_path)
+    logger = StudyLogger(study, compose([*OFFLINE, "logger.mode=offline"]), trials(1), resumed=True)
+    logger._guard = SimpleNamespace(attempt=lambda action, _: action(SimpleNamespace(experiment=run)))  # type: ignore[assignment]
+    for count in (3, 4, 4):
+        logger.log(Findings(plan_of(), tmp_path, [*trials(count), record(9, None, state="running", ended=None)]))
+    found = [row for row in logged if "trial" in row]
+    assert [(row["trials"], row["trial"]) for row in found] == [(3, 2), (4, 3)]
+    assert found[0]["best/val/accuracy"] == pytest.approx(0.7)
 
 
 def test_importances_contour_and_table_are_logged(tmp_path: Path) -> None:
@@ -98,19 +90,19 @@ def test_importances_contour_and_table_are_logged(tmp_path: Path) -> None:
         record(n, 0.5 + n / 100, values={"model.attention.hops": 1 + n, "optimizer.lr": 0.1 + 0.05 * n})
         for n in range(12)
     ]
-    run_of(tmp_path, plan, records[:1], media=media(Findings(plan, tmp_path, records)))
-    row = wandb_reader.read(tmp_path)["history"][1]
-    assert (row["trials"], row["table.nrows"]) == (1, 12)
+    log(tmp_path, plan, records)
+    row = wandb_reader.read(tmp_path)["history"][12]
+    assert (row["trials"], row["table.nrows"]) == (12, 12)
     assert wandb_reader.table(tmp_path, row, "table")[2][:5] == [2, "complete", 3, pytest.approx(0.2), 0.52]
-    assert row["importance/ped_anova/val/accuracy_table.nrows"] == 2
-    assert row["importance/fanova/val/accuracy_table.nrows"] == 2
+    assert row["importance/PED-ANOVA/val/accuracy_table.nrows"] == 2
+    assert row["importance/fANOVA/val/accuracy_table.nrows"] == 2
     [contour] = tmp_path.glob(f"wandb/offline-run-*/files/{row['contour/val/accuracy.path']}")
     assert "optimizer.lr" in contour.read_text()
 
 
 def test_of_several_objectives_each_is_logged() -> None:
     two = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
-    row = Rows(plan_of(objectives=two)).next(record(0, (0.5, 3.0)))
+    [row] = rows(plan_of(objectives=two), [record(0, (0.5, 3.0))])
     assert (row["reached/val/accuracy"], row["reached/latency_ms.one"]) == (0.5, 3.0)
     assert not any(name.startswith("best/") for name in row)
 
@@ -119,13 +111,9 @@ def run_a_study(folder: Path, *logger: str, values: Sequence[float] = (0.5, 0.75
     plan = plan_of(overrides=tuple(tiny(*logger)), sampler={"name": "random"})
     with ExitStack() as stack:
         study = stack.enter_context(SweepStudy.open(plan, folder))
-        report, study_logger = report_callbacks(study, stack)
+        report = stack.enter_context(ReportCallback(study))
         for value in values:
-            trial, outcome = ended(study, value)
-            study_logger.started(trial)
-            report.ended(trial, outcome)
-            study_logger.ended(trial, outcome)
-            study_logger.tick()
+            report.ended(*ended(study, value))
 
 
 def test_a_study_is_logged_where_its_trials_are_logged(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_the_studies_of_fair_differ_in_the_model_alone(shipped: dict[str, Plan])
     assert len({one.study for one in studies}) == len(studies) > 5
     first = studies[0]
     for one in studies:
-        assert (one.space, one.budget, one.sampler, one.seed) == (first.space, first.budget, first.sampler, first.seed)
+        assert (one.space, one.trials, one.sampler, one.seed) == (first.space, first.trials, first.sampler, first.seed)
         assert [word for word in one.overrides if not word.startswith("model=")] == ["data=imdb"]
 
 
@@ -72,7 +72,7 @@ def test_ranges_start_an_empty_space() -> None:
         "model.attention.hops": IntDistribution(1, 30)
     }
     assert plan.study == "structured-demo"
-    assert (plan.budget.trials, plan.budget.hours, plan.seed) == (7, None, 3)
+    assert (plan.trials, plan.hours, plan.seed) == (7, None, 3)
     assert plan.objectives == (Objective("val/accuracy", "max"),)
     assert (plan.sampler, plan.pruner) == ({"name": "tpe"}, {"name": "percentile"})
 
@@ -100,31 +100,31 @@ def test_a_fixed_value_takes_its_conditions_along() -> None:
         (
             ["model=structured", POOLING],
             {
-                "model.pooling.p": '{space: "RANGE", when: {model/pooling: prune}}',
-                "model.pooling.q": '{space: "RANGE", when: {model/pooling: prune}}',
+                "model.pooling.p": ("range(4,8)", "{model/pooling: prune}"),
+                "model.pooling.q": ("range(4,8)", "{model/pooling: prune}"),
             },
         ),
         (
             ["model/attention=choice(uniform,structured)", HOPS, "loss.penalty=0.1"],
             {
-                "model.attention.hops": '{space: "range(1,31)", when: {model/attention: structured}}',
-                "loss.penalty": '{space: "choice(0.1)", when: {model/attention: structured}}',
+                "model.attention.hops": ("range(1,31)", "{model/attention: structured}"),
+                "loss.penalty": ("choice(0.1)", "{model/attention: structured}"),
             },
         ),
         (
             ["loss.class_weights=choice(none,balanced)", "loss.class_weight_power=interval(0,1)"],
-            {"loss.class_weight_power": '{space: "interval(0,1)", when: {loss.class_weights: balanced}}'},
+            {"loss.class_weight_power": ("interval(0,1)", "{loss.class_weights: balanced}")},
         ),
     ],
 )
 def test_a_missing_condition_is_refused_with_the_line_to_write(
-    tmp_path: Path, words: list[str], conditions: dict[str, str]
+    tmp_path: Path, words: list[str], conditions: dict[str, tuple[str, str]]
 ) -> None:
     for fault in faults(*words):
-        assert fault.message.endswith(f"{fault.key}: {conditions[fault.key]}")
+        assert fault.message.endswith(f'{fault.key}: {{space: "RANGE", when: {conditions[fault.key][1]}}}')
     assert {fault.key for fault in faults(*words)} == set(conditions)
     file = tmp_path / "mine.yaml"
-    lines = [f"  {key}: {line}".replace("RANGE", "range(4,8)") for key, line in conditions.items()]
+    lines = [f'  {key}: {{space: "{text}", when: {when}}}' for key, (text, when) in conditions.items()]
     file.write_text("\n".join(["space:", *lines]))
     plan = read_plan([f"sweep={file}", *(word for word in words if word.partition("=")[0] not in conditions)])
     assert all(plan.space[key].when for key in conditions)
@@ -204,7 +204,7 @@ def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Pat
 
 
 def test_hours_alone_are_a_budget() -> None:
-    assert read_plan([HOPS, "hours=2"]).budget.trials is None
+    assert read_plan([HOPS, "hours=2"]).trials is None
     assert kinds(HOPS, "trials=null") == [("trials", "missing")]
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.trial import Trial, TrialState
 
-from sentattn.sweep.study.budget import TrialCounts
-from sentattn.sweep.study.records import ERROR, RETRYABLE
+from sentattn.sweep.study.records import ERROR, RETRYABLE, TrialCounts
 from sentattn.sweep.study.study import retry_of
 
 ENDS = st.sampled_from(["complete", "pruned", "failed", "refused", "interrupted"])

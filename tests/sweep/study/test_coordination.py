@@ -23,17 +23,17 @@ from studies import ask, complete, refused, tell
 from sentattn.errors import RunError, TrainingError, UserError
 from sentattn.sweep import cli
 from sentattn.sweep.report import callback
-from sentattn.sweep.spec.plan import Budget, Plan
+from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study import coordination, storage
-from sentattn.sweep.study.coordination import has_ended, identity, locked, owner
+from sentattn.sweep.study.coordination import identity, is_running
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.study import SharedStudy, open_sweep
+from sentattn.sweep.study.study import SweepStudy
 
 FAKE = "fake"
 
 
 def shared(database: str, trials: int = 10, heartbeat: int = 60, **others: Any) -> Plan:
-    return plan(storage=database, heartbeat=heartbeat, budget=Budget(trials, None), **others)
+    return plan(storage=database, heartbeat=heartbeat, trials=trials, **others)
 
 
 def run(folder: Path, trials: int, database: str, *overrides: str) -> subprocess.Popen[str]:
@@ -52,7 +52,10 @@ def assert_whole(folder: Path, database: str, trials: int) -> None:
 
 def test_what_runs_anywhere_is_reserved_in_the_budget(tmp_path: Path, database: str) -> None:
     sweep_plan = shared(database, trials=3)
-    with open_sweep(sweep_plan, tmp_path / "mine") as first, open_sweep(sweep_plan, tmp_path / "mine") as second:
+    with (
+        SweepStudy.open(sweep_plan, tmp_path / "mine") as first,
+        SweepStudy.open(sweep_plan, tmp_path / "mine") as second,
+    ):
         asked = [first.ask(), second.ask(), first.ask()]
         assert [trial.number for trial in asked if trial] == [0, 1, 2]
         assert first.ask() is second.ask() is None
@@ -72,31 +75,40 @@ def test_what_runs_anywhere_is_reserved_in_the_budget(tmp_path: Path, database: 
 
 def test_schedulers_draw_other_values(tmp_path: Path, database: str) -> None:
     sweep_plan = shared(database)
-    with open_sweep(sweep_plan, tmp_path / "mine") as first, open_sweep(sweep_plan, tmp_path / "mine") as second:
+    with (
+        SweepStudy.open(sweep_plan, tmp_path / "mine") as first,
+        SweepStudy.open(sweep_plan, tmp_path / "mine") as second,
+    ):
         values = [trial.values for study in (first, second) for _ in range(5) if (trial := study.ask())]
     assert len({str(value) for value in values}) == 10
 
 
 def test_a_quasi_random_sequence_and_a_grid_are_shared(tmp_path: Path, database: str) -> None:
     sweep_plan = shared(database, study="grid", sampler={"name": "grid"}, space={"model.attention.hops": "range(1,7)"})
-    with open_sweep(sweep_plan, tmp_path / "grid") as first, open_sweep(sweep_plan, tmp_path / "grid") as second:
+    with (
+        SweepStudy.open(sweep_plan, tmp_path / "grid") as first,
+        SweepStudy.open(sweep_plan, tmp_path / "grid") as second,
+    ):
         asked = [study.ask() for study in (first, second) * 3]
         assert {trial.values["model.attention.hops"] for trial in asked if trial} == {1, 2, 3, 4, 5, 6}
         assert first.ask() is None
     sweep_plan = shared(database, study="qmc", sampler={"name": "qmc"})
-    with open_sweep(sweep_plan, tmp_path / "qmc") as first, open_sweep(sweep_plan, tmp_path / "qmc") as second:
+    with (
+        SweepStudy.open(sweep_plan, tmp_path / "qmc") as first,
+        SweepStudy.open(sweep_plan, tmp_path / "qmc") as second,
+    ):
         asked = [study.ask() for study in (first, second) * 3]
-    alone = plan(budget=Budget(6, None), sampler={"name": "qmc"})
-    with open_sweep(alone, tmp_path / "alone") as study:
+    alone = plan(trials=6, sampler={"name": "qmc"})
+    with SweepStudy.open(alone, tmp_path / "alone") as study:
         assert [trial and trial.values for trial in asked] == [t.values for _ in range(6) if (t := study.ask())]
 
 
 def test_a_scheduler_that_falls_silent_loses_its_trials(tmp_path: Path, database: str) -> None:
     sweep_plan = shared(database, trials=1, heartbeat=1)
     (tmp_path / "mine").mkdir()
-    silent = SharedStudy(sweep_plan, tmp_path / "mine")
+    silent = SweepStudy(sweep_plan, tmp_path / "mine")
     lost = ask(silent)
-    with open_sweep(sweep_plan, tmp_path / "mine") as study:
+    with SweepStudy.open(sweep_plan, tmp_path / "mine") as study:
         assert study.ask() is None
         until(lambda: study.tick() is not None and not study.elsewhere())
         retried = ask(study)
@@ -113,7 +125,7 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
 ) -> None:
     sweep_plan = shared(database, trials=1)
     (tmp_path / "mine").mkdir()
-    dead = SharedStudy(sweep_plan, tmp_path / "mine")
+    dead = SweepStudy(sweep_plan, tmp_path / "mine")
 
     def die(*_: object) -> None:
         raise MemoryError
@@ -122,14 +134,14 @@ def test_a_trial_whose_scheduler_died_before_its_first_sign_of_life(
         patch.setattr(coordination.SchedulerEntry, "reserve", die)
         with pytest.raises(MemoryError):
             dead.ask()
-    with open_sweep(sweep_plan, tmp_path / "mine") as study:
+    with SweepStudy.open(sweep_plan, tmp_path / "mine") as study:
         assert (retried := study.ask())
         assert retried.number == 1
 
 
 def test_the_first_scheduler_speaks_for_the_study(tmp_path: Path, database: str) -> None:
-    with open_sweep(shared(database), tmp_path / "mine") as second:
-        with open_sweep(shared(database), tmp_path / "mine") as third:
+    with SweepStudy.open(shared(database), tmp_path / "mine") as second:
+        with SweepStudy.open(shared(database), tmp_path / "mine") as third:
             assert (second.is_first(), third.is_first()) == (True, False)
             assert [peer.pid for peer in coordination.working(tmp_path / "mine", database)] == [os.getpid()] * 2
         assert second.is_first()
@@ -233,7 +245,7 @@ def test_a_database_that_cannot_be_reached(
         "host": postgres.url("postgres").replace(f":{postgres.port}/", ":1/"),
         "database": postgres.url("nothing"),
     }[word]
-    with pytest.raises(UserError) as caught, open_sweep(shared(url), tmp_path / "mine"):
+    with pytest.raises(UserError) as caught, SweepStudy.open(shared(url), tmp_path / "mine"):
         pass
     assert [fault.key for fault in caught.value.faults] == ["storage"]
     assert cli.main(["status", "mine", f"storage={url}", f"output_dir={tmp_path}"]) == 2
@@ -243,7 +255,7 @@ def test_a_database_that_cannot_be_reached(
 
 
 def test_a_database_of_another_version_of_optuna(tmp_path: Path, database: str) -> None:
-    with open_sweep(shared(database), tmp_path / "mine"):
+    with SweepStudy.open(shared(database), tmp_path / "mine"):
         pass
     with create_engine(database.replace("://", "+psycopg://")).begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = 'v0.9.0.a'"))
@@ -273,7 +285,10 @@ def test_a_scheduler_that_confirms_stays_alive_and_first(
 ) -> None:
     sweep_plan = shared(database, trials=1, heartbeat=1, confirm=2)
     was_first = []
-    with open_sweep(sweep_plan, tmp_path / "mine") as study, open_sweep(sweep_plan, tmp_path / "mine") as other:
+    with (
+        SweepStudy.open(sweep_plan, tmp_path / "mine") as study,
+        SweepStudy.open(sweep_plan, tmp_path / "mine") as other,
+    ):
         tell(study, ask(study).number, 0.5)
 
         def confirm(*_: object) -> dict[str, Any]:
@@ -310,13 +325,16 @@ def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
 
     monkeypatch.setattr(callback, "confirm", confirm)
     monkeypatch.setattr(callback, "describe_confirmed", lambda *_: "confirmed")
-    with open_sweep(sweep_plan, tmp_path / "late" / "mine") as late:
-        with open_sweep(sweep_plan, tmp_path / "mine") as study:
+    with SweepStudy.open(sweep_plan, tmp_path / "late" / "mine") as late:
+        with SweepStudy.open(sweep_plan, tmp_path / "mine") as study:
             tell(study, ask(study).number, 0.5)
             assert callback.ReportCallback(study).confirm() is None, "the other one was first"
         with pytest.raises(TrainingError):
             callback.ReportCallback(late).confirm()
-    with open_sweep(sweep_plan, tmp_path / "late" / "mine") as late, open_sweep(sweep_plan, tmp_path / "mine") as study:
+    with (
+        SweepStudy.open(sweep_plan, tmp_path / "late" / "mine") as late,
+        SweepStudy.open(sweep_plan, tmp_path / "mine") as study,
+    ):
         assert late.is_first()
         assert callback.ReportCallback(late).confirm() == "confirmed"
         late._leave()
@@ -325,21 +343,12 @@ def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
     assert len(trainings) == 2
 
 
-def test_a_folder_has_one_owner_at_a_time(tmp_path: Path) -> None:
-    with locked(tmp_path):
-        assert owner(tmp_path) == os.getpid()
-        with pytest.raises(RunError) as caught, locked(tmp_path):
-            pass
-        assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "busy")
-    assert owner(tmp_path) is None
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no process is known to have ended")
 def test_a_process_that_has_ended_is_known_on_its_machine_only() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         known = identity(process.pid)
-        assert not has_ended(known)
+        assert is_running(known)
         process.kill()
-    assert has_ended(known)
-    assert not has_ended(known | {"machine": "another"})
-    assert has_ended(identity(os.getpid()) | {"started": "0"}), "its number was given to this process"
+    assert is_running(known) is False
+    assert is_running(known | {"machine": "another"}) is None
+    assert is_running(identity(os.getpid()) | {"started": "0"}) is False, "its number was given to this process"

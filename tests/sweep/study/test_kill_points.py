@@ -11,9 +11,9 @@ from plans import plan
 from sqlalchemy import Engine, event
 from studies import ask, tell
 
-from sentattn.sweep.spec.plan import Budget, Plan
+from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study.records import read
-from sentattn.sweep.study.study import SweepStudy, open_sweep
+from sentattn.sweep.study.study import SweepStudy
 
 SPACE = {"model.attention.hops": "choice(1,2)", "model/pooling": "choice(flatten,mean)"}
 WRITES = 12
@@ -47,10 +47,10 @@ def start_and_die(sweep_plan: Plan, folder: Path, write: int) -> bool:
 @pytest.mark.parametrize("name", ["grid", "brute_force"])
 @pytest.mark.parametrize("write", range(WRITES))
 def test_no_point_is_lost(tmp_path: Path, name: str, write: int) -> None:
-    sweep_plan = plan(SPACE, sampler={"name": name}, budget=Budget(100, None), retries=9, failures=100)
+    sweep_plan = plan(SPACE, sampler={"name": name}, trials=100, retries=9, failures=100)
     assert start_and_die(sweep_plan, tmp_path, write)
     assert start_and_die(sweep_plan, tmp_path, write)
-    with open_sweep(sweep_plan, tmp_path) as study:
+    with SweepStudy.open(sweep_plan, tmp_path) as study:
         while asked := study.ask():
             tell(study, asked.number, 0.5)
         assert "4 points" in study.ended()
@@ -59,13 +59,13 @@ def test_no_point_is_lost(tmp_path: Path, name: str, write: int) -> None:
 
 
 def test_a_trial_to_be_tried_again_keeps_its_values_through_every_kill(tmp_path: Path) -> None:
-    sweep_plan = plan(budget=Budget(1, None), retries=9, failures=100)
-    with open_sweep(sweep_plan, tmp_path) as study:
+    sweep_plan = plan(trials=1, retries=9, failures=100)
+    with SweepStudy.open(sweep_plan, tmp_path) as study:
         asked = ask(study)
         tell(study, asked.number, state="failed", retry=True)
     for write in range(3):
         assert start_and_die(sweep_plan, tmp_path, write)
-    with open_sweep(sweep_plan, tmp_path) as study:
+    with SweepStudy.open(sweep_plan, tmp_path) as study:
         again = ask(study)
         assert again.values == asked.values
         tell(study, again.number, 0.5)

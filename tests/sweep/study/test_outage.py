@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import outages
 import pytest
@@ -19,9 +16,8 @@ from sqlalchemy.exc import OperationalError
 from sentattn.errors import RunError
 from sentattn.sweep.report import callback
 from sentattn.sweep.report.callback import ReportCallback
-from sentattn.sweep.report.wandb import StudyLogger
 from sentattn.sweep.study import storage
-from sentattn.sweep.study.study import SweepStudy, open_sweep
+from sentattn.sweep.study.study import SweepStudy
 
 FOREVER = 10**9
 
@@ -29,7 +25,7 @@ FOREVER = 10**9
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[SweepStudy]:
     """A study in a database, with a complete trial."""
-    with open_sweep(plan(storage=f"sqlite:///{tmp_path / 'shared.db'}"), tmp_path / "mine") as study:
+    with SweepStudy.open(plan(storage=f"sqlite:///{tmp_path / 'shared.db'}"), tmp_path / "mine") as study:
         ended(study, 0.5)
         yield study
 
@@ -92,11 +88,7 @@ def test_nothing_waits_for_the_database_where_another_error_ends_the_sweep(
     waits: list[float] = []
 
     def end_with_an_error() -> None:
-        with ExitStack() as stack:
-            report = ReportCallback(study)
-            logger = stack.enter_context(StudyLogger(study, report))
-            stack.enter_context(report)
-            logger._guard = SimpleNamespace(attempt=lambda *_: None, finish=lambda _: None)  # type: ignore[assignment]
+        with ReportCallback(study):
             fail(FOREVER)
             monkeypatch.setattr("time.sleep", waits.append)
             raise KeyError
@@ -114,27 +106,6 @@ def test_a_database_that_stays_away_ends_the_report_with_a_message(
     with pytest.raises(RunError) as caught, ReportCallback(study):
         fail(FOREVER)
     assert [fault.key for fault in caught.value.faults] == ["storage"]
-
-
-def test_a_study_that_cannot_be_read_is_logged_with_a_later_trial(
-    study: SweepStudy,
-    fail: Callable[[int], None],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(storage, "OUTAGE", 0.0)
-    guard = SimpleNamespace(start=lambda: None, attempt=lambda *_: None)
-    monkeypatch.setattr("sentattn.sweep.report.wandb.study_guard", lambda *_, **__: guard)
-    arguments = ["model=mean", "data=demo", "logger=wandb", "logger.mode=offline", "logger.project=mine"]
-    trial: Any = SimpleNamespace(source=study, task=SimpleNamespace(number=1, arguments=arguments))
-    logger = StudyLogger(study, ReportCallback(study))
-    fail(FOREVER)
-    logger.started(trial)
-    assert "the server is away" in capsys.readouterr().out
-    assert logger._guard is None
-    fail(0)
-    logger.started(trial)
-    assert logger._guard is guard
 
 
 @pytest.mark.slow
