@@ -63,7 +63,7 @@ def _insight(directory: Path) -> dict[str, float]:
     """Returns the diagnostics of attention that are kept with a run; none for most runs."""
     if not any(directory.glob("insight-*")):
         return {}
-    from sentattn.compare.insight_table import stored_metrics  # imports torch
+    from sentattn.compare.insight import stored_metrics  # imports torch
 
     return stored_metrics(directory)
 

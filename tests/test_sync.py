@@ -15,7 +15,7 @@ import yaml
 from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
-from sentattn.compare import insight_table
+from sentattn.compare import insight
 from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.loggers import LoggedRun, wandb_logger
@@ -202,7 +202,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 
 def measure(directory: Path, **figures: float) -> None:
     """Leaves behind what `compare ... insight=true` does."""
-    needed = [name for block in insight_table.BLOCKS for name in block.needs]
+    needed = [name for block in insight.BLOCKS for name in block.needs]
     values = dict.fromkeys(needed, np.nan) | figures
     Diagnostics({name: np.full(3, value) for name, value in values.items()}, [np.ones(2)] * 3).save(
         directory / "insight-test-3.parquet"

@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, Any
 from sentattn.config import command_line
 from sentattn.config.types import Tree
 from sentattn.errors import Fault, RunError, SettingError
-from sentattn.run import CONFIG, SPLITS, TRIALS, Run, write_atomically
+from sentattn.run import CONFIG, REPORT, SPLITS, TRIALS, Run, write_atomically, writing
 
 if TYPE_CHECKING:
     from sentattn.compare.comparison import Comparison
@@ -109,11 +109,7 @@ def _command(arguments: list[str]) -> None:
 
 
 def _read_options(arguments: Sequence[str]) -> Tree:
-    """Returns the options with defaults; with a plan, the split and the margin are the plan's.
-
-    Raises:
-        SettingError: If an option is illegal, or does not fit another.
-    """
+    """Returns the options with defaults; with a plan, the split and the margin are the plan's."""
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in OPTIONS.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
     for key in ("where", "reference"):
@@ -193,18 +189,18 @@ def _default_split(paths: Sequence[Path]) -> str:
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.insight_table import lines
     from sentattn.compare.leaderboard import board_lines, message_lines, verdict_lines
 
     if len(comparisons) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
-    style = options["format"]
-    boards: list[str] = []
-    texts: list[str] = []
-    for comparison in comparisons:
-        tables = lines(comparison.insights, style, rows=len(comparison.rows.labels_N))
-        boards.append("\n".join([*board_lines(comparison, style), *tables]))
-        texts += [boards[-1], "\n".join(message_lines(comparison))]
+    style, texts = options["format"], []
+    boards = ["\n".join(board_lines(comparison, style)) for comparison in comparisons]
+    for number, comparison in enumerate(comparisons):
+        if comparison.insights:
+            from sentattn.compare.insight import lines
+
+            boards[number] += "\n" + "\n".join(lines(comparison.insights, style, rows=len(comparison.rows.labels_N)))
+        texts += [boards[number], "\n".join(message_lines(comparison))]
     print("\n\n".join(filter(None, texts)))
     if options["output"]:
         file = Path(options["output"])
@@ -214,7 +210,7 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
             _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests)
     run = Path(options["runs"][0])
     is_run = len(options["runs"]) == 1 and (run / CONFIG).is_file()
-    if report := options["report"] or (run / "report.html" if is_run else None):
+    if report := options["report"] or (run / REPORT if is_run else None):
         from sentattn.compare.report.page import write_report
 
         for warning in write_report(Path(report), comparisons):
@@ -230,10 +226,8 @@ def _warn(faults: Iterable[Fault]) -> None:
 
 
 def _write(path: Path, texts: Sequence[str]) -> None:
-    try:
+    with writing(path, "output"):
         write_atomically(path, "\n\n".join(texts) + "\n")
-    except OSError as error:
-        raise RunError(Fault("output", "unwritable", f"output={path} cannot be written: {error.strerror}.")) from error
 
 
 if __name__ == "__main__":

@@ -1,47 +1,199 @@
-"""A comparison: settings on the same rows, their leaderboard, and the tests of pairs of them."""
+"""A comparison: settings on the same rows, their leaderboard, the pairs that are tested, and the results in words."""
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sentattn.compare.pairs import (
-    Pair,
-    SettingPair,
-    accuracies,
-    best_against_reference,
-    compare_models,
-    declared_indices,
-    evaluate_pairs,
-    more_seeds,
-)
-from sentattn.compare.runs import EvaluatedRun, Rows, read_runs
-from sentattn.compare.settings import Setting, group_by_setting
+from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest
+from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
 from sentattn.config.schema import SEEDS
+from sentattn.config.targets import slots
+from sentattn.config.types import Node
 from sentattn.console import plural
 from sentattn.errors import Fault
-from sentattn.metrics import majority_share
+from sentattn.metrics import Ints, majority_share
 
 if TYPE_CHECKING:
     from sentattn.compare.insight import Insight
+    from sentattn.compare.plan import Plan
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
 
+SettingPair: TypeAlias = tuple[Setting, Setting]
+
+HARDEST = "nbsvm"
+"""The reference that the best setting is tested against."""
 MOST_EXPLORED = 6
 """Number of settings up to which the best is tested against each other one by default."""
 
 
-class PlannedPairs(NamedTuple):
-    """A plan: its file with its hash, its content as YAML, and its pairs of settings, with the seeds of the plan."""
+def _is_baseline(settings: Node) -> bool:
+    return _attention(settings) == "uniform" or settings["model"]["attention"].get("score") == "none"
 
-    title: str
-    lines: Sequence[str]
-    pairs: Sequence[SettingPair]
+
+def _attention(settings: Node) -> str | None:
+    return slots(settings).get("attention")
+
+
+def _is_frozen(settings: Node) -> bool:
+    return bool(settings["model"].get("freeze_attention"))
+
+
+def _wide(settings: Node, key: str) -> Any:
+    """Returns a setting of the wide part; None without such a part."""
+    return (settings["model"].get("wide") or {}).get(key)
+
+
+def _is_hybrid(settings: Node) -> bool:
+    """Whether a model has a wide and a deep part, and is not a control of such a model."""
+    is_control = _wide(settings, "attend") == "uniform" or _wide(settings, "share") == 1
+    return _wide(settings, "orders") is not None and slots(settings).get("embedding") != "none" and not is_control
+
+
+MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
+"""Settings of an attention, with the pooling of its hops and the penalty on them."""
+CONTRASTS: tuple[tuple[tuple[str, ...], Callable[[Node], bool], Callable[[Node], bool]], ...] = (
+    (
+        MECHANISM,
+        lambda settings: not _is_baseline(settings) and _attention(settings) != "relation",
+        lambda settings: _attention(settings) == "uniform",
+    ),
+    (
+        MECHANISM,
+        lambda settings: not _is_baseline(settings) and _attention(settings) == "relation",
+        lambda settings: _is_baseline(settings) and _attention(settings) == "relation",
+    ),
+    (("model.freeze_attention",), lambda settings: not _is_frozen(settings), _is_frozen),
+    (
+        ("model.wide.attend",),
+        lambda settings: _wide(settings, "attend") is True,
+        lambda settings: _wide(settings, "attend") == "uniform",
+    ),
+    (("model.wide",), _is_hybrid, lambda settings: _wide(settings, "orders") is None),
+    (("model.wide.share",), _is_hybrid, lambda settings: _wide(settings, "share") == 1),
+)
+"""Kinds of pairs that are declared before looking: prefixes of the keys in which the two settings differ, and whether
+settings have the component and are its control.
+
+In this order: an attention and uniform weights over the same encoder; `relation` with and without scores; a trained
+attention and the same attention frozen at its initial values; learned and uniform attention over n-grams; a model with
+and without a wide part; such a model and its wide part alone. Each part has its own loss, and the share only weights
+the sum of their logits, so the wide part alone is the one that was trained in the model."""
+
+
+def declared_indices(settings: Sequence[Node], trained_on: Sequence[object]) -> list[tuple[int, int]]:
+    """Returns the indices of the pairs that are declared before looking (`CONTRASTS`).
+
+    Both settings of a pair were trained on the same rows. References, which have no attention, are in no pair.
+    """
+    trained = [index for index, of_model in enumerate(settings) if "attention" in of_model["model"]]
+    return [
+        (first, second)
+        for differs, has_component, is_control in CONTRASTS
+        for second in trained
+        if is_control(settings[second])
+        for first in trained
+        if has_component(settings[first])
+        and trained_on[first] == trained_on[second]
+        and rest(settings[first], differs) == rest(settings[second], differs)
+    ]
+
+
+def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[list[SettingPair], list[str]]:
+    """Returns the pairs of NB-SVM with the setting that is best on validation rows, and remarks on missing ones.
+
+    The setting has enough seeds and the same training rows as the reference. On validation rows there is no such pair.
+    """
+    pairs: list[SettingPair] = []
+    notes = []
+    for reference in settings:
+        if reference.settings["model"].get("name") != HARDEST:
+            continue
+        if split == "val":
+            reason = "it would be chosen by the rows it is tested on. Type split=test."
+            notes.append(f"No test of the best setting against {reference.name}: {reason}")
+            continue
+        candidates = [
+            setting
+            for setting in settings
+            if "attention" in setting.settings["model"]
+            and setting.has_seeds
+            and setting.fingerprints == reference.fingerprints
+            and math.isfinite(setting.stored("val/accuracy"))
+        ]
+        if candidates:
+            pairs.insert(0, (max(candidates, key=lambda setting: setting.stored("val/accuracy")), reference))
+        else:
+            notes.append(f"No setting has {SEEDS} seeds and the training rows of {reference.name}: nothing to test.")
+    return pairs, notes
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two settings and the difference of their accuracies.
+
+    Attributes:
+        first: The attention, or any setting.
+        second: Its baseline, or any other setting.
+        declared: Whether the pair belongs to the family that is declared before looking.
+        estimate: How much better the first is.
+        p_difference: p-value of no difference; of declared pairs adjusted for their number.
+        p_equivalence: p-value of a difference beyond the margin, likewise.
+        levels: Levels of the two tests.
+        verdict: The result of both.
+    """
+
+    first: Setting
+    second: Setting
+    declared: bool
+    estimate: Estimate
+    p_difference: float
+    p_equivalence: float
+    levels: tuple[float, float]
+    verdict: Verdict
+
+    @property
+    def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The intervals that belong to the tests of a difference and of equivalence, at 1 - a and 1 - 2a."""
+        of_difference, of_equivalence = self.levels
+        return self.estimate.interval(1 - of_difference), self.estimate.interval(1 - 2 * of_equivalence)
+
+    def message(self, margin: float) -> str:
+        """Returns the result in words; the margin is in points."""
+        is_worse = self.verdict.startswith("worse")
+        better, worse = (self.second, self.first) if is_worse else (self.first, self.second)
+        points = 100 * self.estimate.value * (-1 if is_worse else 1)
+        numbers = " and ".join(dict.fromkeys(str(len(setting.runs)) for setting in (better, worse))) + " seeds"
+        details, equivalent = (
+            f"{100 * confidence:.3g}%: {100 * low:.2f} to {100 * high:.2f}, {_p(p)}"
+            for confidence, p, (low, high) in (
+                (1 - self.levels[0], self.p_difference, self.intervals[0]),
+                (1 - 2 * self.levels[1], self.p_equivalence, self.intervals[1]),
+            )
+            for low, high in [(-high, -low) if is_worse else (low, high)]
+        )
+        beats = f"{better.name} beats {worse.name} by {points:.2f} points ({details}; {numbers})"
+        names = f"{self.first.name} and {self.second.name}"
+        match self.verdict:
+            case "better" | "worse":
+                return f"{beats}."
+            case "better within margin" | "worse within margin":
+                return f"{beats}, less than the margin of {margin:g} ({equivalent})."
+            case "equivalent":
+                text = f"{names} are equivalent: they differ by {points:+.2f} points ({equivalent}; {numbers})"
+                return f"{text}, less than the margin of {margin:g}."
+            case "undecided":
+                least = 100 * self.estimate.detectable(self.levels[0])
+                text = f"{names}: undecided, {points:+.2f} points ({details}; {numbers});"
+                return f"{text} a true difference of {least:.1f} points would have been found in 8 of 10 repetitions."
 
 
 @dataclass(frozen=True)
@@ -61,7 +213,7 @@ class Comparison:
     split: str
     margin: float = 0.5
     explore: bool = False
-    plan: PlannedPairs | None = None
+    plan: Plan | None = None
     insights: Sequence[Insight] = ()
 
     @property
@@ -137,10 +289,34 @@ class Comparison:
     @cached_property
     def tests(self) -> list[Pair]:
         """The tests of the declared pairs, and those of the exploratory ones."""
-        group_N, margin = self.rows.group_N, self.margin
+        return [*self._test(self.declared, is_declared=True), *self._test(self.exploratory, is_declared=False)]
+
+    def _test(self, pairs: Sequence[SettingPair], *, is_declared: bool) -> list[Pair]:
+        """Tests the pairs with enough seeds for a difference and for equivalence of their accuracy.
+
+        The declared ones are one family per kind of test, adjusted after Holm (1979).
+        """
+        testable = [(first, second) for first, second in pairs if first.has_seeds and second.has_seeds]
+        estimates = [
+            difference(
+                first.correct,
+                second.correct,
+                self.rows.group_N,
+                deterministic=(first.deterministic, second.deterministic),
+            )
+            for first, second in testable
+        ]
+        p_difference = [estimate.p_difference() for estimate in estimates]
+        p_equivalence = [estimate.p_equivalence(self.margin / 100) for estimate in estimates]
+        levels = [(LEVEL, LEVEL)] * len(estimates)
+        if is_declared:
+            (p_difference, first_levels), (p_equivalence, second_levels) = holm(p_difference), holm(p_equivalence)
+            levels = list(zip(first_levels, second_levels, strict=True))
         return [
-            *evaluate_pairs(self.declared, group_N, margin, is_declared=True),
-            *evaluate_pairs(self.exploratory, group_N, margin, is_declared=False),
+            Pair(*pair, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q))
+            for pair, estimate, p, q, level in zip(
+                testable, estimates, p_difference, p_equivalence, levels, strict=True
+            )
         ]
 
     @cached_property
@@ -148,24 +324,20 @@ class Comparison:
         """The results of the tests in words: each heading with the messages below it."""
         family, others = ([pair for pair in self.tests if pair.declared is known] for known in (True, False))
         heading = f"{plural(len(family), 'declared pair')}, p-values and intervals adjusted after Holm:"
-        heading = f"{self.plan.title}: {heading}" if self.plan else heading
-        pairs = [*self.declared, *self.exploratory]
-        untested = [pair for pair in pairs if not (pair[0].has_seeds and pair[1].has_seeds)]
-        few = [setting for setting in self.settings if not setting.has_seeds]
+        untested = [p for p in (*self.declared, *self.exploratory) if not (p[0].has_seeds and p[1].has_seeds)]
         tested = [
-            (heading, [pair.message(self.margin) for pair in family]),
+            (f"{self.plan.title}: {heading}" if self.plan else heading, [pair.message(self.margin) for pair in family]),
             ("Exploratory, chosen after looking, not adjusted:", [pair.message(self.margin) for pair in others]),
         ]
         lacking = [
-            ("Differences without interval and verdict:", list(map(accuracies, untested))),
+            ("Differences without interval and verdict:", list(map(_accuracies, untested))),
             (
                 f"Fewer than {SEEDS} seeds give no interval and no verdict. To train the others:",
-                [f"{setting.name}: {more_seeds(setting)}" for setting in few],
+                [f"{setting.name}: {_more_seeds(setting)}" for setting in self.settings if not setting.has_seeds],
             ),
         ]
-        blocks = [block for block in tested if block[1]]
-        blocks += [(note, []) for note in self._notes(family, others)]
-        blocks += [block for block in lacking if block[1]]
+        notes = [(note, list[str]()) for note in self._notes(family, others)]
+        blocks = [block for block in tested if block[1]] + notes + [block for block in lacking if block[1]]
         if [len(setting.runs) for setting in self.settings] == [1, 1]:
             blocks.append((compare_models(self.settings, self.rows.group_N), []))
         paired = {setting.key for pair in self.declared for setting in pair}
@@ -183,12 +355,11 @@ class Comparison:
             notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
         if self.plan is None:
             return notes
-        planned = {setting.key: setting for pair in self.plan.pairs for setting in pair}
+        planned = {setting.key: {run.seed for run in setting.runs} for pair in self.plan.pairs for setting in pair}
         added = []
         for setting in self.settings:
             known = planned.get(setting.key)
-            known_seeds = {run.seed for run in known.runs} if known else set()
-            if seeds := ", ".join(str(run.seed) for run in setting.runs if run.seed not in known_seeds):
+            if seeds := ", ".join(str(run.seed) for run in setting.runs if run.seed not in (known or ())):
                 text = f"seeds {seeds} of {setting.name}" if known else f"the setting {setting.name} (seeds {seeds})"
                 added.append(text)
         if exploratory:
@@ -201,10 +372,7 @@ def read_comparisons(
 ) -> tuple[list[Comparison], list[Fault]]:
     """Reads runs and groups them by the rows that they were evaluated on, the most settings first.
 
-    The arguments and errors are those of `read_runs`.
-
-    Returns:
-        The comparisons, and an error for each run that is left out.
+    The arguments and errors are those of `read_runs`; returns the comparisons, and an error for each run left out.
     """
     runs, faults = read_runs(paths, split=split, where=where)
     by_rows: dict[tuple[object, object], list[EvaluatedRun]] = defaultdict(list)
@@ -214,6 +382,37 @@ def read_comparisons(
     return sorted(comparisons, key=lambda comparison: len(comparison.settings), reverse=True), faults
 
 
+def compare_models(settings: Sequence[Setting], group_N: Ints | None) -> str:
+    """Returns the result of McNemar's test of two single runs: about these two models, not about their mechanisms."""
+    first, second = settings
+    [first_N], [second_N] = first.correct > 0, second.correct > 0
+    p = mcnemar(first_N, second_N, group_N)
+    points = 100 * float(first_N.mean() - second_N.mean())
+    result = "differ" if p < LEVEL else "do not differ detectably"
+    return f"These two trained models, {first.name} and {second.name}, {result}: {points:+.1f} points, {_p(p)}."
+
+
 def _keys(pair: SettingPair) -> frozenset[str]:
     """Returns the hashes of two settings, which a plan may have with fewer of their seeds."""
     return frozenset(setting.key for setting in pair)
+
+
+def _accuracies(pair: SettingPair) -> str:
+    """Returns the accuracies of two settings and their difference."""
+    values = [100 * float(setting.correct.mean()) for setting in pair]
+    texts = [
+        f"{setting.name} {value:.2f}% ({plural(len(setting.runs), 'seed')})"
+        for setting, value in zip(pair, values, strict=True)
+    ]
+    return f"{', '.join(texts)}: {values[0] - values[1]:+.2f} points."
+
+
+def _more_seeds(setting: Setting) -> str:
+    """Returns the command that trains the seeds that a setting lacks for an interval."""
+    last = setting.runs[-1]
+    missing = SEEDS - len(setting.runs)
+    return f"python -m sentattn.train from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={missing}"
+
+
+def _p(value: float) -> str:
+    return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"

@@ -10,17 +10,8 @@ from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import board_lines, notes
 from sentattn.config.types import Json, Node
 from sentattn.errors import Fault, RunError
-from sentattn.loggers.wandb.dashboard import (
-    Specification,
-    confusion_panel,
-    curve_panels,
-    dashboard,
-    leaderboard_panels,
-    picture_panels,
-    place_of,
-    study_specification,
-    tried_values,
-)
+from sentattn.loggers.wandb import dashboard as boards
+from sentattn.loggers.wandb.dashboard import Specification
 from sentattn.run import RESULT, Run
 
 INTERVALS = (
@@ -38,27 +29,23 @@ def specification(comparison: Comparison, ids: Mapping[Path, str], place: Node) 
         place: `project`, `entity` and `host` of the runs.
     """
     paths = [run.path for setting in comparison.leaderboard for run in setting.runs if run.path in ids]
-    split, name = comparison.split, f"{comparison.data}, {len(comparison.settings)} settings"
-    boards = leaderboard_panels(split)
-    curves, errors = curve_panels(), [confusion_panel(split)]
-    sections = {"Leaderboard": boards, "Learning curves": curves, "Errors": errors, "Attention": picture_panels(paths)}
-    table = board_lines(comparison, "markdown")
+    split = comparison.split
+    bars, curves, errors = boards.leaderboard_panels(split), boards.curve_panels(), [boards.confusion_panel(split)]
+    pictures = boards.picture_panels(paths)
     blocks: list[Json] = [
-        {"kind": "MarkdownBlock", "text": "\n".join(table)},
+        {"kind": "MarkdownBlock", "text": "\n".join(board_lines(comparison, "markdown"))},
         *({"kind": "P", "text": text} for text in (INTERVALS, *notes(comparison.leaderboard))),
     ]
     for title, items in comparison.messages:
-        blocks.append({"kind": "P", "text": title})
-        if items:
-            blocks.append({"kind": "UnorderedList", "items": list(items)})
-    blocks.append({"kind": "PanelGrid", "panels": [*boards, *curves, *errors]})
-    return dashboard(
+        blocks += [{"kind": "P", "text": title}, *([{"kind": "UnorderedList", "items": items}] if items else [])]
+    blocks.append({"kind": "PanelGrid", "panels": [*bars, *curves, *errors]})
+    return boards.dashboard(
         place,
         [ids[path] for path in paths],
-        name=name,
+        name=f"{comparison.data}, {len(comparison.settings)} settings",
         about=f"{comparison.data}, split {split}, {len(comparison.rows.labels_N)} rows",
         description=f"split {split}",
-        sections=sections,
+        sections={"Leaderboard": bars, "Learning curves": curves, "Errors": errors, "Attention": pictures},
         blocks=blocks,
     )
 
@@ -67,24 +54,15 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     """Uploads the runs that W&B does not have, writes `dashboard.json`, and publishes its content.
 
     Without a key or network the file is written and nothing is published. A dashboard that was published before is
-    replaced.
-
-    Args:
-        path: The file.
-        comparisons: The comparisons.
-        studies: Folders of studies.
-
-    Yields:
-        A line for each step.
+    replaced. Yields a line for each step.
 
     Raises:
         RunError: With everything that failed, after the rest was done.
     """
-    from sentattn.loggers.wandb import dashboard as wandb_dashboard
     from sentattn.loggers.wandb.media import log_run
     from sentattn.loggers.wandb.upload import offline_reason, upload
 
-    former = wandb_dashboard.published(path)
+    former = boards.published(path)
     faults: list[Fault] = []
     specifications: list[Specification] = []
     sources: list[tuple[list[Run], Mapping[Path, Node], Callable[..., Specification]]] = []
@@ -93,9 +71,9 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
         sources.append((runs, {}, partial(specification, comparison)))
     for study in studies:
         trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT}"))]
-        sources.append((trials, tried_values(study, trials), partial(study_specification, study)))
+        sources.append((trials, boards.tried_values(study, trials), partial(boards.study_specification, study)))
     for runs, values, specify in sources:
-        place = place_of(run.settings for run in runs)
+        place = boards.place_of(run.settings for run in runs)
         reason = offline_reason(place["host"])
         ids = {run.path: run.path.name for run in runs} if reason else {}
         for run in () if reason else runs:
@@ -103,23 +81,23 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
                 local = log_run(run, place, values.get(run.path))
                 outcome = upload(local)
                 ids[run.path] = local.run_id
+                if outcome:
+                    yield f"{run.path}: {outcome}"
             except RunError as error:
                 faults += [
                     Fault(str(run.path), fault.kind, f"{run.path} was not uploaded: {fault}") for fault in error.faults
                 ]
-            else:
-                yield from [f"{run.path}: {outcome}"] if outcome else []
         content = specify(ids, place)
         about = content["about"]
         content["published"] = former.get(about, {})
         specifications.append(content)
         try:
             if not reason:
-                wandb_dashboard.publish(content, former)
+                boards.publish(content, former)
         except RunError as error:
             faults += error.faults
         finally:  # the next call replaces what was published
-            wandb_dashboard.write(path, specifications)
+            boards.write(path, specifications)
         if reason:
             yield f"{about}: in {path}, not published: {reason}. The same command publishes it later."
         else:

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.runs import EvaluatedRun, Rows
-from sentattn.compare.settings import Setting, names
+from sentattn.compare.runs import NOT_READ, EvaluatedRun, Setting, names
 from sentattn.compare.statistics import UNKNOWN, Estimate
 from sentattn.config.schema import BETTER
 from sentattn.console import WIDTH, format_count, table_lines
@@ -40,8 +39,14 @@ LATEX_SPECIAL = str.maketrans(
 )
 NEWEST = 20
 """Runs that the leaderboard after a training is about."""
-NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empty((0, 0))
-"""Rows and probabilities of a run whose predictions are not read."""
+
+
+class Table(NamedTuple):
+    """A table with a note below it; cells are plain text."""
+
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
 
 
 def wrap(text: str, first: str = "", others: str = "") -> list[str]:
@@ -56,12 +61,12 @@ def board_lines(comparison: Comparison, style: Format = "table") -> list[str]:
         return csv_lines(_values(comparison))
     if style != "table":
         return table_in_format(cells(comparison), style)
+    settings = comparison.leaderboard
     title = f"{comparison.data}, split {comparison.split}: {comparison.counts}. Means over seeds with 95% intervals."
-    fingerprints = {run.fingerprint for setting in comparison.settings for run in setting.runs}
-    if len(fingerprints - {None}) > 1:
+    if len({run.fingerprint for setting in settings for run in setting.runs} - {None}) > 1:
         title += " Not all settings were trained on the same rows."
-    remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
-    return [*wrap(title), "", *_terminal_lines(comparison.leaderboard, majority=comparison.majority), *remarks]
+    remarks = [line for note in notes(settings) for line in wrap(note, "", "  ")]
+    return [*wrap(title), "", *_terminal_lines(settings, majority=comparison.majority), *remarks]
 
 
 def message_lines(comparison: Comparison) -> list[str]:
@@ -127,11 +132,7 @@ def _terminal_lines(
     *,
     majority: float | None = None,
 ) -> list[str]:
-    """Returns a leaderboard for a terminal of 80 columns.
-
-    The settings, the best first, are ranked by a metric. Of a leaderboard with a marked setting, rows that are neither
-    at the top nor next to it are left out.
-    """
+    """Returns settings that are ranked by a metric for 80 columns; with a marked one, the top and those next to it."""
     metrics = list(dict.fromkeys([metric, *IN_TERMINAL]))[: len(IN_TERMINAL)]
     place = next((i for i, setting in enumerate(settings) if setting is marked), None)
     visible = [i for i in range(len(settings)) if place is None or i < TOP or abs(i - place) <= AROUND]
@@ -151,15 +152,14 @@ def _terminal_lines(
 
 def notes(settings: Sequence[Setting]) -> list[str]:
     """Returns remarks about the runs behind a leaderboard, each with the name of its setting."""
-    return [f"{setting.name}: {note}." for setting in settings for note in (*setting.notes, *_one_class(setting))]
-
-
-def _one_class(setting: Setting) -> list[str]:
-    """Returns that a setting predicts one class only, with the seeds."""
-    predicted_SN = setting.probabilities.argmax(axis=-1)
-    constant_S = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
-    seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant_S, strict=True) if is_constant]
-    return [f"predicts one class for all rows (seed {', '.join(seeds)})"] if seeds else []
+    remarks = []
+    for setting in settings:
+        remarks += [f"{setting.name}: {note}." for note in setting.notes]
+        predicted_SN = setting.probabilities.argmax(axis=-1)
+        constant_S = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
+        if seeds := ", ".join(str(run.seed) for run, is_it in zip(setting.runs, constant_S, strict=True) if is_it):
+            remarks.append(f"{setting.name}: predicts one class for all rows (seed {seeds}).")
+    return remarks
 
 
 def verdict_lines(comparison: Comparison) -> list[str]:
@@ -207,15 +207,11 @@ class StoredSetting(Setting):
 
 
 def training_lines(runs: Sequence[Run]) -> list[str]:
-    """Returns the summary of a training: all metrics of several seeds, and the leaderboard they are on.
+    """Returns the summary of finished runs of a setting, a seed each: all metrics, and the leaderboard they are on.
 
     The leaderboard ranks the settings of the newest runs on the same data under the same `output_dir`, by the
     objective. It reads the `result.json` of at most `NEWEST` runs and nothing else, so that it takes no longer the more
-    runs there are. It is left out where this setting is the only one, as are runs that cannot be read and trials of
-    sweeps.
-
-    Args:
-        runs: Finished runs of one setting, a seed each.
+    runs there are. It is left out where this setting is the only one.
     """
     lines = _seed_lines(runs) if len(runs) > 1 else []
     result = runs[-1].result
@@ -250,7 +246,7 @@ def _seed_lines(runs: Sequence[Run]) -> list[str]:
 def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Setting]:
     """Returns the settings of runs, and of the newest runs in a folder with the same rows, the best by a metric first.
 
-    Their metrics are means over seeds, without an error: no predictions are read.
+    Runs that cannot be read and trials of sweeps are left out.
     """
     newest = sorted(folder.glob("*/*/"), key=lambda path: path.name)[-NEWEST:]  # their names begin with the time
     by_setting: dict[str, dict[int, EvaluatedRun]] = defaultdict(dict)

@@ -13,18 +13,15 @@ from pathlib import Path
 
 import yaml
 
-from sentattn.compare.comparison import Comparison, PlannedPairs
-from sentattn.compare.pairs import declared_indices
-from sentattn.compare.runs import run_folders
-from sentattn.compare.settings import VECTORS, Setting, rest
+from sentattn.compare.comparison import Comparison, SettingPair, declared_indices
+from sentattn.compare.runs import VECTORS, EvaluatedRun, Setting, group_by_setting, read_runs, rest
 from sentattn.config import types
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
 from sentattn.config.schema import SEEDS
-from sentattn.config.targets import current
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, RunError, SettingError, UserError
-from sentattn.run import Run, write_atomically
+from sentattn.run import write_atomically
 
 KEYS: dict[str, Kind] = {
     "split": 'Literal["test", "val"]',
@@ -45,10 +42,16 @@ GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan: its file, and its content, which is checked."""
+    """A plan: its file, its content, which is checked, and its pairs of settings with the seeds of the plan."""
 
     path: Path
     content: Node
+    pairs: Sequence[SettingPair] = ()
+
+    @property
+    def title(self) -> str:
+        """Its file with its hash."""
+        return f"Plan {self.path.name} (SHA-256 {self.digest})"
 
     @property
     def digest(self) -> str:
@@ -68,11 +71,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Reads a plan.
-
-    Raises:
-        SettingError: With all its errors.
-    """
+    """Reads a plan; a `SettingError` with all its errors."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -144,8 +143,7 @@ def apply(plan: Plan, comparisons: Sequence[Comparison]) -> Comparison:
         message = f"plan={plan.path} names runs that do not exist, so nothing is tested. To train them:{text}"
         raise RunError(Fault("plan", "missing", message))
     pairs = list(zip(planned[::2], planned[1::2], strict=True))
-    title = f"Plan {plan.path.name} (SHA-256 {plan.digest})"
-    return replace(comparisons[index], plan=PlannedPairs(title, plan.lines, pairs))
+    return replace(comparisons[index], plan=replace(plan, pairs=pairs))
 
 
 def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], Tree]:
@@ -190,23 +188,26 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
     """Writes a new plan with the pairs that are declared for the settings of runs; no prediction is read.
 
     Returns:
-        The plan, and a fault for each run that is left out.
+        The plan, and an error for each run that is left out.
 
     Raises:
         RunError: If no pair is found, or the file exists.
     """
     if path.exists():
         raise RunError(Fault("plan", "conflict", f"plan={path} exists; a plan is written once. Name another file."))
-    by_rows, faults = _finished(folders)
+    runs, faults = read_runs(folders, split=None)
+    by_rows: dict[object, list[EvaluatedRun]] = defaultdict(list)
+    for run in runs:
+        by_rows[run.result["data"], run.fingerprint].append(run)
     candidates = [
-        (settings, declared_indices([current(runs[0].settings) for runs in settings], [None] * len(settings)))
-        for settings in by_rows
+        (settings, declared_indices([setting.settings for setting in settings], [None] * len(settings)))
+        for settings in map(group_by_setting, by_rows.values())
     ]
-    settings, pairs = max(candidates, key=lambda candidate: len(candidate[1]), default=([], []))
+    settings, pairs = max(candidates, key=lambda candidate: len(candidate[1]))
     overrides: dict[int, Tree] = {}
     for number in sorted({number for pair in pairs for number in pair}):
         try:
-            overrides[number] = as_overrides(current(settings[number][0].settings))
+            overrides[number] = as_overrides(settings[number].settings)
         except UserError as error:
             faults += error.faults
     pairs = [pair for pair in pairs if set(pair) <= overrides.keys()]
@@ -215,7 +216,7 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
         raise RunError(*faults, Fault("plan", "missing", message))
     used = {number: _texts(overrides[number]) for pair in pairs for number in pair}
     common = set.intersection(*(set(texts.items()) for texts in used.values()))
-    seeds = sorted({int(run.result["seed"]) for number in used for run in settings[number]})
+    seeds = sorted({run.seed for number in used for run in settings[number].runs})
     while len(seeds) < SEEDS:
         seeds.append(seeds[-1] + 1)
     sides = {
@@ -232,24 +233,6 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
     }
     write_atomically(path, "\n".join(Plan(path, content).lines) + "\n")
     return read_plan(path), faults
-
-
-def _finished(folders: Sequence[Path]) -> tuple[list[list[list[Run]]], list[Fault]]:
-    """Returns the finished runs, by data and rows, then by setting; and errors of those that cannot be read."""
-    faults: list[Fault] = []
-    by_rows: dict[object, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for path in run_folders(folders, faults):
-        try:
-            run = Run(path)
-            result = run.result
-            if result.get("status") == "finished" and (not run.is_trial or path in folders):
-                _ = run.settings["model"]["name"]
-                by_rows[result["data"], result.get("data_fingerprint")][str(result["setting"])].append(run)
-        except UserError as error:
-            faults += error.faults
-        except (KeyError, TypeError) as error:
-            faults.append(Fault("runs", "damaged", f"{path} lacks a result ({error!r}); it is left out."))
-    return [list(by_setting.values()) for by_setting in by_rows.values()], faults
 
 
 def as_overrides(settings: Node) -> Tree:

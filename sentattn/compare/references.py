@@ -41,27 +41,18 @@ RATES = (0.05, 0.1, 0.25, 0.5, 1.0)
 LABEL = "\ue000label"
 """Begins a label in the file that fastText reads; no token begins with it."""
 VECTOR, EPOCHS = 10, 5
-PACKAGES = {"fasttext": ("fasttext", "fasttext-numpy2")}
-"""The package that a reference needs, and how it is installed; scikit-learn by default."""
-SKLEARN = ("sklearn", '"sentattn[report]"')
 
 
 def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
     """Adds references to a comparison, and fits those that have no run yet on its training rows.
 
-    Each is fitted on the training rows, with the strength or learning rate that is best on the validation rows. Its
-    predictions are stored as a run, or several where the weights are drawn from a seed.
-
-    Args:
-        names: Of `REFERENCES`.
-        comparison: Settings with the same rows.
-        folder: Where runs are written, such as `outputs`.
-
-    Raises:
-        RunError: If the texts cannot be read again, or a package is missing.
+    Each has the strength or learning rate that is best on the validation rows, and is stored as a run under `folder`,
+    or several where the weights are drawn from a seed. A `UserError` if texts or a package are missing.
     """
     for name in names:
-        package, installed = PACKAGES.get(name, SKLEARN)
+        package, installed = ("sklearn", '"sentattn[report]"')
+        if name == "fasttext":
+            package, installed = "fasttext", "fasttext-numpy2"
         if find_spec(package) is None:
             message = f"reference={name} needs {package}: pip install {installed}."
             raise RunError(Fault("reference", "package", message))

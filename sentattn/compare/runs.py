@@ -1,11 +1,12 @@
-"""Finished runs with their predictions and texts, and settings: the runs that differ in their seed only."""
+"""Finished runs with their predictions and texts; settings: runs that differ in their seed only, and their names."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import yaml
 
+from sentattn.compare.statistics import Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
-from sentattn.config.targets import check_targets, current
-from sentattn.config.types import Node, parse
+from sentattn.config.schema import ADDED_LATER, SEEDS, counts
+from sentattn.config.targets import TARGET, check_targets, current, label
+from sentattn.config.types import Node, Tree, as_typed, parse
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-5
 """Tolerance of sums of probabilities in single precision, and of stored metrics against recomputed ones."""
+REVISION = 7
+"""Digits of a revision that are shown."""
+VECTORS = "data.vectors"
+"""Part of the hash of a setting by content, and so excluded by `counts`."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,10 @@ class Rows:
     def key(self) -> tuple[int, bytes]:
         """Equal for runs that were evaluated on the same rows."""
         return hash(self.row_ids), self.labels_N.tobytes()
+
+
+NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empty((0, 0))
+"""Rows and probabilities of a run whose predictions are not read."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +96,7 @@ class EvaluatedRun:
         return self.result.get("data_fingerprint")
 
     def read_data(self, split: str) -> TextData:
-        """Reads the texts again, which have to be equal to those that the run was trained on.
-
-        Raises:
-            RunError: If they have changed, or the split is an evaluation on other data.
-            UserError: If they cannot be read.
-        """
+        """Reads the texts again; a `UserError` if they cannot be read or are not those that the run was trained on."""
         from sentattn import build
 
         if split not in SPLITS:
@@ -110,11 +116,7 @@ class EvaluatedRun:
         return data
 
     def read_texts(self, split: str) -> tuple[TextData, Split]:
-        """Reads the data set again; returns it and the texts of the rows.
-
-        Raises:
-            UserError: If they cannot be read, or are others than those of the run.
-        """
+        """Reads the data set again as `read_data`; returns it and the texts of the rows."""
         data = self.read_data(split)
         texts = data.split(split)
         if tuple(texts.row_id) != self.rows.row_ids:
@@ -123,15 +125,155 @@ class EvaluatedRun:
         return data, texts
 
 
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in their seed only, one for each seed.
+
+    Attributes:
+        name: The variant, and the values that distinguish it from the other settings.
+        deterministic: Whether all trainings of this setting are equal, so that another seed would change nothing.
+        ordered: Whether classes are steps of a scale.
+        notes: Remarks about its runs, such as that they are of several revisions of the code.
+    """
+
+    name: str
+    runs: Sequence[EvaluatedRun]
+    deterministic: bool
+    ordered: bool = False
+    notes: Sequence[str] = ()
+
+    @property
+    def key(self) -> str:
+        """Hash of the settings without the seed."""
+        return self.runs[0].setting
+
+    @property
+    def settings(self) -> Node:
+        """The resolved settings of its first run."""
+        return self.runs[0].settings
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that its runs were evaluated on."""
+        return self.runs[0].rows
+
+    @property
+    def fingerprints(self) -> frozenset[str]:
+        """Fingerprints of the rows that its runs were trained on."""
+        return frozenset(str(run.fingerprint) for run in self.runs)
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether there are enough seeds to know how much another one would change."""
+        return self.deterministic or len(self.runs) >= SEEDS
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return int(self.runs[0].result["parameters"]["total"])
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """Probability of each class, for each seed and row, (S, N, C)."""
+        return np.stack([run.probabilities_NC for run in self.runs])
+
+    @cached_property
+    def correct(self) -> Floats:
+        """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
+        return correct_of(self.probabilities, self.rows.labels_N)
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Estimate]:
+        """Each metric of the predictions: mean over seeds, with its standard error."""
+        labels_N, group_N = self.rows.labels_N, self.rows.group_N
+        return estimates(self.probabilities, labels_N, group_N, ordered=self.ordered, deterministic=self.deterministic)
+
+    def interval(self, metric: str = "accuracy") -> tuple[float, float] | None:
+        """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
+        estimate = self.metrics[metric]
+        return estimate.interval() if self.has_seeds and estimate.error > 0 else None
+
+    def stored(self, metric: str) -> float:
+        """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
+        return float(np.mean([run.result["metrics"].get(metric, np.nan) for run in self.runs]))
+
+    def cost(self, key: str) -> float:
+        """Returns the mean over seeds of a cost in `result.json`, such as `seconds.train`; NaN where a run lacks it."""
+        return float(np.mean([get_path(run.result, key) or np.nan for run in self.runs]))
+
+
+def group_by_setting(runs: Iterable[EvaluatedRun], *, ordered: bool = False) -> list[Setting]:
+    """Returns the settings of runs on the same rows; of several runs with a seed the latest counts."""
+    trained: dict[str, dict[int, list[EvaluatedRun]]] = defaultdict(lambda: defaultdict(list))
+    for run in sorted(runs, key=lambda run: run.path.name):  # the names of directories begin with the time
+        trained[run.setting][run.seed].append(run)
+    latest = [[seeds[seed][-1] for seed in sorted(seeds)] for seeds in trained.values()]
+    labels = names([seeds[0].settings for seeds in latest])
+    return [
+        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)), ordered, _notes(seeds, again))
+        for name, seeds, again in zip(labels, latest, trained.values(), strict=True)
+    ]
+
+
+def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[EvaluatedRun]]) -> list[str]:
+    """Returns remarks about the runs that count, from all runs of each seed."""
+    again = [str(seed) for seed, of_seed in sorted(trained.items()) if len(of_seed) > 1]
+    notes = [f"the latest run counts of seeds that were trained again ({', '.join(again)})"] if again else []
+    revisions = {str(run.result.get("git"))[:REVISION] for run in runs}
+    if len(revisions) > 1:
+        notes.append(f"runs of several revisions of the code ({', '.join(sorted(revisions))})")
+    return notes
+
+
+def names(settings: Sequence[Node]) -> list[str]:
+    """Returns the label of each setting, with the values in which settings of a label differ; references with all."""
+    labels = list(map(label, settings))
+    flat = list(map(rest, settings))
+    result = []
+    for name, values in zip(labels, flat, strict=True):
+        others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
+        is_reference = not any(key.startswith("model.attention.") for key in values)
+        words = [
+            _as_typed(key, value)
+            for key, value in values.items()
+            if any(other.get(key, ADDED_LATER.get(key, (value,))[0]) != value for other in others)
+            or (is_reference and key.startswith("model.") and key != "model.name")
+        ]
+        result.append(f"{name}; {', '.join(words)}" if words else name)
+    return result
+
+
+def _as_typed(key: str, value: object) -> str:
+    """Returns a setting as it would be typed, without `model.`, numbers rounded; a class by its last name."""
+    text = f"{value:.4g}" if isinstance(value, float) else as_typed(value)
+    if key.endswith(f".{TARGET}"):
+        key, text = key.removesuffix(f".{TARGET}"), text.rpartition(".")[2]
+    return f"{key.removeprefix('model.')}={text}"
+
+
+def rest(settings: Node, without: Sequence[str] = ()) -> Tree:
+    """Returns the settings that can change a result, by dotted key, without those whose keys have some prefixes."""
+    return {key: value for key, value in _flat(settings) if not key.startswith(tuple(without))}
+
+
+def _flat(settings: Node, path: str = "") -> Iterator[tuple[str, object]]:
+    """Yields the settings that can change a result, by dotted key; word vectors by the name of their file."""
+    for key, value in settings.items():
+        inner = f"{path}.{key}" if path else key
+        if inner == VECTORS:
+            yield inner, value and Path(value).name
+        elif not counts(inner, value):
+            continue
+        elif isinstance(value, Mapping):
+            yield from _flat(value, inner)
+        else:
+            yield inner, value
+
+
 def run_folders(paths: Iterable[Path], faults: list[Fault]) -> dict[Path, int | None]:
     """Returns the run directories below some folders, without descending into runs, and those that confirm studies.
 
-    Args:
-        paths: The folders.
-        faults: Errors are added here.
-
-    Returns:
-        Each directory once, with the number of trials of the study whose best setting it confirms, if any.
+    Each has the number of trials of the study whose best setting it confirms, if any. Errors are added to `faults`.
     """
     runs: dict[Path, Path] = {}
     trials: dict[Path, int] = {}
@@ -170,14 +312,14 @@ def _confirming_runs(study: Path) -> dict[Path, int]:
 
 
 def read_runs(
-    paths: Sequence[Path], *, split: str, where: Sequence[str] = ()
+    paths: Sequence[Path], *, split: str | None, where: Sequence[str] = ()
 ) -> tuple[list[EvaluatedRun], list[Fault]]:
     """Reads the finished runs in some folders, with their predictions of a split.
 
     Args:
         paths: Run directories, or folders that hold some at any depth. Of a study, the runs that confirm its best
             setting are read; trials are left out unless their own directories are given.
-        split: `test`, `val` or the name of an evaluation.
+        split: `test`, `val` or the name of an evaluation; with None no predictions are read.
         where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
 
     Returns:
@@ -198,19 +340,15 @@ def read_runs(
         except UserError as error:
             faults += error.faults
     if not evaluated:
-        message = f"No finished run with predictions of split={split} is left."
+        message = f"No finished run with predictions of split={split} is left." if split else "No finished run is left."
         if any(Run(path).is_trial for path in folders):
             message += " Trials of sweeps count only where their own directories are given."
         raise RunError(*faults, Fault("runs", "not_found", message))
     return evaluated, faults
 
 
-def _read(run: Run, split: str, trials: int | None) -> EvaluatedRun:
-    """Reads one run.
-
-    Raises:
-        RunError: If it is unfinished or damaged.
-    """
+def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
+    """Reads one run; a `RunError` if it is unfinished or damaged."""
     result = run.result
     if result.get("status") != "finished":
         raise RunError(Fault("runs", "interrupted", f"{run.path} is {result.get('status')}; it is left out."))
@@ -221,6 +359,8 @@ def _read(run: Run, split: str, trials: int | None) -> EvaluatedRun:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = f"{run.path / RESULT} lacks a result ({error!r}); it is left out."
         raise RunError(Fault("runs", "damaged", message)) from error
+    if split is None:
+        return EvaluatedRun(run, current(run.settings), result, setting, seed, *NOT_READ)
     rows, probabilities_NC = _predictions(run, split)
     ordered = _is_ordered(run)
     computed = classifier_metrics(probabilities_NC, rows.labels_N, ordered=ordered)
@@ -253,10 +393,13 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
         advice = ", since it was trained with test=false: type split=val" if split == "test" else ""
         message = f"{run.path} has no predictions of split={split}{advice}; it is left out."
         raise RunError(Fault("runs", "missing", message))
-    flat = table["probabilities"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    labels_N = table["label"].to_numpy().astype(np.int64)
-    probabilities_NC = flat.astype(np.float64).reshape(len(labels_N), -1) if flat.size % len(labels_N) == 0 else None
-    if probabilities_NC is None or not _consistent(probabilities_NC, labels_N, table["predicted"].to_numpy()):
+    flat = table["probabilities"].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+    labels_N, predicted_N = (table[name].to_numpy().astype(np.int64) for name in ("label", "predicted"))
+    classes, ragged = divmod(flat.size, len(labels_N))
+    probabilities_NC = flat[: classes * len(labels_N)].reshape(len(labels_N), classes)
+    is_sum_1 = np.abs(probabilities_NC.sum(axis=1) - 1).max() < ROUNDING * classes
+    is_predicted = is_sum_1 and (probabilities_NC.argmax(axis=1) == predicted_N).all()
+    if ragged or not is_predicted or labels_N.min() < 0 or labels_N.max() >= classes:
         message = f"{file}: probabilities, predicted and label do not fit each other; it is left out."
         raise RunError(Fault("runs", "damaged", message))
     # A row without a group is a group by itself; no name begins with a space.
@@ -271,18 +414,9 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     return rows, probabilities_NC
 
 
-def _consistent(probabilities_NC: Floats, labels_N: Ints, predicted_N: Ints) -> bool:
-    classes = probabilities_NC.shape[1]
-    is_sum_1 = np.abs(probabilities_NC.sum(axis=1) - 1).max() < ROUNDING * classes
-    is_predicted = bool((probabilities_NC.argmax(axis=1) == predicted_N).all())
-    return bool(is_sum_1 and is_predicted and labels_N.min() >= 0 and labels_N.max() < classes)
-
-
 def _fits(settings: Node, key: str, text: str) -> bool:
     """Whether settings have a value; a group such as `data` is compared by its name."""
-    parent, _, last = key.rpartition(".")
-    node = get_path(settings, parent) if parent else settings
-    value = node.get(last) if isinstance(node, Mapping) else None
+    value = get_path(settings, key)
     return str(value.get("name")) == text if isinstance(value, Mapping) else value == parse(text)
 
 

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.report.examples import surest
-from sentattn.compare.report.summaries import NEGATION
-from sentattn.compare.runs import run_folders
-from sentattn.compare.settings import names
+from sentattn.compare.report.summaries import NEGATION, errors, surest
+from sentattn.compare.runs import names, run_folders
 from sentattn.config.targets import current
 from sentattn.config.types import Json
 from sentattn.data.corpus import Split
@@ -159,9 +157,7 @@ class Rows:
             keep_N &= False if self.stars_N is None else self.stars_N == wanted.stars
         score_N = np.ones(len(self.labels_N))
         if wanted.order == "errors":
-            probabilities_NC = self.probabilities_ANC[wanted.model]
-            wrong_N = probabilities_NC.argmax(axis=1) != self.labels_N
-            score_N = np.where(wrong_N, probabilities_NC.max(axis=1), 0)
+            score_N = errors(self.probabilities_ANC[wanted.model], self.labels_N)
         elif wanted.order == "disagreement":
             score_N = -np.sort(-surest(self.probabilities_ANC)[0], axis=0)[1]
         keep_N &= score_N > 0

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.runs import EvaluatedRun, Rows
-from sentattn.compare.settings import Setting
+from sentattn.compare.runs import EvaluatedRun, Rows, Setting
 from sentattn.config.compose import compose, setting_hash
 from sentattn.run import Run
 

@@ -18,10 +18,9 @@ from scipy.stats import kendalltau, t
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.compare import insight_table
+from sentattn.compare import insight as tables
 from sentattn.compare.__main__ import main
-from sentattn.compare.insight import Insight
-from sentattn.compare.insight_table import Block, Column, lines
+from sentattn.compare.insight import Block, Column, Insight, lines
 from sentattn.compare.statistics import blocks
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.run import Run
@@ -80,15 +79,15 @@ def test_numbers_are_in_the_other_formats_too(runs: Path, tmp_path: Path) -> Non
 
 def test_latex_has_a_table_for_each_question(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(runs), "insight=20", "format=latex"]) == 0
-    board, *tables = capsys.readouterr().out.split(r"\begin{tabular}")[1:]
+    board, *boards = capsys.readouterr().out.split(r"\begin{tabular}")[1:]
     assert "accuracy" in board
-    assert len(tables) == 8  # none of them for the runs of two seeds alone
-    for table in tables:
+    assert len(boards) == 8  # none of them for the runs of two seeds alone
+    for table in boards:
         header = next(line for line in table.splitlines() if "&" in line)
         assert header.count("&") <= 8
     comments = [line for line in board.splitlines() if line.startswith("%")]
     assert "structured" in " ".join(comments)  # the conclusion stands above the tables
-    rows = [line for table in (board, *tables) for line in table.split(r"\end{tabular}")[0].splitlines() if "&" in line]
+    rows = [line for table in (board, *boards) for line in table.split(r"\end{tabular}")[0].splitlines() if "&" in line]
     assert not re.search(r"(?<![\\$])[~|#_%]", " ".join(rows).replace("$|$", ""))
 
 
@@ -185,7 +184,7 @@ def test_a_difference_is_paired_and_over_the_same_texts() -> None:
     found = insight(attention_SN, random=random_SN)
     estimate = found.estimate(["x", "random"], sub)
     assert (estimate.value, estimate.error) == (pytest.approx(0, abs=1e-12), pytest.approx(0, abs=1e-12))
-    column = insight_table._less("x_over_random", "x", "x", "random")
+    column = tables._less("x_over_random", "x", "x", "random")
     assert column.estimate(found).value == pytest.approx(0, abs=1e-12)
     assert np.nanmean(attention_SN) - random_SN.mean() < -0.2  # what means over different texts would say
     shifted = insight(attention_SN + RANDOM.normal(0.5, 0.01, (3, TEXTS)), random=random_SN).estimate(
@@ -226,8 +225,8 @@ def test_agreement_has_an_interval_from_three_seeds_on(seeds: int) -> None:
 
 
 def test_one_seed_has_figures_and_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(insight_table, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
-    monkeypatch.setattr(insight_table, "CURVES", Block("", "", []))
+    monkeypatch.setattr(tables, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
+    monkeypatch.setattr(tables, "CURVES", Block("", "", []))
     values_SN = RANDOM.normal(size=(3, TEXTS))
     weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(TEXTS)] for _ in range(3)]
     both = [insight(values_SN, weights=weights), insight(values_SN[:1], weights=weights[:1])]
@@ -241,7 +240,7 @@ def test_one_seed_has_figures_and_no_interval(monkeypatch: pytest.MonkeyPatch) -
 def test_the_conclusion_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(TEXTS)] for _ in range(3)]
     even = [[np.full(6, 1 / 6)] * TEXTS] * 3
-    monkeypatch.setattr(insight_table, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
+    monkeypatch.setattr(tables, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
     noise_SN = RANDOM.normal(0, 0.1, (3, TEXTS))
     settings = {
         "high": insight(1 + noise_SN, weights=weights),
@@ -251,7 +250,7 @@ def test_the_conclusion_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch
         "tied": insight(np.full((3, TEXTS), np.nan), weights=even),
     }
     named = [replace(one, setting=replace(one.setting, name=name)) for name, one in settings.items()]
-    parts = insight_table.conclusion(named).split(";")
+    parts = tables.conclusion(named).split(";")
     places = {name: next(i for i, part in enumerate(parts) if f"{name} " in part) for name in settings}
     assert sorted(places.values()) == [0, 1, 2, 3, 4]
     texts = {name: parts[place] for name, place in places.items()}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from run_folders import compare, make_run
 
-from sentattn.compare.pairs import Pair, compare_models
+from sentattn.compare.comparison import Pair, compare_models
 
 
 def declared(folder: Path) -> set[tuple[str, str]]:

@@ -10,26 +10,25 @@ from run_folders import make_setting
 from scipy import stats
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from sentattn.compare.report.examples import disagreements, examples, worst_errors
 from sentattn.compare.report.summaries import (
     CONTRAST,
     MIN_ROWS,
     NEGATION,
-    Slice,
     accuracy,
-    by_class,
     by_length,
-    by_stars,
-    by_words,
+    by_value,
     class_values,
     confusion,
+    disagreements,
+    examples,
     hop_groups,
     hops,
     learning_curve,
     pareto,
     reliability,
+    worst_errors,
 )
-from sentattn.compare.settings import Setting
+from sentattn.compare.runs import Setting
 from sentattn.config.compose import compose
 
 
@@ -93,10 +92,6 @@ def test_settings_that_differ_in_hops_alone_are_a_group() -> None:
     assert hop_groups([few, other]) == []
 
 
-def found(slices: list[Slice]) -> dict[str, list[int]]:
-    return {one.name: one.chosen_K.tolist() for one in slices}
-
-
 def setting(correct_SN: np.ndarray, *, groups: np.ndarray | None = None, deterministic: bool = False) -> Setting:
     """A setting that is right where it is told, on rows of class 0."""
     probabilities = np.where(correct_SN[..., None] == 1, [0.9, 0.1], [0.2, 0.8])
@@ -106,26 +101,27 @@ def setting(correct_SN: np.ndarray, *, groups: np.ndarray | None = None, determi
 def test_slices_of_length_are_about_equally_large() -> None:
     lengths = np.random.default_rng(0).permutation(np.arange(1, 201))
     slices = by_length(lengths)
-    assert [one.name for one in slices] == ["1 to 40", "41 to 80", "81 to 120", "121 to 160", "161 to 200"]
-    assert all(len(one.chosen_K) == 40 for one in slices)
-    assert all(lengths[one.chosen_K].max() - lengths[one.chosen_K].min() == 39 for one in slices)
+    assert list(slices) == ["1 to 40", "41 to 80", "81 to 120", "121 to 160", "161 to 200"]
+    assert all(len(rows) == 40 for rows in slices.values())
+    assert all(np.ptp(lengths[rows]) == 39 for rows in slices.values())
 
 
 def test_rows_of_one_length_share_a_slice() -> None:
-    lengths = np.array([5] * 150 + [9] * 25 + [600] * 25)
-    assert found(by_length(lengths)) == {
-        "5": list(range(150)),
-        "9": list(range(150, 175)),
-        "600": list(range(175, 200)),
+    slices = by_length(np.array([5] * 150 + [9] * 25 + [600] * 25))
+    expected = {"5": range(150), "9": range(150, 175), "600": range(175, 200)}
+    assert {name: rows.tolist() for name, rows in slices.items()} == {
+        name: list(rows) for name, rows in expected.items()
     }
-    assert by_length(np.full(100, 600)) == []
+    assert by_length(np.full(100, 600)) == {}
 
 
 def test_small_slices_and_a_single_one_are_left_out() -> None:
-    labels = np.repeat([0, 1, 2], [MIN_ROWS, MIN_ROWS, MIN_ROWS - 1])
-    assert [one.name for one in by_class(labels, ["a", "b", "c"])] == ["a", "b"]
-    assert by_class(labels[MIN_ROWS:], ["a", "b", "c"]) == []
-    assert [one.name for one in by_stars(np.repeat([10, 1, 7], 20))] == ["1", "7", "10"]
+    labels, names = np.repeat([0, 1, 2], [MIN_ROWS, MIN_ROWS, MIN_ROWS - 1]), {0: "a", 1: "b", 2: "c"}
+    assert {name: rows.tolist() for name, rows in by_value(labels, names).items()} == {
+        "a": list(range(MIN_ROWS)),
+        "b": list(range(MIN_ROWS, 2 * MIN_ROWS)),
+    }
+    assert by_value(labels[MIN_ROWS:], names) == {}
 
 
 @pytest.mark.parametrize(
@@ -143,11 +139,6 @@ def test_small_slices_and_a_single_one_are_left_out() -> None:
 def test_words_of_negation_and_contrast(text: str, *, negation: bool, contrast: bool) -> None:
     assert bool(NEGATION.search(text)) == negation
     assert bool(CONTRAST.search(text)) == contrast
-
-
-def test_texts_with_and_without_words() -> None:
-    texts = ["fine", "not fine"] * 20
-    assert found(by_words(texts, NEGATION)) == {"without": list(range(0, 40, 2)), "with": list(range(1, 40, 2))}
 
 
 def test_an_interval_counts_rows_and_seeds_of_the_slice_alone() -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from refusals import faults, kinds
 
-from sentattn.compare.settings import names
+from sentattn.compare.runs import names
 from sentattn.config.compose import compose, override, setting_hash
 from sentattn.config.request import read_request
 from sentattn.config.targets import label

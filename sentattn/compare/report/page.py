@@ -3,49 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from sentattn.compare import insight_table, leaderboard
+from sentattn.compare import insight, leaderboard
 from sentattn.compare.comparison import Comparison
+from sentattn.compare.leaderboard import Table
 from sentattn.compare.report import charts
-from sentattn.compare.report.charts import MAX_DRAWN, Chart, Table, key
-from sentattn.compare.report.examples import Example, disagreements, examples, worst_errors
+from sentattn.compare.report.charts import MAX_DRAWN, Chart
 from sentattn.compare.report.summaries import (
     CONTRAST,
     NEGATION,
-    by_class,
+    Example,
     by_length,
-    by_stars,
-    by_words,
+    by_value,
     class_names,
+    disagreements,
+    examples,
+    worst_errors,
 )
-from sentattn.compare.settings import Setting
-from sentattn.errors import Fault, RunError, UserError
+from sentattn.compare.runs import Setting
+from sentattn.errors import UserError
 from sentattn.rendering.html import draw, plotly_script, render
-from sentattn.run import write_atomically
-
-REPORT = "report.html"
-WORDS = {"negation": NEGATION, "contrast": CONTRAST}
+from sentattn.run import REPORT, write_atomically, writing
 
 
 class Section(NamedTuple):
-    """A section of a page: charts, tables, and how to read them.
-
-    Attributes:
-        has_key: Whether its charts have the colours of settings.
-        is_text: Whether it is shown without charts and tables.
-    """
+    """A section of a page: charts, tables, and how to read them; `has_key` if its charts have colours of settings."""
 
     heading: str
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     note: str = ""
     has_key: bool = True
-    is_text: bool = False
 
 
 @dataclass
@@ -59,7 +52,7 @@ class Part:
     sections: list[Section]
     examples_heading: str = ""
     examples: Sequence[Example] = ()
-    warnings: list[str] = field(default_factory=list)
+    warnings: Sequence[str] = ()
 
 
 def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
@@ -69,10 +62,8 @@ def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
         RunError: If it cannot be written.
     """
     parts = [part(comparison) for comparison in comparisons]
-    try:
+    with writing(path, "report"):
         write_atomically(path, page(parts))
-    except OSError as error:
-        raise RunError(Fault("report", "unwritable", f"report={path} cannot be written: {error.strerror}.")) from error
     return [warning for part in parts for warning in part.warnings]
 
 
@@ -83,57 +74,61 @@ def page(parts: Sequence[Part]) -> str:
 
 def part(comparison: Comparison) -> Part:
     """Returns the part of a page about a comparison."""
-    names, ranked = class_names(comparison), comparison.leaderboard
+    names, ranked, rows = class_names(comparison), comparison.leaderboard, comparison.rows
     first, is_single = ranked[0], len(ranked) == 1
     is_run = is_single and len(first.runs) == 1
-    where = f"{comparison.data}, split {comparison.split}: {comparison.counts}"
-    choices = worst_errors(ranked, comparison.rows.labels_N) if is_single else disagreements(ranked)
-    result = Part(
-        title=first.name if is_run else f"{len(ranked)} settings on {comparison.data}",
-        subtitle=f"{where}. {first.runs[0].path}" if is_run else f"{where}. Means over seeds.",
-        blocks=[] if is_run else list(comparison.messages),
-        key=[] if is_single else key(ranked),
-        sections=[],
-        examples_heading="Worst errors" if is_single else "Disagreements",
-    )
+    choices = worst_errors(ranked, rows.labels_N) if is_single else disagreements(ranked)
     slices = [
-        ("tokens", by_length(comparison.rows.lengths_N), True),
-        ("class", by_class(comparison.rows.labels_N, names), comparison.ordered),
+        ("tokens", by_length(rows.lengths_N), True),
+        ("class", by_value(rows.labels_N, dict(enumerate(names))), comparison.ordered),
     ]
+    shown: Sequence[Example] = ()
     try:
         data, texts = comparison.read_texts()
-        stars_N = data.stars(comparison.split)
-        all_texts = [texts.texts(row) for row in range(len(texts))]
-        slices += [("stars", by_stars(stars_N), True)] if stars_N is not None else []
-        slices += [(title, by_words(all_texts, words), True) for title, words in WORDS.items()]
-        result.examples, result.warnings = examples(choices, ranked, texts, comparison.rows.labels_N, names)
+        if (stars_N := data.stars(comparison.split)) is not None:
+            slices.append(("stars", by_value(stars_N, {stars: f"{stars}" for stars in np.unique(stars_N)}), True))
+        for title, words in (("negation", NEGATION), ("contrast", CONTRAST)):
+            has_N = np.array([words.search(texts.texts(row)) is not None for row in range(len(texts))])
+            slices.append((title, by_value(has_N, {False: "without", True: "with"}), True))
+        shown, warnings = examples(choices, ranked, texts, rows.labels_N, names)
     except UserError as error:
-        result.warnings = [f"The report has no slices by words and no texts: {error}"]
+        warnings = [f"The report has no slices by words and no texts: {error}"]
     slice_charts = [
         chart
         for title, of_title, is_ordered in slices
         for chart in charts.slice_chart(title, of_title, ranked, is_ordered=is_ordered)
     ]
+    confusions = charts.confusion_charts(ranked, names)
+    shares = "Shares of the rows of each true class."
     sections = [
         _metrics(first) if is_run else _leaderboard(comparison),
-        Section("Accuracy against cost", charts.cost_charts(ranked), note=COST_NOTE),
+        *_with_charts(Section("Accuracy against cost", charts.cost_charts(ranked), note=COST_NOTE)),
         *_insight(comparison),
-        Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
-        Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
-        Section("Hops", charts.hop_chart(ranked), has_key=False),
-        Section("Learning curves", charts.learning_charts(ranked)),
-        Section(
-            "Confusion matrix" if is_single else "Confusion matrices",
-            charts.confusion_charts(ranked, names),
-            [charts.class_table(first, names)] if is_single else [],
-            note="Shares of the rows of each true class.",
-            has_key=False,
+        *_with_charts(
+            Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
+            Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
+            Section("Hops", charts.hop_chart(ranked), has_key=False),
+            Section("Learning curves", charts.learning_charts(ranked)),
+            Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
         ),
     ]
-    result.sections = [section for section in sections if section.charts or section.tables or section.is_text]
-    if comparison.plan is not None:
-        result.blocks = [*result.blocks, (comparison.plan.title, comparison.plan.lines)]
-    return result
+    plan = [] if comparison.plan is None else [(comparison.plan.title, comparison.plan.lines)]
+    where = f"{comparison.data}, split {comparison.split}: {comparison.counts}"
+    return Part(
+        title=first.name if is_run else f"{len(ranked)} settings on {comparison.data}",
+        subtitle=f"{where}. {first.runs[0].path}" if is_run else f"{where}. Means over seeds.",
+        blocks=[*([] if is_run else comparison.messages), *plan],
+        key=[] if is_single else charts.key(ranked),
+        sections=sections,
+        examples_heading="Worst errors" if is_single else "Disagreements",
+        examples=shown,
+        warnings=warnings,
+    )
+
+
+def _with_charts(*sections: Section) -> list[Section]:
+    """Returns the sections that have a chart."""
+    return [section for section in sections if section.charts]
 
 
 def _leaderboard(comparison: Comparison) -> Section:
@@ -164,19 +159,17 @@ def _metrics(setting: Setting) -> Section:
 
 def _insight(comparison: Comparison) -> list[Section]:
     """Returns the sections about attentions: the conclusion above their tables, and curves."""
-    tables = insight_table.tables(comparison.insights)
-    if not tables:
+    if not (tables := insight.tables(comparison.insights)):
         return []
-    conclusion = insight_table.conclusion(comparison.insights)
-    curves = charts.faithfulness_charts(comparison.insights, comparison.leaderboard)
-    sections = [Section("Does the attention mean anything?", note=conclusion, is_text=True)]
+    sections = [Section("Does the attention mean anything?", note=insight.conclusion(comparison.insights))]
     for (title, *names), rows, note in tables:
         table = Table(["settings", *names], rows, note)
         sections.append(Section(title[0].upper() + title[1:], tables=[table], note=INSIGHT_NOTE))
-    return [*sections, Section("By share of the tokens", curves, note=CURVE_NOTE)]
+    curves = charts.faithfulness_charts(comparison.insights, comparison.leaderboard)
+    return sections + _with_charts(Section("By share of the tokens", curves, note=CURVE_NOTE))
 
 
-INSIGHT_NOTE = f"Means over rows and seeds, {insight_table.INTERVALS}."
+INSIGHT_NOTE = f"Means over rows and seeds, {insight.INTERVALS}."
 CURVE_NOTE = (
     "By how much more the probability of the predicted class falls with the first tokens of the attention's ranking "
     "deleted (comprehensiveness), or with these tokens only (sufficiency), than with as many random tokens. The "

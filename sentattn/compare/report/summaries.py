@@ -1,30 +1,38 @@
-"""The numbers behind the charts of a report: Pareto front, reliability, confusion, learning curves, hops, slices."""
+"""What a report shows: Pareto front, reliability, confusion, learning curves, slices of rows, and chosen texts."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sentattn import metrics
 from sentattn.compare import statistics
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.settings import Setting, rest
+from sentattn.compare.runs import Setting, rest
 from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import get_path
+from sentattn.data.corpus import Split
+from sentattn.errors import UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins, f1
+from sentattn.prediction.model import LABELS, LoadedRun
+from sentattn.prediction.prediction import Piece, Prediction
+from sentattn.rendering.html import shaded_pieces
 from sentattn.run import METRICS, MODEL
 
 HOPS = "model.attention.hops"
-LABELS = "labels.json"
 LENGTH_BINS = 5
 MIN_ROWS = 20
 """Slices of fewer rows are left out."""
+MOST = 5
+"""Texts that are shown."""
 NEGATION = re.compile(
     r"\b(?:no|not|none|nobody|nothing|neither|nor|never|nowhere|cannot|without|hardly|scarcely|barely|\w+n['\u2019]t)\b",
     re.IGNORECASE,
@@ -34,6 +42,8 @@ CONTRAST = re.compile(
     r"|on the other hand)\b",
     re.IGNORECASE,
 )
+Choice: TypeAlias = tuple[int, tuple[int, ...]]
+"""A row, and the places in the leaderboard of the settings whose attention is shown."""
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
@@ -64,10 +74,9 @@ def reliability(setting: Setting) -> tuple[Floats, Floats]:
 
 def confusion(setting: Setting) -> Floats:
     """Returns the counts of true and predicted classes, (true, predicted), means over seeds."""
-    classes = setting.probabilities.shape[2]
-    predicted_SN = setting.probabilities.argmax(axis=2)
-    counts = np.bincount((setting.rows.labels_N * classes + predicted_SN).ravel(), minlength=classes**2)
-    return counts.reshape(classes, classes) / len(predicted_SN)
+    counts_SCC = [metrics.confusion(p_NC, setting.rows.labels_N) for p_NC in setting.probabilities]
+    mean_CC: Floats = np.mean(counts_SCC, axis=0)
+    return mean_CC
 
 
 def class_values(confusion_CC: Floats) -> tuple[Floats, Floats, Floats]:
@@ -80,12 +89,10 @@ def class_values(confusion_CC: Floats) -> tuple[Floats, Floats, Floats]:
 
 def learning_curve(folder: Path) -> list[dict[str, float]]:
     """Returns a row of metrics for each epoch of a run; none where it has no readable file of them."""
-    try:
-        lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
-    except (OSError, ValueError):
-        return []
-    return [row for row in rows if isinstance(row, dict) and "epoch" in row]
+    with suppress(OSError, ValueError):
+        rows = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
+        return [row for row in rows if isinstance(row, dict) and "epoch" in row]
+    return []
 
 
 def hop_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
@@ -114,46 +121,26 @@ def class_names(comparison: Comparison) -> list[str]:
     return [str(number) for number in range(classes)]
 
 
-class Slice(NamedTuple):
-    """Some rows of a comparison: the property that they share, and their numbers."""
-
-    name: str
-    chosen_K: Ints
-
-
-def by_length(lengths_N: Ints) -> list[Slice]:
+def by_length(lengths_N: Ints) -> dict[str, Ints]:
     """Returns about equally large slices by the number of tokens that are read; equal lengths share a slice."""
     last = np.arange(1, LENGTH_BINS) * len(lengths_N) // LENGTH_BINS - 1
     edges = np.unique(np.sort(lengths_N)[last])  # the largest length of each slice but the last
     bin_N = np.searchsorted(edges, lengths_N)
-    slices = []
+    names = {}
     for number in np.unique(bin_N):
-        chosen_K = np.flatnonzero(bin_N == number)
-        low, high = int(lengths_N[chosen_K].min()), int(lengths_N[chosen_K].max())
-        slices.append(Slice(f"{low}" if low == high else f"{low} to {high}", chosen_K))
-    return large(slices)
+        low, high = (int(limit(lengths_N[bin_N == number])) for limit in (np.min, np.max))
+        names[number] = f"{low}" if low == high else f"{low} to {high}"
+    return by_value(bin_N, names)
 
 
-def by_class(labels_N: Ints, names: Sequence[str]) -> list[Slice]:
-    """Returns the rows of each class."""
-    return large([Slice(name, np.flatnonzero(labels_N == number)) for number, name in enumerate(names)])
+def by_value(values_N: NDArray[np.generic], names: Mapping[Any, str]) -> dict[str, Ints]:
+    """Returns the numbers of the rows with each value, by its name.
 
-
-def by_stars(stars_N: Ints) -> list[Slice]:
-    """Returns the rows of each number of stars."""
-    return large([Slice(f"{number}", np.flatnonzero(stars_N == number)) for number in np.unique(stars_N)])
-
-
-def by_words(texts: Sequence[str], words: re.Pattern[str]) -> list[Slice]:
-    """Returns the rows without and those with one of some words."""
-    has_N = np.array([words.search(text) is not None for text in texts])
-    return large([Slice("without", np.flatnonzero(~has_N)), Slice("with", np.flatnonzero(has_N))])
-
-
-def large(slices: Sequence[Slice]) -> list[Slice]:
-    """Returns the slices that have enough rows; none where these are fewer than two."""
-    kept = [part for part in slices if len(part.chosen_K) >= MIN_ROWS]
-    return kept if len(kept) > 1 else []
+    Slices with few rows are left out, and all where fewer than two are left.
+    """
+    slices = {name: np.flatnonzero(values_N == value) for value, name in names.items()}
+    large = {name: rows_K for name, rows_K in slices.items() if len(rows_K) >= MIN_ROWS}
+    return large if len(large) > 1 else {}
 
 
 def accuracy(setting: Setting, chosen_K: Ints) -> Estimate:
@@ -164,3 +151,94 @@ def accuracy(setting: Setting, chosen_K: Ints) -> Estimate:
     group_N = setting.rows.group_N
     groups_K = None if group_N is None else np.unique(group_N[chosen_K], return_inverse=True)[1]
     return statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
+
+
+class Side(NamedTuple):
+    """The prediction of a setting for a text; the pieces are those of the heat map."""
+
+    name: str
+    label: str
+    probability: float
+    pieces: Sequence[tuple[Piece, float | None, bool]]
+
+
+class Example(NamedTuple):
+    """A text with its label, and the predictions of some models."""
+
+    label: str
+    sides: Sequence[Side]
+
+
+def disagreements(settings: Sequence[Setting], most: int = MOST) -> list[Choice]:
+    """Returns the rows on which two settings are surest of different classes, with these two.
+
+    The first run of each setting counts. A row is ranked by the lower of their two probabilities.
+    """
+    trained = _trained(settings)
+    if len(trained) < 2:
+        return []
+    surest_CN, best_CN = surest(np.stack([settings[rank].runs[0].probabilities_NC for rank in trained]))
+    order_CN = np.argsort(-surest_CN, axis=0, kind="stable")
+    together_N = np.take_along_axis(surest_CN, order_CN[1:2], axis=0)[0]
+    rows = [int(row) for row in np.argsort(-together_N, kind="stable")[:most] if together_N[row] > 0]
+    return [(row, tuple(sorted(trained[best_CN[c, row]] for c in order_CN[:2, row]))) for row in rows]
+
+
+def surest(probabilities_ANC: Floats) -> tuple[Floats, Ints]:
+    """Returns for each class the highest probability with which a model predicts it, and that model, (C, N) each.
+
+    The probability is 0 where no model predicts the class.
+    """
+    predicted_AN, confidence_AN = probabilities_ANC.argmax(axis=2), probabilities_ANC.max(axis=2)
+    classes = range(probabilities_ANC.shape[2])
+    of_class_CAN = np.stack([np.where(predicted_AN == c, confidence_AN, 0) for c in classes])
+    return of_class_CAN.max(axis=1), of_class_CAN.argmax(axis=1)
+
+
+def worst_errors(settings: Sequence[Setting], labels_N: Ints, most: int = MOST) -> list[Choice]:
+    """Returns the rows of whose wrong class the best setting is surest; none where it has no model."""
+    if 0 not in _trained(settings):
+        return []
+    wrong_N = errors(settings[0].runs[0].probabilities_NC, labels_N)
+    return [(int(row), (0,)) for row in np.argsort(-wrong_N, kind="stable")[:most] if wrong_N[row] > 0]
+
+
+def errors(probabilities_NC: Floats, labels_N: Ints) -> Floats:
+    """Returns the probability of the predicted class of each row, 0 where it is correct."""
+    return np.where(probabilities_NC.argmax(axis=1) != labels_N, probabilities_NC.max(axis=1), 0)
+
+
+def examples(
+    choices: Sequence[Choice], settings: Sequence[Setting], texts: Split, labels_N: Ints, names: Sequence[str]
+) -> tuple[list[Example], list[str]]:
+    """Predicts the chosen rows with their models, each loaded once.
+
+    Returns:
+        The examples, and a message for each model that cannot be loaded.
+    """
+    predictions: dict[tuple[int, int], Prediction] = {}
+    messages = []
+    for rank in sorted({rank for _, ranks in choices for rank in ranks}):
+        rows = [row for row, ranks in choices if rank in ranks]
+        try:
+            run = settings[rank].runs[0].run
+            predicted = LoadedRun(run.path, trust=run.trust).predict([texts.texts(row) for row in rows])
+        except UserError as error:
+            messages.append(str(error))
+            continue
+        predictions.update(zip(((rank, row) for row in rows), predicted, strict=True))
+    shown: list[Example] = []
+    for row, ranks in choices:
+        sides = [
+            Side(settings[rank].name, prediction.name, prediction.share, shaded_pieces(prediction))
+            for rank in ranks
+            if (prediction := predictions.get((rank, row)))
+        ]
+        if sides:
+            shown.append(Example(names[labels_N[row]], sides))
+    return shown, messages
+
+
+def _trained(settings: Sequence[Setting]) -> list[int]:
+    """The indices of the settings whose first run has a model."""
+    return [rank for rank, setting in enumerate(settings) if (setting.runs[0].path / MODEL).is_dir()]
