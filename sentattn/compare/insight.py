@@ -20,8 +20,16 @@ from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import UNKNOWN, Estimate, Term, blocks, jackknife, seed_term
 from sentattn.console import Progress, table_lines
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, sample
-from sentattn.insight.faithfulness import KINDS, SHARES, percent, rank_correlation
+from sentattn.insight.diagnostics import (
+    KINDS,
+    SHARES,
+    Diagnostics,
+    Texts,
+    diagnose,
+    percent,
+    rank_correlation,
+    sample,
+)
 from sentattn.insight.metrics import is_ranking
 from sentattn.insight.weights import Over
 from sentattn.metrics import Floats, Ints

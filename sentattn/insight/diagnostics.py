@@ -1,27 +1,37 @@
-"""Metrics of a model's attention for each text, and their means over texts and seeds."""
+"""Metrics of a model's attention for each text, and their means over texts and seeds.
+
+Faithfulness is how far a prediction changes without the tokens that a ranking puts first, or with them alone (DeYoung
+et al. 2020, ERASER, section 4.3).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.data.tokenizer import Encoded, Span
-from sentattn.insight.faithfulness import DRAWS, drops, order, rank_correlation, summary, unknown_probability
+from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Span
 from sentattn.insight.gradients import Attribution, attributions
-from sentattn.insight.metrics import Floats, is_ranking, plausibility, shape, ties
-from sentattn.insight.weights import SEED, Ids, Ints, Over, Reading, distance, read
+from sentattn.insight.metrics import is_ranking, plausibility, shape, ties
+from sentattn.insight.weights import SEED, Ids, Over, Reading, distance, probabilities, read
+from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import TextClassifier
-
-Progress: TypeAlias = Callable[[str, int, int], None]
 
 FORMAT = "4"
 """Of a stored file; it changes with the definition of a metric."""
 WEIGHTS = "weights"
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens that count as first, at least one token
+DRAWS = 10  # random rankings of a text
+REMOVALS, KINDS = ("deleted", "replaced"), ("comprehensiveness", "sufficiency")
+OF_RANKINGS = (
+    "tau_integrated", "tau_input_x_gradient",
+    "correct_uniform", "correct_permuted", "tvd_uniform", "tvd_permuted", "jsd_adversarial",
+)  # fmt: skip
+"""Metrics that do not apply to weights that rank no token, or to an attention whose weights cannot be replaced."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +101,15 @@ def diagnose(
     model: TextClassifier,
     texts: Texts,
     attentions: Sequence[Over] = ("tokens",),
-    progress: Progress = lambda stage, done, total: None,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> list[Diagnostics]:
     """Returns the metrics of each of a model's attentions on texts.
 
     Those of `shape` and `plausibility`; the probability `p` of the predicted class y, `p_unknown` with `<unk>` at all
-    tokens, and those of `faithfulness.summary` for the rankings by attention, by attention times gradient, by gradients
-    and at random; Kendall's tau between attention and the magnitude of gradients, and between two kinds of gradients; 1
-    or 0 for a correct prediction, and the total variation distance from the model's own probabilities, with other
-    weights; and the divergence of `weights.adversary`.
+    tokens, and those of `summary` for the rankings by attention, by attention times gradient, by gradients and at
+    random; Kendall's tau between attention and the magnitude of gradients, and between two kinds of gradients; 1 or 0
+    for a correct prediction, and the total variation distance from the model's own probabilities, with other weights;
+    and the divergence of `weights.adversary`.
 
     Args:
         model: The model, in evaluation mode.
@@ -125,55 +135,42 @@ def diagnose(
     shared = {"p": probabilities_NC.max(axis=1), "p_unknown": unknown_probability(model, ids, classes_N)}
     gradients = attributions(model, ids, classes_N, advance=report("gradients"))
     removals = _removals(model, ids, classes_N, readings.values(), gradients, report("removing tokens"))
-    return [
-        Diagnostics(
-            _shapes(of_attention, texts)
-            | _others(of_attention, texts.labels_N)
-            | _correlations(of_attention, gradients)
-            | removed
-            | shared,
-            [reading.weights_RL.mean(axis=0) for reading in of_attention],
-        )
-        for of_attention, removed in zip(readings.values(), removals, strict=True)
-    ]
+    result = []
+    for of_attention, removed in zip(readings.values(), removals, strict=True):
+        of_texts = zip(of_attention, gradients, texts.encoded, texts.labels_N, texts.rationales, strict=True)
+        rows = [_of_text(*of_text) for of_text in of_texts]
+        values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        weights = [reading.weights_RL.mean(axis=0) for reading in of_attention]
+        result.append(Diagnostics(values | removed | shared, weights))
+    return result
 
 
-def _shapes(readings: Sequence[Reading], texts: Texts) -> dict[str, Floats]:
-    rows = [
-        shape(reading.weights_RL, encoded.tokens) | plausibility(reading.weights_RL, encoded.spans, rationale)
-        for reading, encoded, rationale in zip(readings, texts.encoded, texts.rationales, strict=True)
-    ]
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def _others(readings: Sequence[Reading], labels_N: Ints) -> dict[str, Floats]:
-    """Predictions with the model's, even, permuted and adversarial weights; NaN where these are equal by definition."""
-    names = ("correct", "correct_uniform", "correct_permuted", "tvd_uniform", "tvd_permuted", "jsd_adversarial")
-    result = np.full((len(readings), len(names)), np.nan)
-    for i, (reading, label) in enumerate(zip(readings, labels_N, strict=True)):
-        probabilities_C = reading.probabilities_C
-        result[i, 0] = probabilities_C.argmax() == label
-        if is_ranking(reading.weights_RL.ravel()) and not np.isnan(reading.uniform_C).any():
-            result[i, 1:] = (
-                reading.uniform_C.argmax() == label,
-                (reading.permuted_PC.argmax(axis=1) == label).mean(),
-                distance(reading.uniform_C, probabilities_C),
-                np.median(distance(reading.permuted_PC, probabilities_C)),
-                reading.divergence,
-            )
-    return dict(zip(names, result.T, strict=True))
-
-
-def _correlations(readings: Sequence[Reading], gradients: Sequence[Attribution]) -> dict[str, Floats]:
-    names = ("tau_integrated", "tau_input_x_gradient", "tau_gradients", "integral_error", "logit_change")
-    result = np.full((len(readings), len(names)), np.nan)
-    for i, (reading, gradient) in enumerate(zip(readings, gradients, strict=True)):
-        weights_L = reading.weights_RL.mean(axis=0)
-        integrated_L, product_L = np.abs(gradient.integrated_L), np.abs(gradient.input_x_gradient_L)
-        if is_ranking(weights_L):
-            result[i, :2] = [rank_correlation(weights_L, other_L) for other_L in (integrated_L, product_L)]
-        result[i, 2:] = rank_correlation(integrated_L, product_L), abs(gradient.error), abs(gradient.change)
-    return dict(zip(names, result.T, strict=True))
+def _of_text(
+    reading: Reading, gradient: Attribution, encoded: Encoded, label: int, rationale: Sequence[Span]
+) -> dict[str, float]:
+    """The metrics of a text but those of removals."""
+    weights_L, own_C = reading.weights_RL.mean(axis=0), reading.probabilities_C
+    integrated_L, product_L = np.abs(gradient.integrated_L), np.abs(gradient.input_x_gradient_L)
+    metrics = shape(reading.weights_RL, encoded.tokens) | plausibility(reading.weights_RL, encoded.spans, rationale)
+    metrics |= dict.fromkeys(OF_RANKINGS, np.nan)
+    metrics |= {
+        "correct": float(own_C.argmax() == label),
+        "tau_gradients": rank_correlation(integrated_L, product_L),
+        "integral_error": abs(gradient.error),
+        "logit_change": abs(gradient.change),
+    }
+    if is_ranking(weights_L):
+        metrics["tau_integrated"] = rank_correlation(weights_L, integrated_L)
+        metrics["tau_input_x_gradient"] = rank_correlation(weights_L, product_L)
+    if is_ranking(reading.weights_RL.ravel()) and not np.isnan(reading.uniform_C).any():
+        metrics |= {
+            "correct_uniform": float(reading.uniform_C.argmax() == label),
+            "correct_permuted": float((reading.permuted_PC.argmax(axis=1) == label).mean()),
+            "tvd_uniform": float(distance(reading.uniform_C, own_C)),
+            "tvd_permuted": float(np.median(distance(reading.permuted_PC, own_C))),
+            "jsd_adversarial": reading.divergence,
+        }
+    return metrics
 
 
 def _removals(
@@ -184,7 +181,7 @@ def _removals(
     gradients: Sequence[Attribution],
     advance: Callable[[int], None],
 ) -> list[dict[str, Floats]]:
-    """The metrics of `faithfulness.summary` for each attention, with those of gradients and random rankings."""
+    """The metrics of `summary` for each attention, with those of gradients and random rankings."""
     orders, ranks = [], []
     for i, (gradient, *readings) in enumerate(zip(gradients, *attentions, strict=True)):
         random = np.random.default_rng([SEED, i])
@@ -204,3 +201,95 @@ def _removals(
         summary(falls, {"attention": [place], "attention_x_gradient": [place + 1]} | shared)
         for place in range(3, len(ranks[0]), 2)
     ]
+
+
+def order(scores_L: Floats, random: np.random.Generator) -> Ints:
+    """Returns the tokens' indices by descending score; tokens that tie are in random order, not in that of the text."""
+    order_L: Ints = np.lexsort((random.random(len(scores_L)), -scores_L)).astype(np.int64)
+    return order_L
+
+
+def rank_correlation(first_L: Floats, second_L: Floats) -> float:
+    """Returns Kendall's tau-b of two scores of the same tokens; NaN where one of them ranks nothing."""
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(first_L, second_L).statistic) if np.ptp(first_L) and np.ptp(second_L) else np.nan
+
+
+def drops(
+    model: TextClassifier,
+    texts: Sequence[Ids],
+    classes_N: Ints,
+    orders: Sequence[Sequence[Ints]],
+    *,
+    advance: Callable[[int], None] = lambda count: None,
+) -> Floats:
+    """Returns by how much the probability of a class falls, (texts, Q rankings, 2 removals, 2 kinds, shares).
+
+    With the first ceil(k n) tokens of a ranking: comprehensiveness(k) = p(y | x) - p(y | x without them),
+    sufficiency(k) = p(y | x) - p(y | only them). Removed tokens are `deleted`, so that the text gets shorter, or
+    `replaced` by `<unk>`. NaN for a text of one token, of which nothing would be left. `orders` has for each text Q
+    rankings, which are the indices of its tokens, the first ones first.
+    """
+    rankings = len(orders[0])
+    result = np.full((len(texts), rankings, len(REMOVALS), len(KINDS), len(SHARES)), np.nan)
+    for i, ids in enumerate(texts):
+        if len(ids) > 1:
+            counts = _counts(len(ids))
+            whole, *others = probabilities(model, [ids, *_variants(ids, orders[i])])[:, classes_N[i]]
+            by_count = whole - np.reshape(others, (rankings, len(counts), len(REMOVALS), len(KINDS)))
+            of_share = [counts.index(_count(share, len(ids))) for share in SHARES]
+            result[i] = np.moveaxis(by_count[:, of_share], 1, -1)
+        advance(1)
+    return result
+
+
+def unknown_probability(model: TextClassifier, texts: Sequence[Ids], classes_N: Ints) -> Floats:
+    """Returns the probability of each text's class when all its tokens are `<unk>`, (texts,)."""
+    probabilities_NC = probabilities(model, [np.full_like(ids, UNKNOWN_ID) for ids in texts])
+    of_class_N: Floats = probabilities_NC[np.arange(len(texts)), classes_N]
+    return of_class_N
+
+
+def summary(drops_NQRKS: Floats, rankings: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
+    """Returns metrics of each text, (N,), by name: at each share, and their mean, which is called as they are.
+
+    The name is `kind_removal_ranking`, and that of a share ends in its percent, as `sufficiency_deleted_random_20`. The
+    mean is over the five shares; DeYoung et al. (2020, equation 3) divide the same sum by one more than their number.
+    Of the rankings that have a name in `rankings`, by their numbers, the mean is taken.
+    """
+    metrics: dict[str, Floats] = {}
+    for ranking, numbers in rankings.items():
+        for r, removal in enumerate(REMOVALS):
+            for k, kind in enumerate(KINDS):
+                values_NS = drops_NQRKS[:, list(numbers), r, k].mean(axis=1)
+                name = f"{kind}_{removal}_{ranking}"
+                metrics[name] = values_NS.mean(axis=1)
+                metrics |= {f"{name}_{percent(share)}": values_NS[:, s] for s, share in enumerate(SHARES)}
+    return metrics
+
+
+def percent(share: float) -> int:
+    """Returns a share in percent, which are whole numbers."""
+    return round(100 * share)
+
+
+def _count(share: float, length: int) -> int:
+    return max(1, math.ceil(round(share * length, 9)))  # 0.2 * 15 is a little more than 3
+
+
+def _counts(length: int) -> list[int]:
+    """The different numbers of first tokens; shares of a short text are often the same number."""
+    return sorted({_count(share, length) for share in SHARES})
+
+
+def _variants(ids: Ids, orders: Sequence[Ints]) -> Iterator[Ids]:
+    """Yields for each ranking, number of first tokens and removal: the text without them, and only them."""
+    for order_L in orders:
+        for count in _counts(len(ids)):
+            is_first_L = np.zeros(len(ids), dtype=bool)
+            is_first_L[order_L[:count]] = True
+            yield ids[~is_first_L]
+            yield ids[is_first_L]
+            yield np.where(is_first_L, UNKNOWN_ID, ids)
+            yield np.where(is_first_L, ids, UNKNOWN_ID)

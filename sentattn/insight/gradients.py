@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from sentattn.data.tokenizer import UNKNOWN_ID
-from sentattn.insight.metrics import Floats
-from sentattn.insight.weights import TOKENS, Ids, Ints, batches, ngram_parts, padded, spread
+from sentattn.insight.weights import TOKENS, Ids, batches, ngram_parts, padded, spread
+from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.wide import WideAndDeep
 
@@ -51,14 +51,7 @@ def attributions(
     An n-gram of a wide part is a feature that is 1 in the text and 0 in the baseline, whose `<unk>` form no n-gram; its
     attribution is spread evenly over its tokens at its first occurrence. So the attributions of tokens add up to the
     change of the logit, where the integral is exact. `STEPS` points are doubled up to `most_steps`, for those texts
-    whose error exceeds `TOLERANCE` times the change.
-
-    Args:
-        model: The model, in evaluation mode.
-        texts: Ids of the tokens of each text, at least one.
-        classes_N: The class of each text whose logit is explained.
-        most_steps: Most points of the integral.
-        advance: Called after each batch with the number of its texts.
+    whose error exceeds `TOLERANCE` times the change. `advance` is called after each batch with the number of its texts.
     """
     lengths_N = np.array([len(ids) for ids in texts], dtype=np.int64)
     result: dict[int, Attribution] = {}

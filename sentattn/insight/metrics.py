@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.data.tokenizer import Span
+from sentattn.metrics import Floats
 from sentattn.prediction.prediction import TIE
-
-Floats: TypeAlias = NDArray[np.float64]
 
 TENTHS = 10
 DRAWS = 5000
@@ -98,40 +96,29 @@ def plausibility(weights_RL: Floats, spans: Sequence[Span], rationale: Sequence[
 
     `average_precision` of the mean over the hops and `average_precision_best_hop`, each with what random weights with
     as many hops reach on average (`_random`). With `_near`, the neighbours of gold tokens are gold too, since the state
-    of a token may represent its neighbours.
-
-    Args:
-        weights_RL: The weights of the R hops on the L real tokens.
-        spans: Start and end of each token in the text.
-        rationale: Start and end of each part of the text that decides its label.
+    of a token may represent its neighbours. `spans` are start and end of each token in the text, `rationale` of each
+    part that decides the label.
     """
     gold_L = np.array([any(start < last and first < end for first, last in rationale) for start, end in spans])
     near_L = np.convolve(gold_L, np.ones(3), mode="full")[1:-1] > 0
     mean_L = weights_RL.mean(axis=0)
     of_hops = [value for row in weights_RL if not np.isnan(value := average_precision(row, gold_L))]
     length, gold = len(gold_L), int(gold_L.sum())
-    metrics = {
-        "average_precision": (average_precision(mean_L, gold_L), expected_average_precision(length, gold)),
-        "average_precision_best_hop": (
-            max(of_hops, default=np.nan),
-            expected_best(length, gold, len(of_hops)) if of_hops else np.nan,
-        ),
-        "average_precision_near": (
-            average_precision(mean_L, near_L),
-            expected_average_precision(length, int(near_L.sum())),
-        ),
-    }
+    best = max(of_hops, default=np.nan)
+    of_random = expected_best(length, gold, len(of_hops)) if of_hops else np.nan
+    near = average_precision(mean_L, near_L)
     values: dict[str, float] = {}
-    for name, (weighted, random) in metrics.items():  # a mean of both is over the same texts
+    for name, weighted, random in (
+        ("average_precision", average_precision(mean_L, gold_L), expected_average_precision(length, gold)),
+        ("average_precision_best_hop", best, of_random),
+        ("average_precision_near", near, expected_average_precision(length, int(near_L.sum()))),
+    ):  # a mean of both is over the same texts
         values |= {name: weighted, f"{name}_random": np.nan if np.isnan(weighted) else random}
     return values
 
 
 def average_precision(weights_L: Floats, gold_L: NDArray[np.bool_]) -> float:
-    """Returns the average precision of a ranking; tokens that tie enter together, so a full tie has the prevalence.
-
-    NaN where no token or all are gold, or the weights rank nothing.
-    """
+    """Returns the average precision of a ranking; NaN where no token or all are gold, or the weights rank nothing."""
     from sklearn.metrics import average_precision_score
 
     if gold_L.all() or not gold_L.any() or not is_ranking(weights_L):

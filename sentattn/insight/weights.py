@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from sentattn.data.batching import pad
-from sentattn.insight.metrics import Floats, is_ranking
+from sentattn.insight.metrics import is_ranking
+from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import Classified, TextClassifier, WideTerms
 from sentattn.models.wide import WideAndDeep
 from sentattn.prediction.prediction import TIE
 
 Ids: TypeAlias = NDArray[np.integer]
-Ints: TypeAlias = NDArray[np.int64]
 Over: TypeAlias = Literal["tokens", "ngrams"]
 """The objects of an attention: states of tokens, or the n-grams of a wide part."""
 
@@ -121,13 +121,9 @@ def read(
     *,
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Reading]:
-    """Returns the prediction for each text, with the model's weights and with others in their place.
+    """Returns the prediction of a model in evaluation mode for each text, with its weights and with others.
 
-    Args:
-        model: The model, in evaluation mode.
-        texts: Ids of the tokens of each text, at least one.
-        over: Which attention; `ngrams` for a model that attends to n-grams.
-        advance: Called after each batch with the number of its texts.
+    Each text has at least one token. `advance` is called after each batch with the number of its texts.
     """
     readings: dict[int, Reading] = {}
     for indices in batches(np.array([len(ids) for ids in texts], dtype=np.int64)):
@@ -165,8 +161,8 @@ def distance(first_C: Floats, second_C: Floats) -> Floats:
 def ngram_parts(model: WideAndDeep, terms: WideTerms, attention_BOL: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns the terms of n-grams in the logits of the whole model, by the order and the token at which they end.
 
-    These are counts_BOL, how much an n-gram counts, 0 where there is none; and effects_BOLC, what it adds where it
-    counts 1. By `attention_BOL` n-grams count; without it all count 1.
+    These are counts_BOL, how much an n-gram counts, 0 where there is none, by default 1; and effects_BOLC, what it adds
+    where it counts 1.
     """
     terms_BGC = model.deep_share * terms.attended_BGC + model.wide_share * terms.terms_BGC
     size, orders, classes = len(terms_BGC), len(model.wide.orders), terms_BGC.shape[-1]
@@ -239,10 +235,8 @@ def _of_ngrams(model: WideAndDeep, mask_BL: Tensor, classified: Classified) -> W
 def _with_others(weights: Weights, own_BC: Tensor, draws: Sequence[Floats]) -> tuple[Floats, Floats, Floats, Floats]:
     """Attention times gradient, probabilities with even and permuted weights, and the divergence of an adversary."""
     if weights.logits is None:
-        size, length, classes = len(own_BC), weights.weights_BRL.shape[2], own_BC.shape[1]
-        shapes = ((size, length), (size, classes), (PERMUTATIONS, size, classes), (size,))
-        missing = [np.full(shape, np.nan) for shape in shapes]
-        return missing[0], missing[1], missing[2], missing[3]
+        missing_BC, missing_BL = np.full(own_BC.shape, np.nan), np.full(weights.is_place_BRL[:, 0].shape, np.nan)
+        return missing_BL, missing_BC, np.stack([missing_BC] * PERMUTATIONS), missing_BC[:, 0]
     keys = torch.full((PERMUTATIONS + 1, *weights.is_place_BRL[:, 0].shape), 2.0, dtype=torch.float64)
     for row, drawn in enumerate(draws):
         keys[:, row, : drawn.shape[1]] = torch.from_numpy(drawn)

@@ -23,7 +23,7 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
-from sentattn.insight import faithfulness
+from sentattn.insight import diagnostics
 from sentattn.metrics import Ints
 from sentattn.rendering.html import BLUE, GREY, ORANGE, empty_figure, safe
 
@@ -349,9 +349,9 @@ def faithfulness_charts(insights: Sequence[Insight], settings: Sequence[Setting]
     """
     ranks = {setting.key: rank for rank, setting in enumerate(settings)}
     charts = []
-    shares = {share: faithfulness.percent(share) for share in faithfulness.SHARES}
+    shares = {share: diagnostics.percent(share) for share in diagnostics.SHARES}
     curves = {column.name: column for column in FAITHFULNESS.columns}
-    for kind in faithfulness.KINDS:
+    for kind in diagnostics.KINDS:
         figure = empty_figure(320, top=12, xaxis_title="share of the tokens", yaxis_title=kind, showlegend=False)
         rows = []
         for insight in insights:
