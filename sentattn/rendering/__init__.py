@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.errors import Fault, UserError, suggestion
-from sentattn.run import replacing
+from sentattn.run import replacing, writing
 
 if TYPE_CHECKING:
     from sentattn.prediction.prediction import Prediction
@@ -32,14 +32,10 @@ def save(predictions: Sequence[Prediction], path: Path) -> str:
 
     require_format(path)
     ending = path.suffix.lower()
-    try:
-        with replacing(path) as temporary:
-            temporary.touch()  # an unwritable folder is reported before the work, not after it
-            content = html.page(predictions).encode() if ending == PAGE else png.picture(predictions, ending[1:])
-            temporary.write_bytes(content)
-    except OSError as error:
-        message = f"plot={path} cannot be written: {error.strerror or error}."
-        raise UserError(Fault("plot", "unwritable", message)) from error
+    with writing(path, "plot"), replacing(path) as temporary:
+        temporary.touch()  # an unwritable folder is reported before the work, not after it
+        content = html.page(predictions).encode() if ending == PAGE else png.picture(predictions, ending[1:])
+        temporary.write_bytes(content)
     return "" if ending == PAGE else png.font_note(predictions)
 
 

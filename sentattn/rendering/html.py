@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import functools
-import math
 from collections.abc import Sequence
 from html import escape
-from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +41,6 @@ LAYOUT: dict[str, object] = {
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     "hoverlabel": {"align": "left", "bgcolor": "#1b1b1b", "font": {"color": "white"}},
 }
-MAX_LOG_TICKS = 6
 CONFIG = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 STEPS = 2**16 - 1
 """Steps of a packed weight: two bytes, as the page's script expects."""
@@ -150,17 +147,6 @@ def empty_figure(height: int, top: int = 36, **others: object) -> go.Figure:
 def safe(text: str) -> str:
     """Returns text as HTML that shows it as it is."""
     return escape(visible(text))
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Returns a few round numbers of a log range: powers of ten; of fewer than 3, also 2 and 5 times these."""
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    fine = [factor * 10.0**exponent for exponent in exponents for factor in (1, 2, 5)]
-    within = [low * (1 - 1e-9) <= tick <= high * (1 + 1e-9) for tick in fine]
-    tens = list(compress(fine[::3], within[::3]))
-    if len(tens) > 2:
-        return tens[:: -(-len(tens) // MAX_LOG_TICKS)]
-    return list(compress(fine, within)) or [low, high]
 
 
 def draw(figure: go.Figure, div: str) -> Markup:

@@ -9,11 +9,12 @@ import textwrap
 import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sentattn.metrics import Floats
 from sentattn.prediction.prediction import (
     QUANTILE,
     UNREAD,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # Lengths in inches, sizes of fonts in points.
 DPI, POINTS = 150, 72

@@ -13,7 +13,6 @@ import pytest
 from fake_records import record
 from plans import SPACE, plan
 
-from sentattn.rendering.html import log_ticks
 from sentattn.sweep.report import page
 from sentattn.sweep.report.analysis import Importances
 from sentattn.sweep.report.page import Charts
@@ -170,14 +169,3 @@ def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: py
     assert list(history.data[0].x) == [0, 4, 8, 12, 16, 20, 23]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (1e-4, 1, [1e-4, 1e-3, 1e-2, 0.1, 1]),
-        (5e-4, 2e-2, [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2]),
-        (1e-9, 1, [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
-        (3, 4, [3, 4]),
-    ],
-)
-def test_ticks_of_a_log_range_are_few_and_round(low: float, high: float, expected: list[float]) -> None:
-    assert log_ticks(low, high) == pytest.approx(expected)
