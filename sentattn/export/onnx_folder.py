@@ -25,6 +25,7 @@ from sentattn.data.tokenizer import spacy_version
 from sentattn.errors import Fault, RunError
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.model import Classifier
+from sentattn.run import writing
 
 GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
 FILES = (GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT)
@@ -43,11 +44,8 @@ MAX_REASON = 300
 def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tuple[int, int]]]:
     """Writes a classifier as ONNX with its tokenizer, its labels and a script, and verifies it in ONNX Runtime.
 
-    Returns:
-        The largest difference of a probability or weight, and the shapes (batch, length) of the inputs compared.
-
-    Raises:
-        RunError: If the folder holds other files, the model cannot be exported, or the outputs of the graph differ.
+    Returns what `verify` returns; a `RunError` if the folder is no earlier export, the model cannot be exported, or the
+    outputs of the graph differ.
     """
     require_replaceable(folder)
     text, model, labels = classifier.config["text"], classifier.model, list(classifier.labels)
@@ -86,57 +84,35 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
 
 
 def require_replaceable(folder: Path) -> None:
-    """Refuses a folder that holds anything but an earlier export.
-
-    Raises:
-        RunError: With the name of another file in the folder.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise RunError(Fault("output", "conflict", f"output={folder} is a file; name a folder."))
-    # Programs that import predict.py write __pycache__.
-    names = sorted(file.name for file in folder.glob("*") if file.name != "__pycache__")
-    others = [name for name in names if name not in FILES]
+    """Refuses a file, and a folder with files that is no earlier export, with a `RunError`."""
     try:
         is_export = VERSION_KEY in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
         is_export = False
-    if names and (others or not is_export):
-        message = f"output={folder} must be an earlier export or a new folder, got one with {(others or names)[0]}."
+    if folder.is_file() or (not is_export and any(folder.glob("*"))):
+        message = f"output={folder} must be an earlier export or a new folder."
         raise RunError(Fault("output", "conflict", message))
 
 
 @contextmanager
 def replacement(folder: Path) -> Iterator[Path]:
-    """Yields a temporary folder that replaces `folder` at the end, or is removed after an error.
+    """Yields a temporary folder whose files replace those in `folder` at the end, and are removed after an error.
 
     Raises:
         RunError: If it cannot be written.
     """
     target = folder.resolve()
-    try:
+    with writing(folder, "output"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
-            new, old = Path(temporary, "new"), Path(temporary, "old")
-            new.mkdir()
-            yield new
-            if target.exists():
-                target.rename(old)
-            try:
-                new.rename(target)
-            finally:
-                if old.exists() and not target.exists():
-                    old.rename(target)
-    except OSError as error:
-        message = f"output={folder} cannot be written ({error.strerror or error}); name another folder."
-        raise RunError(Fault("output", "unwritable", message)) from error
+            yield Path(temporary)
+            target.mkdir(exist_ok=True)
+            for file in Path(temporary).iterdir():
+                file.replace(target / file.name)
 
 
 def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
-    """Writes a model as an ONNX file for texts of up to `max_length` tokens; None for any length.
-
-    Raises:
-        RunError: If the model cannot be exported; with torch's message.
-    """
+    """Writes a model as an ONNX file for texts of up to `max_length` tokens; a `RunError` with torch's reason."""
     classifier = with_onnx_lstms(OnnxClassifier(model)).eval()
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
     inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
@@ -281,11 +257,8 @@ def verify(
 ) -> tuple[float, list[tuple[int, int]]]:
     """Runs an ONNX file and its model, on the CPU and in evaluation mode, on the same random ids.
 
-    Returns:
-        The largest difference of a probability or weight, and the shapes (batch, length) of the inputs.
-
-    Raises:
-        RunError: If ONNX Runtime cannot run the file, or they differ by more than 1e-4.
+    Returns the largest difference of a probability or weight, and the shapes (batch, length) of the inputs; a
+    `RunError` if ONNX Runtime cannot run the file, or they differ by more than 1e-4.
     """
     import onnxruntime
 
