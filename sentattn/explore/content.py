@@ -14,9 +14,8 @@ from pydantic import BaseModel, Field
 
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.report.summaries import NEGATION, errors, surest
-from sentattn.compare.runs import names, run_folders
-from sentattn.config.targets import current
-from sentattn.config.types import Json
+from sentattn.compare.runs import names, read_runs
+from sentattn.config.types import Node
 from sentattn.data.corpus import Split
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints
@@ -78,29 +77,29 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
 
     Returns at most `MOST_MODELS` models, and an error for each run that is left out; a `RunError` if none is left.
     """
-    faults: list[Fault] = []
-    loaded: dict[str, tuple[LoadedRun, Json, Classifier]] = {}
+    runs, faults = read_runs(paths, split=None)
+    loaded: dict[str, tuple[Node, LoadedRun]] = {}
     left_out = 0
-    for path in run_folders(paths, faults):
-        run = LoadedRun(path, trust=trust)
+    for evaluated in runs:
+        if evaluated.setting in loaded or not (evaluated.path / MODEL).is_dir():  # a reference has no model to show
+            continue
+        if len(loaded) == MOST_MODELS:
+            left_out += 1
+            continue
+        run = LoadedRun(evaluated.path, trust=trust)
         try:
-            setting = str(run.result.get("setting", path))
-            is_reference = not (path / MODEL).is_dir()  # it has no model to show
-            if setting in loaded or is_reference or (run.is_trial and path not in paths):
-                continue
-            if len(loaded) == MOST_MODELS:
-                left_out += 1
-                continue
-            loaded[setting] = run, current(run.settings), run.classifier
+            _ = run.classifier
         except UserError as error:
             faults += error.faults
+        else:
+            loaded[evaluated.setting] = evaluated.settings, run
     if left_out:
         message = f"{left_out} more runs are left out: the explorer shows {MOST_MODELS} settings; name fewer folders."
         faults.append(Fault("runs", "range", message))
     if not loaded:
         raise RunError(*faults, Fault("runs", "not_found", "No finished run with a model is left."))
-    titles = names([settings for _, settings, _ in loaded.values()])
-    return [Model(title, run, model) for title, (run, _, model) in zip(titles, loaded.values(), strict=True)], faults
+    titles = names([settings for settings, _ in loaded.values()])
+    return [Model(title, run, run.classifier) for title, (_, run) in zip(titles, loaded.values(), strict=True)], faults
 
 
 class Filter(BaseModel):

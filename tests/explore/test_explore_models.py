@@ -99,7 +99,7 @@ def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
     (run / "result.json").write_text(json.dumps({"format": 1, "status": "finished"}))
     with pytest.raises(RunError) as caught:
         load_models([run, tmp_path / "none"])
-    assert {fault.kind for fault in caught.value.faults} == {"not_found"}
+    assert [fault.kind for fault in caught.value.faults] == ["not_found", "damaged", "not_found"]
 
 
 def test_no_pairs_of_a_long_text(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
