@@ -6,18 +6,15 @@ import csv
 import io
 import math
 import textwrap
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.runs import NOT_READ, EvaluatedRun, Setting, names
-from sentattn.compare.statistics import UNKNOWN, Estimate
+from sentattn.compare.runs import NOT_READ, EvaluatedRun, Setting, group_by_setting
 from sentattn.config.schema import BETTER
 from sentattn.console import WIDTH, format_count, table_lines
 from sentattn.errors import UserError
@@ -196,16 +193,6 @@ def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "
     return [start, r"\toprule", top, r"\midrule", *body, r"\bottomrule", end]
 
 
-class StoredSetting(Setting):
-    """A setting whose metrics are those of `result.json`, on validation rows and without errors."""
-
-    @cached_property
-    def metrics(self) -> Mapping[str, Estimate]:
-        """Each metric that all runs have: mean over seeds."""
-        stored = {name.removeprefix("val/") for name in self.runs[0].result["metrics"] if name.startswith("val/")}
-        return {name: Estimate.of(self.stored(f"val/{name}"), [UNKNOWN]) for name in {*stored, *IN_TERMINAL}}
-
-
 def training_lines(runs: Sequence[Run]) -> list[str]:
     """Returns the summary of finished runs of a setting, a seed each: all metrics, and the leaderboard they are on.
 
@@ -215,10 +202,9 @@ def training_lines(runs: Sequence[Run]) -> list[str]:
     """
     lines = _seed_lines(runs) if len(runs) > 1 else []
     result = runs[-1].result
-    settings = result.get("settings") or runs[-1].settings
-    objective = settings["objective"]["metric"]
+    objective = result["settings"]["objective"]["metric"]
     metric = objective.removeprefix("val/")
-    ranked = _newest(runs, Path(settings["output_dir"], result["data"]), metric)
+    ranked = _newest(runs, Path(result["settings"]["output_dir"], result["data"]), metric)
     trained = next((setting for setting in ranked if setting.key == result["setting"]), None)
     if trained and len(ranked) > 1:
         title = f"{len(ranked)} settings in the newest runs on {result['data']}, by {objective}, without intervals:"
@@ -249,19 +235,14 @@ def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Setting]:
     Runs that cannot be read and trials of sweeps are left out.
     """
     newest = sorted(folder.glob("*/*/"), key=lambda path: path.name)[-NEWEST:]  # their names begin with the time
-    by_setting: dict[str, dict[int, EvaluatedRun]] = defaultdict(dict)
-    for run in (*map(Run, newest), *runs):  # of a seed that was trained twice the later run counts
+    evaluated = []
+    for run in (*map(Run, newest), *runs):
         with suppress(UserError, KeyError, TypeError, ValueError):
             result = run.result
             status = result["status"], result["study"], result.get("data_fingerprint")
-            stored = result.get("settings") or {"model": {"name": result["model"]}}
-            evaluated = EvaluatedRun(run, stored, result, result["setting"], result["seed"], *NOT_READ)
             if status == ("finished", None, runs[-1].result.get("data_fingerprint")):
-                by_setting[evaluated.setting][evaluated.seed] = evaluated
-    of_settings = [list(seeds.values()) for seeds in by_setting.values()]
-    labels = names([seeds[0].settings for seeds in of_settings])
-    settings = [
-        StoredSetting(name, seeds, deterministic=False) for name, seeds in zip(labels, of_settings, strict=True)
-    ]
+                key, seed = result["setting"], result["seed"]
+                evaluated.append(EvaluatedRun(run, result["settings"], result, key, seed, *NOT_READ))
+    settings = group_by_setting(evaluated)
     known = [setting for setting in settings if math.isfinite(setting.stored(f"val/{metric}"))]
     return sorted(known, key=lambda setting: setting.stored(f"val/{metric}"), reverse=BETTER[metric] == "max")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import yaml
 
-from sentattn.compare.statistics import Estimate, correct_of, estimates
+from sentattn.compare.statistics import UNKNOWN, Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.schema import ADDED_LATER, SEEDS, counts
 from sentattn.config.targets import TARGET, check_targets, current, label
@@ -184,7 +184,10 @@ class Setting:
 
     @cached_property
     def metrics(self) -> Mapping[str, Estimate]:
-        """Each metric of the predictions: mean over seeds, with its standard error."""
+        """Each metric: mean over seeds, with its standard error; without predictions as stored, for validation rows."""
+        if self.rows is NOT_READ[0]:
+            stored = [name for name in self.runs[0].result["metrics"] if name.startswith("val/")]
+            return {name.removeprefix("val/"): Estimate.of(self.stored(name), [UNKNOWN]) for name in stored}
         labels_N, group_N = self.rows.labels_N, self.rows.group_N
         return estimates(self.probabilities, labels_N, group_N, ordered=self.ordered, deterministic=self.deterministic)
 

@@ -33,14 +33,9 @@ AXES = {"train": "epoch", "val": "epoch", "attention": "epoch", "step": "step"}
 
 
 class LoggedRun(NamedTuple):
-    """A run as its logger needs it.
+    """A run as its logger needs it: its directory, its resolved settings, and their hash without the seed.
 
-    Attributes:
-        directory: The run directory.
-        settings: The resolved settings.
-        setting: Hash of the settings without the seed.
-        resumed: Whether the run continues after an interruption.
-        study: The study that the run is a trial of.
+    `resumed` says that it continues after an interruption; `study` is the study that it is a trial of.
     """
 
     directory: Path

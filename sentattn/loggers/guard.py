@@ -22,15 +22,8 @@ class Guard(Logger):
 
     A row is an epoch: Lightning passes the metrics of validation and of training separately, and both are logged
     together, with the epoch, counted from 1, as the step. Points inside an epoch (`step/...`) have the optimizer's.
-    Of a resumed training, epochs that the run directory has already are not logged again.
-
-    Args:
-        title: Its name in messages.
-        make: Opens Lightning's logger.
-        directory: The run directory.
-        location: Where its data are, as printed.
-        resumed: Whether the run continues after an interruption.
-        replays: Whether the earlier epochs of a resumed run are logged again, for a logger that starts from nothing.
+    Of a resumed training, epochs that the run directory has already are not logged again, unless the logger `replays`
+    them because it starts from nothing. `make` opens Lightning's logger, and `location` is where its data are.
     """
 
     def __init__(

@@ -203,7 +203,8 @@ def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
     [chart] = hop_chart(ranked)
     accuracies = {setting.name: setting.metrics["accuracy"].value for setting in ranked}
     assert chart.table is not None
-    drawn = [dict(zip(trace.text, trace.y, strict=True)) for trace in chart.figure.data]
+    names = [[text.partition(": ")[0] for text in trace.customdata] for trace in chart.figure.data]
+    drawn = [dict(zip(of, trace.y, strict=True)) for of, trace in zip(names, chart.figure.data, strict=True)]
     assert [len(one) for one in drawn] == [2, 2]
     assert drawn[0] | drawn[1] == pytest.approx(accuracies)
     assert {name: value for name, _, value, _ in chart.table.rows} == {
@@ -237,7 +238,7 @@ def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("low", "high"), [(0.915, 0.926), (0.9, 0.9), (0.3, 0.9)])
 def test_an_axis_of_accuracies_spans_five_points_at_least(low: float, high: float) -> None:
-    start, end = accuracy_range([low, high], [None, (high - 0.001, high + 0.001)])
+    start, end = accuracy_range([(low, None), (high, (high - 0.001, high + 0.001))])
     assert start < low
     assert high + 0.001 < end
     assert end - start >= 0.05 - 1e-12

@@ -14,7 +14,7 @@ from sentattn.compare.report.summaries import (
     CONTRAST,
     MIN_ROWS,
     NEGATION,
-    accuracy,
+    accuracy_on,
     by_length,
     by_value,
     class_values,
@@ -149,23 +149,23 @@ def test_an_interval_counts_rows_and_seeds_of_the_slice_alone() -> None:
     rows, seeds, centre = added.var(ddof=1) / 54, part.mean(1).var(ddof=1) / 3, added.mean()
     of_rows, of_seeds = stats.t.ppf(0.975, 53) * rows**0.5, stats.t.ppf(0.975, 2) * seeds**0.5
     half = np.hypot(of_rows, of_seeds)
-    value = accuracy(setting(correct), chosen)
+    value = accuracy_on(setting(correct), chosen)
     assert (value.value, *value.interval()) == pytest.approx((part.mean(), centre - half, centre + half), rel=1e-9)
-    fixed = accuracy(setting(correct, deterministic=True), chosen)
+    fixed = accuracy_on(setting(correct, deterministic=True), chosen)
     assert fixed.interval()[1] == pytest.approx(centre + of_rows)
 
 
 def test_groups_without_a_row_in_the_slice_do_not_count() -> None:
     correct = np.array([[1, 1, 0, 0, 1, 0, 1, 1, 1, 1]])
     groups = np.array([0, 0, 3, 3, 7, 7, 9, 9, 9, 9])
-    value = accuracy(setting(correct, groups=groups), np.arange(6))
+    value = accuracy_on(setting(correct, groups=groups), np.arange(6))
     # Sums of deviations from 1/2 are 1, -1, 0, and the squares of those of four rows more 1/4 each.
     half = stats.t.ppf(0.975, 6) * (7 / 6 * 3 / 100) ** 0.5
     assert value.interval() == pytest.approx((max(0, 0.5 - half), min(1, 0.5 + half)))
 
 
 def test_where_all_rows_are_right_the_interval_is_about_wilsons() -> None:
-    value = accuracy(setting(np.ones((2, 30))), np.arange(30))
+    value = accuracy_on(setting(np.ones((2, 30))), np.arange(30))
     z = stats.norm.ppf(0.975)
     assert (value.value, *value.interval()) == pytest.approx((1, 30 / (30 + z**2), 1), abs=0.05)
 

@@ -12,7 +12,7 @@ from sentattn.compare.insight import CURVES as FAITHFULNESS
 from sentattn.compare.insight import RANKINGS, Insight, rounded
 from sentattn.compare.leaderboard import Table
 from sentattn.compare.report.summaries import (
-    accuracy,
+    accuracy_on,
     class_values,
     confusion,
     hop_groups,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Interval: TypeAlias = tuple[float, float]
+Accuracy: TypeAlias = tuple[float, Interval | None]
+"""An accuracy with its 95% interval, where there are seeds enough."""
 
 COLOURS = (BLUE, ORANGE, "#2a9d6f", "#b5479b", "#9a7b1f", "#d1495b", "#6b7fd7", "#5b8a94")
 MAX_DRAWN = len(COLOURS)
@@ -82,20 +84,31 @@ def add_marks(figure: go.Figure, rank: int, title: str, hover: str, *, size: int
     figure.add_scatter(**marks | others)
 
 
-def bar(values: Sequence[float], intervals: Sequence[Interval | None]) -> Json:
+def add_accuracies(
+    figure: go.Figure,
+    rank: int,
+    title: str,
+    places: Mapping[str, float],
+    accuracies: Sequence[Accuracy],
+    **others: Any,
+) -> None:
+    """Adds marks of accuracies with their intervals at places that have names."""
+    texts = [(name, *in_percent(accuracy)) for name, accuracy in zip(places, accuracies, strict=True)]
+    shown = [f"{safe(name)}: {value} ({ends or NO_INTERVAL})" for name, value, ends in texts]
+    look = {"x": list(places.values()), "y": [value for value, _ in accuracies], "error_y": bar(accuracies)}
+    add_marks(figure, rank, title, "%{customdata}", **look | {"customdata": shown} | others)
+
+
+def bar(accuracies: Sequence[Accuracy]) -> Json:
     """Returns the error bars of marks; those without an interval have none."""
-    ends = [interval or (value, value) for value, interval in zip(values, intervals, strict=True)]
-    return {
-        "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
-        "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
-        "thickness": 1.5,
-        "width": 3,
-    }
+    ends = [(value, *(interval or (value, value))) for value, interval in accuracies]
+    above, below = [high - value for value, _, high in ends], [value - low for value, low, _ in ends]
+    return {"array": above, "arrayminus": below, "thickness": 1.5, "width": 3}
 
 
-def accuracy_range(values: Sequence[float], intervals: Sequence[Interval | None]) -> list[float]:
+def accuracy_range(accuracies: Sequence[Accuracy]) -> list[float]:
     """Returns the range of an axis that has all marks and intervals, and shows no small difference as a large one."""
-    ends = [*values, *(end for interval in intervals if interval for end in interval)]
+    ends = [end for value, interval in accuracies for end in (value, *(interval or ()))]
     low, high = min(ends), max(ends)
     pad = max(0.06 * (high - low), (NARROWEST - (high - low)) / 2)
     return [low - pad, high + pad]
@@ -106,9 +119,10 @@ def percent(value: float) -> str:
     return f"{100 * value:.2f}%"
 
 
-def percents(interval: Interval | None, missing: str = "") -> str:
-    """Returns an interval in percent; the other text where there is none."""
-    return "{} to {}".format(*map(percent, interval)) if interval else missing
+def in_percent(accuracy: Accuracy) -> tuple[str, str]:
+    """Returns an accuracy and its interval in percent; an empty text where there is no interval."""
+    value, interval = accuracy
+    return percent(value), "{} to {}".format(*map(percent, interval)) if interval else ""
 
 
 def _cut(text: str) -> str:
@@ -121,43 +135,34 @@ def _at_end(points: Sequence[object], rank: int) -> list[str]:
     return [""] * (len(points) - 1) + [str(rank + 1)]
 
 
-def _accuracies(settings: Sequence[Setting]) -> tuple[list[float], list[Interval | None]]:
+def _accuracies(settings: Sequence[Setting]) -> list[Accuracy]:
     """Returns the accuracy of each setting, and its 95% interval."""
-    values = [setting.metrics["accuracy"].value for setting in settings]
-    return values, [setting.interval("accuracy") for setting in settings]
+    return [(setting.metrics["accuracy"].value, setting.interval("accuracy")) for setting in settings]
 
 
 def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
     """The accuracy of each setting with its 95% interval."""
     shown = settings[: 3 * MAX_DRAWN]
     figure = empty_figure(90 + 32 * len(shown), top=8, xaxis_title="accuracy", showlegend=False)
-    values, intervals = _accuracies(shown)
-    for rank, (setting, value, interval) in enumerate(zip(shown, values, intervals, strict=True)):
-        hover = f"{percent(value)} ({percents(interval, NO_INTERVAL)})"
-        add_marks(
-            figure,
-            rank,
-            setting.name,
-            hover,
-            size=10,
-            x=[value],
-            y=[rank],
-            error_x=bar([value], [interval]),
-            mode="markers",
-            marker_symbol="circle" if interval else "circle-open",
-        )
+    accuracies = _accuracies(shown)
+    for rank, (setting, accuracy) in enumerate(zip(shown, accuracies, strict=True)):
+        value, ends = in_percent(accuracy)
+        look = {"mode": "markers", "marker_symbol": "circle" if ends else "circle-open", "error_x": bar([accuracy])}
+        hover = f"{value} ({ends or NO_INTERVAL})"
+        add_marks(figure, rank, setting.name, hover, size=10, x=[accuracy[0]], y=[rank], **look)
     lines = [f"{rank + 1} {setting.name}".split("; ", 1) for rank, setting in enumerate(shown)]
     labels = ["<br>".join(map(_cut, of_setting)) for of_setting in lines]
     figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=labels, range=[len(shown) - 0.5, -0.5])
     figure.update_yaxes(automargin=True, zeroline=False)
-    figure.update_xaxes(tickformat=".1~%", nticks=6, range=accuracy_range(values, intervals))
+    figure.update_xaxes(tickformat=".1~%", nticks=6, range=accuracy_range(accuracies))
     return [Chart("", figure, None)]
 
 
 def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Accuracy against each cost, with the Pareto front."""
     charts = []
-    values, intervals = _accuracies(settings)
+    accuracies = _accuracies(settings)
+    values = [value for value, _ in accuracies]
     for title, cost_key in COSTS.items():
         costs = [setting.cost(cost_key) for setting in settings]
         known = [i for i, cost in enumerate(costs) if math.isfinite(cost)]
@@ -170,33 +175,25 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         figure.add_scatter(x=x, y=y, mode="lines", line=step, hoverinfo="skip")
         rows = []
         for i in known:
-            setting, cost, accuracy_of, interval = (
-                settings[i].name,
-                f"{costs[i]:,.4g}",
-                percent(values[i]),
-                intervals[i],
-            )
-            add_marks(
+            name, cost = settings[i].name, f"{costs[i]:,.4g}"
+            add_accuracies(
                 figure,
                 i,
-                setting,
-                f"{cost}<br>{accuracy_of} ({percents(interval, NO_INTERVAL)})",
+                name,
+                {cost: costs[i]},
+                [accuracies[i]],
                 size=11,
-                x=[costs[i]],
-                y=[values[i]],
-                error_y=bar([values[i]], [interval]),
                 mode="markers+text",
                 text=[str(i + 1) * (i < MAX_DRAWN)],
                 textposition=("middle right", "middle left")[i % 2],
                 marker_symbol="circle" if i in front else "circle-open",
             )
-            rows.append([str(i + 1), setting, cost, accuracy_of, percents(interval), "yes" * (i in front)])
+            rows.append([str(i + 1), name, cost, *in_percent(accuracies[i]), "yes" * (i in front)])
         low, high = min(costs[i] for i in known), max(costs[i] for i in known)
         figure.update_xaxes(exponentformat="SI", nticks=5)
         if 0 < 4 * low <= high:
             figure.update_xaxes(type="log", range=[math.log10(low) - 0.15, math.log10(high) + 0.15])
-        shown = accuracy_range([values[i] for i in known], [intervals[i] for i in known])
-        figure.update_yaxes(tickformat=".1~%", range=shown)
+        figure.update_yaxes(tickformat=".1~%", range=accuracy_range([accuracies[i] for i in known]))
         heading = ["", "settings", title, "accuracy", "95% interval", "on the front"]
         charts.append(Chart(title, figure, Table(heading, rows)))
     return charts
@@ -237,18 +234,13 @@ def hop_chart(settings: Sequence[Setting]) -> list[Chart]:
     if not groups:
         return []
     figure = empty_figure(320, top=12, xaxis_title="hops", yaxis_title="accuracy", showlegend=False)
-    drawn = [setting for group in groups for setting in group]
     for number, group in enumerate(groups):
-        values, intervals = _accuracies(group)
-        x, names, errors = list(map(hops, group)), [safe(setting.name) for setting in group], bar(values, intervals)
-        add_marks(figure, number, "%{text}", "%{y:.2%}", x=x, y=values, text=names, error_y=errors)
+        add_accuracies(figure, number, "hops", {setting.name: hops(setting) for setting in group}, _accuracies(group))
+    drawn = [setting for group in groups for setting in group]
+    accuracies = _accuracies(drawn)
     figure.update_xaxes(tickvals=sorted({hops(setting) for setting in drawn}))
-    values, intervals = _accuracies(drawn)
-    figure.update_yaxes(tickformat=".1~%", range=accuracy_range(values, intervals))
-    rows = [
-        [setting.name, str(hops(setting)), percent(value), percents(interval)]
-        for setting, value, interval in zip(drawn, values, intervals, strict=True)
-    ]
+    figure.update_yaxes(tickformat=".1~%", range=accuracy_range(accuracies))
+    rows = [[one.name, str(hops(one)), *in_percent(accuracy)] for one, accuracy in zip(drawn, accuracies, strict=True)]
     return [Chart("", figure, Table(["settings", "hops", "accuracy", "95% interval"], rows))]
 
 
@@ -294,31 +286,21 @@ def slice_chart(
     if not slices:
         return []
     figure = empty_figure(330, top=12, yaxis_title="accuracy", showlegend=False)
-    count, places = min(len(settings), MAX_DRAWN), np.arange(len(slices))
     rows = []
     for rank, setting in enumerate(settings):
-        estimates = [accuracy(setting, rows_K) for rows_K in slices.values()]
-        means, intervals = [estimate.value for estimate in estimates], [estimate.interval() for estimate in estimates]
-        texts = [(percent(mean), percents(interval)) for mean, interval in zip(means, intervals, strict=True)]
-        for (name, rows_K), text in zip(slices.items(), texts, strict=True):
-            rows.append([setting.name, name, f"{len(rows_K):,}", *text])
-        if rank < MAX_DRAWN:
-            add_marks(
-                figure,
-                rank,
-                setting.name,
-                "%{text}",
-                size=8,
-                x=places + 0.5 * ((rank + 0.5) / count - 0.5),  # next to each other, so that intervals can be read
-                y=means,
-                error_y=bar(means, intervals),
-                mode="lines+markers" if is_ordered else "markers",
-                text=[f"{safe(name)}: {mean} ({ends})" for name, (mean, ends) in zip(slices, texts, strict=True)],
-            )
+        estimates = [accuracy_on(setting, rows_K) for rows_K in slices.values()]
+        accuracies = [(estimate.value, estimate.interval()) for estimate in estimates]
+        for (name, rows_K), accuracy in zip(slices.items(), accuracies, strict=True):
+            rows.append([setting.name, name, f"{len(rows_K):,}", *in_percent(accuracy)])
+        if rank < MAX_DRAWN:  # next to each other, so that intervals can be read
+            shift = 0.5 * ((rank + 0.5) / min(len(settings), MAX_DRAWN) - 0.5)
+            places = {name: number + shift for number, name in enumerate(slices)}
+            mode = "lines+markers" if is_ordered else "markers"
+            add_accuracies(figure, rank, setting.name, places, accuracies, size=8, mode=mode)
     labels = [_cut(name).replace(" to ", "<br>to ") for name in slices]
     if len(slices) < 4:  # with more labels there is no room on a phone
         labels = [f"{label}<br>{len(rows_K):,} rows" for label, rows_K in zip(labels, slices.values(), strict=True)]
-    figure.update_xaxes(tickvals=places, ticktext=labels, range=[-0.5, len(slices) - 0.5])
+    figure.update_xaxes(tickvals=list(range(len(slices))), ticktext=labels, range=[-0.5, len(slices) - 0.5])
     figure.update_xaxes(showgrid=False, zeroline=False, automargin=True, tickangle=0)
     figure.update_yaxes(tickformat=".1~%")
     return [Chart(title, figure, Table(["settings", title, "rows", "accuracy", "95% interval"], rows))]

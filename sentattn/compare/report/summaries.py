@@ -143,7 +143,7 @@ def by_value(values_N: NDArray[np.generic], names: Mapping[Any, str]) -> dict[st
     return large if len(large) > 1 else {}
 
 
-def accuracy(setting: Setting, chosen_K: Ints) -> Estimate:
+def accuracy_on(setting: Setting, chosen_K: Ints) -> Estimate:
     """Returns the mean over seeds of the accuracy on some rows.
 
     Its interval counts rows (or their groups) and seeds, of a setting with one seed rows alone.

@@ -211,12 +211,8 @@ def write(path: Path, specifications: list[Specification]) -> None:
 def publish(specification: Specification, former: Mapping[str, dict[str, str]]) -> dict[str, str]:
     """Creates workspace and report of a dashboard, or replaces the former ones, and returns their addresses.
 
-    Args:
-        specification: The dashboard, as `dashboard` returns it; its addresses become `published` in it.
-        former: Addresses of dashboards that were published before, by subject.
-
-    Raises:
-        RunError: If the server cannot be reached or refuses them.
+    They become `published` in the specification; `former` are those that were published before, by subject. A
+    `RunError` if the server cannot be reached or refuses them.
     """
     import wandb
     import wandb_workspaces.reports.v2 as wr

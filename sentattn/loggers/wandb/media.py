@@ -70,10 +70,7 @@ def _pictures(texts: Mapping[str, tuple[str, str]], data: TextData, model: TextC
 def log_evaluation(
     logger: Guard | None, data: TextData, probabilities: Mapping[str, NDArray[np.float32]], *, epoch: int
 ) -> None:
-    """Logs the confusion matrix of each split and a table of validation rows, if the logger is W&B's.
-
-    The probabilities are those of the best epoch's model, (rows, C) for each split.
-    """
+    """Logs confusion matrices and a table of validation rows from probabilities (rows, C), if the logger is W&B's."""
     if not isinstance(logger, WandbGuard):
         return
     names = list(data.labels)
@@ -116,15 +113,10 @@ def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: i
 
 
 def log_run(run: Run, place: Node, values: Node | None = None) -> LocalRun:
-    """Returns W&B's folder of a run, and writes it if it is missing: metrics, summary and confusion matrices.
+    """Returns W&B's folder of a finished run, and writes it if it is missing: metrics, summary and confusion matrices.
 
-    Args:
-        run: A finished run.
-        place: Where it is to be uploaded if it was trained without W&B: `project`, `entity`, `host`.
-        values: Of a trial of a sweep, the values that it tried, by their keys.
-
-    Raises:
-        RunError: If the run is damaged or W&B's files cannot be written.
+    `place` is the `project`, `entity` and `host` of a run that was trained without W&B; `values` are those that a trial
+    of a sweep tried, by their keys. A `RunError` if the run is damaged or W&B's files cannot be written.
     """
     if logged := find_runs([run.path]):
         return logged[0]._replace(host=logged[0].host or place["host"])

@@ -96,22 +96,16 @@ def offline_reason(host: str | None) -> str:
 
 
 def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
-    """Uploads a run that the server does not have, or not completely.
+    """Uploads a run that the server does not have, or not completely; a `RunError` with the reason if it cannot.
 
-    Returns:
-        The outcome in words, such as the run's address; None for a run that was uploaded before.
-
-    Raises:
-        RunError: With the reason as the message of a fault.
+    Returns the outcome in words, such as the run's address; None for a run that was uploaded before.
     """
     if not any(run.folder.glob("run-*.wandb")):
         raise _error("not_found", f"{run.folder} has no file of W&B's")
     if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
         return None
-    address = reachable(run.host)
     environment = {name: value for name, value in os.environ.items() if name not in JOINED}
-    environment |= {"WANDB_BASE_URL": address, "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "online"}
-    environment["WANDB_API_KEY"] = str(api_key(run.host))
+    environment |= _environment(run.host) | {"WANDB_MODE": "online"}
     environment["WANDB_DIR"] = str(run.directory)  # for W&B's log, which otherwise goes to the working folder
     command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(run.folder)]
     try:
@@ -171,7 +165,7 @@ def api_errors() -> tuple[type[Exception], ...]:
 @contextmanager
 def server(host: str | None) -> Iterator[None]:
     """Sets the server of W&B's packages by variables, since not all take an address and a key, and silences them."""
-    wanted = {"WANDB_BASE_URL": reachable(host), "WANDB_API_KEY": str(api_key(host)), "WANDB_ERROR_REPORTING": "false"}
+    wanted = _environment(host)
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -182,6 +176,12 @@ def server(host: str | None) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def _environment(host: str | None) -> dict[str, str]:
+    """Returns the variables that name a server, which answers, and its key."""
+    address = reachable(host)
+    return {"WANDB_BASE_URL": address, "WANDB_API_KEY": str(api_key(host)), "WANDB_ERROR_REPORTING": "false"}
 
 
 def _error(kind: str, reason: str) -> RunError:
