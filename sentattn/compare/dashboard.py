@@ -59,7 +59,7 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     Raises:
         RunError: With everything that failed, after the rest was done.
     """
-    from sentattn.loggers.wandb.media import log_run
+    from sentattn.loggers.wandb.run import log_run
     from sentattn.loggers.wandb.upload import offline_reason, upload
 
     former = boards.published(path)

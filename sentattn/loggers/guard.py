@@ -76,14 +76,12 @@ class Guard(Logger):
         return self.attempt(attrgetter("experiment"), DummyLogger().experiment)
 
     @property
-    def name(self) -> str | None:
-        name: str | None = self.attempt(attrgetter("name"), None)
-        return name
+    def name(self) -> str:
+        return self.title
 
     @property
-    def version(self) -> int | str | None:
-        version: int | str | None = self.attempt(attrgetter("version"), None)
-        return version
+    def version(self) -> None:
+        """None: the run directory has it."""
 
     @property
     def save_dir(self) -> str | None:

@@ -188,10 +188,10 @@ def evaluate_best(
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
         result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
         if logger is not None:
-            from sentattn.loggers.wandb import media
+            from sentattn.loggers.wandb.run import log_attention, log_evaluation
 
-            media.log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
-            media.log_attention(logger, data, module.model, epoch=result["best_epoch"])
+            log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
+            log_attention(logger, data, module.model, epoch=result["best_epoch"])
     guess = math.log(len(data.labels))
     if row := next((row for row in recorder.rows if not row["val/log_loss"] <= DIVERGED * guess), None):  # NaN too
         print(

@@ -30,12 +30,10 @@ class Recording(Logger):
 
     @property
     def name(self) -> str:
-        self._check("name")
         return "recording"
 
     @property
     def version(self) -> str:
-        self._check("version")
         return "1"
 
     @property
@@ -73,12 +71,10 @@ def test_metrics_of_an_epoch_are_one_row(tmp_path: Path, capsys: pytest.CaptureF
     guard.finish({"best_epoch": 2, "train/loss": 0.25, "test/loss": 0.5})
     row = {"val/loss": 0.5, "train/loss": 0.25}
     assert logger.rows == [(row, 1), (row, 2), ({"best_epoch": 2, "test/loss": 0.5}, 2)]
-    assert (logger.status, guard.name, capsys.readouterr().out) == ("success", None, "Recording: here\n")
+    assert (logger.status, guard.name, capsys.readouterr().out) == ("success", "Recording", "Recording: here\n")
 
 
 USES: dict[str, Callable[[Guard], Any]] = {
-    "name": lambda guard: guard.name,
-    "version": lambda guard: guard.version,
     "experiment": lambda guard: guard.experiment.log({"x": 1}),
     "log_metrics": lambda guard: guard.log_metrics({"train/loss": 1.0, "epoch": 0}),
     "finalize": lambda guard: guard.finish({}),

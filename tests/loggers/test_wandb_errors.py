@@ -148,7 +148,7 @@ def test_an_error_while_plotting_switches_the_logger_off(
     def fail(*_: Any) -> bytes:
         raise RuntimeError("no font")
 
-    monkeypatch.setattr("sentattn.loggers.wandb.media.picture", fail)
+    monkeypatch.setattr("sentattn.loggers.wandb.run.picture", fail)
     run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb"))
     assert run.result["status"] == "finished"
     assert len((run.path / "metrics.jsonl").read_text().splitlines()) == 2

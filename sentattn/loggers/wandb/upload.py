@@ -27,6 +27,7 @@ from sentattn.run import CONFIG, Run, write_atomically
 ANSWER_SECONDS = 10.0
 MINUTES = 10.0  # for one run
 STUDY = "study.db"  # instead of a run's settings in the folder of a study
+UNSENT = "unsent"  # in W&B's folder of an online run that was not uploaded to its end
 SENT = "sent.json"  # the values that `add_to_summary` has uploaded, next to W&B's folders
 # With these variables an upload would use this program's W&B process, and print nothing.
 JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
@@ -45,11 +46,6 @@ class LocalRun(NamedTuple):
     def run_id(self) -> str:
         """W&B's name of the run."""
         return next(self.folder.glob("run-*.wandb")).stem.removeprefix("run-")
-
-
-def marker(folder: Path) -> Path:
-    """Returns the file that marks a folder of an online run as not uploaded to its end."""
-    return folder / "unsent"
 
 
 def api_key(host: str | None) -> str | None:
@@ -102,7 +98,7 @@ def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
     """
     if not any(run.folder.glob("run-*.wandb")):
         raise _error("not_found", f"{run.folder} has no file of W&B's")
-    if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or marker(run.folder).is_file()):
+    if _is_synced(run.folder) or not (run.folder.name.startswith("offline-") or (run.folder / UNSENT).is_file()):
         return None
     environment = {name: value for name, value in os.environ.items() if name not in JOINED}
     environment |= _environment(run.host) | {"WANDB_MODE": "online"}
@@ -117,7 +113,7 @@ def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
         lines = [line for line in output.splitlines() if line.strip()]
         errors = [line for line in lines if "ERROR" in line or "Error" in line] or lines[-1:]
         raise _error("failed", _PREFIX.sub("", errors[0]).rstrip(".") if errors else "W&B did not say why")
-    marker(run.folder).unlink(missing_ok=True)
+    (run.folder / UNSENT).unlink(missing_ok=True)
     addresses = _ADDRESS.findall(output)
     return f"uploaded to {addresses[-1]}" if addresses else "uploaded"
 
