@@ -15,8 +15,6 @@ from sentattn.compare.report.summaries import (
     accuracy_on,
     class_values,
     confusion,
-    hop_groups,
-    hops,
     learning_curve,
     pareto,
     reliability,
@@ -226,22 +224,6 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
             figure.update_yaxes(tickformat=".1~%" if title == "accuracy" else None)
             charts.append(Chart(title, figure, Table(["settings", "seed", "rows", "epoch", title], rows)))
     return charts
-
-
-def hop_chart(settings: Sequence[Setting]) -> list[Chart]:
-    """The accuracy by the number of hops, where settings differ in it alone."""
-    groups = hop_groups(settings)[:MAX_DRAWN]
-    if not groups:
-        return []
-    figure = empty_figure(320, top=12, xaxis_title="hops", yaxis_title="accuracy", showlegend=False)
-    for number, group in enumerate(groups):
-        add_accuracies(figure, number, "hops", {setting.name: hops(setting) for setting in group}, _accuracies(group))
-    drawn = [setting for group in groups for setting in group]
-    accuracies = _accuracies(drawn)
-    figure.update_xaxes(tickvals=sorted({hops(setting) for setting in drawn}))
-    figure.update_yaxes(tickformat=".1~%", range=accuracy_range(accuracies))
-    rows = [[one.name, str(hops(one)), *in_percent(accuracy)] for one, accuracy in zip(drawn, accuracies, strict=True)]
-    return [Chart("", figure, Table(["settings", "hops", "accuracy", "95% interval"], rows))]
 
 
 def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[Chart]:
