@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sentattn.compare.insight import CURVES as FAITHFULNESS
-from sentattn.compare.insight import RANKINGS, Insight, rounded
 from sentattn.compare.leaderboard import Table
 from sentattn.compare.report.summaries import (
     accuracy_on,
@@ -21,7 +19,6 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
-from sentattn.insight import diagnostics
 from sentattn.metrics import Ints
 from sentattn.rendering.html import BLUE, GREY, ORANGE, empty_figure, safe
 
@@ -46,8 +43,6 @@ COSTS = {
 CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/cross_entropy"))
 """Title and metric of the learning curves, and the metric of the training rows that a single run has too."""
 NO_INTERVAL = "too few seeds: no interval"
-AT_END = {"textposition": "middle right", "cliponaxis": False}
-"""Where the rank of a setting is written at the end of its line."""
 MAX_CLASSES = 12
 """Classes whose cells of a confusion matrix still hold text."""
 SHADES = [[0.0, "#eef3f9"], [0.5, "#5f9cce"], [1.0, "#0b3c6f"]]
@@ -126,11 +121,6 @@ def in_percent(accuracy: Accuracy) -> tuple[str, str]:
 def _cut(text: str) -> str:
     """Returns a text that fits an axis, shortened if needed, which plotly shows as it is."""
     return safe(text if len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}\u2026")
-
-
-def _at_end(points: Sequence[object], rank: int) -> list[str]:
-    """Returns the texts of the points of a line: at the last one the rank of its setting."""
-    return [""] * (len(points) - 1) + [str(rank + 1)]
 
 
 def _accuracies(settings: Sequence[Setting]) -> list[Accuracy]:
@@ -216,7 +206,8 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
                 hover = f"seed {seed}, {kind}<br>epoch %{{x}}: %{{y:.4f}}"
                 add_marks(figure, place, setting.name, hover, size=5, x=x, y=y, name=kind)
                 if len(runs) > 1 and seed == setting.runs[0].seed:
-                    figure.data[-1].update(mode="lines+markers+text", text=_at_end(x, rank), **AT_END)
+                    ranks = [*[""] * (len(x) - 1), str(rank + 1)]  # at the end of its line
+                    figure.data[-1].update(mode="lines+markers+text", text=ranks, textposition="middle right")
                 rows += [[setting.name, str(seed), kind, f"{epoch}", f"{value:.4f}"] for epoch, value in points]
         if rows:
             last = max(int(row["epoch"]) for _, _, epochs in curves for row in epochs)
@@ -304,46 +295,3 @@ def reliability_chart(settings: Sequence[Setting]) -> list[Chart]:
     diagonal = {"color": GREY, "width": 1.5, "dash": "dot"}
     figure.add_scatter(x=[lowest, 1], y=[lowest, 1], mode="lines", line=diagonal, hoverinfo="skip")
     return [Chart("", figure, Table(["settings", "probability", "accuracy"], rows))]
-
-
-def faithfulness_charts(insights: Sequence[Insight], settings: Sequence[Setting]) -> list[Chart]:
-    """Comprehensiveness and sufficiency by the share of the tokens, deleted ones, less those of random tokens.
-
-    A line for each attention that ranks tokens; the table has the other rankings too.
-    """
-    ranks = {setting.key: rank for rank, setting in enumerate(settings)}
-    charts = []
-    shares = {share: diagnostics.percent(share) for share in diagnostics.SHARES}
-    curves = {column.name: column for column in FAITHFULNESS.columns}
-    for kind in diagnostics.KINDS:
-        figure = empty_figure(320, top=12, xaxis_title="share of the tokens", yaxis_title=kind, showlegend=False)
-        rows = []
-        for insight in insights:
-            for ranking in RANKINGS:
-                names = [f"{kind}_deleted_{ranking}_{share}" for share in shares.values()]
-                estimates = [curves[name].estimate(insight) for name in names]
-                values = [estimate.value for estimate in estimates]
-                if np.isnan(values).all():
-                    continue
-                cells = [rounded(estimate, 3) for estimate in estimates]
-                rows.append([insight.name, ranking.replace("_", " "), *cells])
-                rank = ranks[insight.setting.key]
-                if ranking == "attention" and rank < MAX_DRAWN:
-                    halves = np.nan_to_num([estimate.half_width() for estimate in estimates])
-                    add_marks(
-                        figure,
-                        rank,
-                        insight.name,
-                        "%{x:.0%}: %{y:.3f}",
-                        x=list(shares),
-                        y=values,
-                        error_y={"array": halves.tolist(), "thickness": 1.5, "width": 3},
-                        mode="lines+markers+text",
-                        text=_at_end(values, rank),
-                        **AT_END,
-                    )
-        if rows:
-            figure.update_xaxes(tickformat=".0%", tickvals=list(shares)[1:])
-            heading = ["settings", "ranking", *(f"{share}%" for share in shares.values())]
-            charts.append(Chart(kind, figure, Table(heading, rows)))
-    return charts
