@@ -47,8 +47,6 @@ FILES: Mapping[Over, str] = {
 """The files of a run with the diagnostics of a sample, by what the attention is over."""
 ROWS = 200
 """Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs hundreds of passes."""
-ABSENT = "-"
-"""Shown where a metric does not apply."""
 INTERVALS = "with 95% intervals where there are seeds enough"
 """The part of a heading about intervals."""
 RANKINGS = {
@@ -247,13 +245,14 @@ class Block:
         return [column.estimate(insight, self.needs) for column in self.columns]
 
 
-def _column(name: str, heading: str = "", digits: int = 2) -> Column:
-    return Column(name, heading, [name], digits=digits)
+def _columns(digits: int = 2, **headings: str) -> list[Column]:
+    """Metrics of a text by name, with their headings."""
+    return [Column(name, heading, [name], digits=digits) for name, heading in headings.items()]
 
 
-def _less(name: str, heading: str, of: str, less: str, digits: int = 2) -> Column:
+def _less(name: str, heading: str, less: str, digits: int = 2) -> Column:
     """The mean difference of two metrics of a text."""
-    return Column(name, heading, [of, less], sub, digits)
+    return Column(name, heading, [name, less], sub, digits)
 
 
 def _removal(kind: str, removal: str, title: str, about: str, more: Sequence[Column] = ()) -> Block:
@@ -263,10 +262,9 @@ def _removal(kind: str, removal: str, title: str, about: str, more: Sequence[Col
     def relative(attention: Floats, random: Floats, whole: Floats, unknown: Floats) -> Floats:
         return (attention - random) / (whole - unknown)
 
-    rankings = [(f"{name}_{ranking}", heading) for ranking, heading in RANKINGS.items()]
-    falls = [_less(ranking, heading, ranking, f"{name}_random") for ranking, heading in rankings]
+    falls = [_less(f"{name}_{ranking}", heading, f"{name}_random") for ranking, heading in RANKINGS.items()]
     share = Column(f"{name}_relative", "attn/all", [f"{name}_attention", f"{name}_random", "p", "p_unknown"], relative)
-    return Block(title, about, (*falls, share, *more, _column(f"{name}_random")))
+    return Block(title, about, (*falls, share, *more, Column(f"{name}_random", "", [f"{name}_random"])))
 
 
 BLOCKS = (
@@ -279,15 +277,10 @@ BLOCKS = (
         "are and where they lie, not whether the prediction depends on these tokens: the state of a token may hold "
         "what its neighbours say.",
         (
-            _column("effective_tokens", "tokens", 1),
-            _column("effective_share", "of all"),
-            _column("evenness", "even"),
-            _column("hop_overlap", "overlap"),
-            _column("punctuation", "punct."),
-            _column("punctuation_tokens"),
-            _column("stop_words", "stop"),
-            _column("stop_word_tokens"),
-            *(_column(f"tenth_{n}", {1: "first", 10: "last"}.get(n, "")) for n in range(1, 11)),
+            *_columns(digits=1, effective_tokens="tokens"),
+            *_columns(effective_share="of all", evenness="even", hop_overlap="overlap"),
+            *_columns(punctuation="punct.", punctuation_tokens="", stop_words="stop", stop_word_tokens=""),
+            *_columns(**{f"tenth_{n}": {1: "first", 10: "last"}.get(n, "") for n in range(1, 11)}),
         ),
     ),
     _removal(
@@ -326,9 +319,7 @@ BLOCKS = (
         "three. Low where the ceilings are high: attention and gradients name different tokens, which does not say "
         "which of them is right.",
         (
-            _column("tau_integrated", "attn~IG"),
-            _column("tau_input_x_gradient", "attn~g*x"),
-            _column("tau_gradients", "IG~g*x"),
+            *_columns(tau_integrated="attn~IG", tau_input_x_gradient="attn~g*x", tau_gradients="IG~g*x"),
             Column("tau_seeds", "two seeds", []),
         ),
     ),
@@ -341,12 +332,10 @@ BLOCKS = (
         "most 0.01 (Jain and Wallace 2019). Where accuracy stays, TVD is low or JSD high, the trained model does not "
         "need its weights; a model trained without them is another question, which the leaderboard answers.",
         (
-            _column("correct", "own", 3),
-            _less("correct_uniform", "even-own", "correct_uniform", "correct", 3),
-            _less("correct_permuted", "perm.-own", "correct_permuted", "correct", 3),
-            _column("tvd_uniform", "TVD even"),
-            _column("tvd_permuted", "perm."),
-            _column("jsd_adversarial", "JSD"),
+            *_columns(digits=3, correct="own"),
+            _less("correct_uniform", "even-own", "correct", 3),
+            _less("correct_permuted", "perm.-own", "correct", 3),
+            *_columns(tvd_uniform="TVD even", tvd_permuted="perm.", jsd_adversarial="JSD"),
         ),
     ),
     Block(
@@ -355,14 +344,11 @@ BLOCKS = (
         "of the best hop of each text; +-1: their neighbours count too. Next to each: what random weights with as many "
         "hops reach. It says whether a person would find the weights plausible, not whether the model uses these "
         "words.",
-        (
-            _column("average_precision", "AP"),
-            _column("average_precision_random", "random"),
-            _column("average_precision_best_hop", "best hop"),
-            _column("average_precision_best_hop_random", "random"),
-            _column("average_precision_near", "AP +-1"),
-            _column("average_precision_near_random", "random"),
-        ),
+        [
+            *_columns(average_precision="AP", average_precision_random="random"),
+            *_columns(average_precision_best_hop="best hop", average_precision_best_hop_random="random"),
+            *_columns(average_precision_near="AP +-1", average_precision_near_random="random"),
+        ],
     ),
 )
 
@@ -371,9 +357,9 @@ CURVES = Block(
     "by share of the tokens",
     "",
     [
-        _less(f"{name}_{percent(share)}", "", f"{name}_{percent(share)}", f"{kind}_deleted_random_{percent(share)}")
+        _less(f"{kind}_deleted_{ranking}_{percent(share)}", "", f"{kind}_deleted_random_{percent(share)}")
         for kind in KINDS
-        for name in [f"{kind}_deleted_{ranking}" for ranking in RANKINGS]
+        for ranking in RANKINGS
         for share in SHARES
     ],
 )
@@ -477,7 +463,7 @@ def _texts(texts: Sequence[str], style: Format) -> list[str]:
 def rounded(estimate: Estimate, digits: int, *, sign: str = "") -> str:
     """Returns the value with half of its interval, with the same digits after the point."""
     half = "" if np.isnan(estimate.error) else f" ±{estimate.half_width():.{digits}f}"
-    return ABSENT if np.isnan(estimate.value) else f"{estimate.value:{sign}.{digits}f}{half}"
+    return "-" if np.isnan(estimate.value) else f"{estimate.value:{sign}.{digits}f}{half}"
 
 
 def _values(insights: Sequence[Insight]) -> Iterator[list[str]]:

@@ -183,7 +183,7 @@ def test_a_difference_is_paired_and_over_the_same_texts() -> None:
     found = insight(attention_SN, random=random_SN)
     estimate = found.estimate(["x", "random"], sub)
     assert (estimate.value, estimate.error) == (pytest.approx(0, abs=1e-12), pytest.approx(0, abs=1e-12))
-    column = tables._less("x_over_random", "x", "x", "random")
+    column = tables._less("x", "x", "random")
     assert column.estimate(found).value == pytest.approx(0, abs=1e-12)
     assert np.nanmean(attention_SN) - random_SN.mean() < -0.2  # what means over different texts would say
     shifted = insight(attention_SN + RANDOM.normal(0.5, 0.01, (3, TEXTS)), random=random_SN).estimate(
