@@ -14,8 +14,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   pairs       declared (default): settings that are equal in all but one part, such as an attention and uniform weights
               over the same encoder, as one family of tests; all: every other pair too, marked as exploratory. Of at
               most six settings the best is compared with each other one, as exploratory
-  plan        a file that declares the pairs, their seeds, the split and the margin before looking: split, metric,
-              margin, seeds, base (arguments that all have), and pairs of {a: {KEY: VALUE}, b: {KEY: VALUE}}
+  plan        a file that declares split, metric, margin, seeds, base (arguments that all have), and pairs of
+              {a: {KEY: VALUE}, b: {KEY: VALUE}} before looking
   write_plan  true: writes such a file, with the pairs that the runs' settings make; no prediction is read
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
               logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words), fasttext (Joulin et al. 2016, 1 and 2
@@ -29,17 +29,13 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   report      file for a page with charts, the numbers behind them, and texts on which settings disagree; of a single
               run directory it is written into it, as report.html
 
-Intervals and tests count test rows and seeds: they are about another training on other rows. Where rows belong to
-groups, such as the films of IMDB, groups count in place of rows. A verdict needs three seeds of each setting, except
-where all its trainings are equal, as those of references are.
+A verdict needs three seeds of each setting, except where all its trainings are equal, as those of references are.
 
 Examples:
   python -m sentattn.compare outputs
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
-  python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md
-  python -m sentattn.compare outputs/imdb report=report.html
+  python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md report=report.html
   python -m sentattn.compare outputs/imdb plan=plan.yaml write_plan=true
-  python -m sentattn.compare outputs/imdb plan=plan.yaml
   python -m sentattn.compare outputs/imdb to=wandb
 """
 

@@ -60,28 +60,16 @@ def _is_hybrid(settings: Node) -> bool:
 
 MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
 """Settings of an attention, with the pooling of its hops and the penalty on them."""
-CONTRASTS: tuple[tuple[tuple[str, ...], Callable[[Node], bool], Callable[[Node], bool]], ...] = (
-    (
-        MECHANISM,
-        lambda settings: not _is_baseline(settings) and _attention(settings) != "relation",
-        lambda settings: _attention(settings) == "uniform",
-    ),
-    (
-        MECHANISM,
-        lambda settings: not _is_baseline(settings) and _attention(settings) == "relation",
-        lambda settings: _is_baseline(settings) and _attention(settings) == "relation",
-    ),
-    (("model.freeze_attention",), lambda settings: not _is_frozen(settings), _is_frozen),
-    (
-        ("model.wide.attend",),
-        lambda settings: _wide(settings, "attend") is True,
-        lambda settings: _wide(settings, "attend") == "uniform",
-    ),
-    (("model.wide",), _is_hybrid, lambda settings: _wide(settings, "orders") is None),
-    (("model.wide.share",), _is_hybrid, lambda settings: _wide(settings, "share") == 1),
+CONTRASTS: tuple[tuple[tuple[str, ...], Callable[[Node, Node], bool]], ...] = (
+    (MECHANISM, lambda a, b: not _is_baseline(a) and _attention(a) != "relation" and _attention(b) == "uniform"),
+    (MECHANISM, lambda a, b: not _is_baseline(a) and _is_baseline(b) and _attention(a) == _attention(b) == "relation"),
+    (("model.freeze_attention",), lambda a, b: not _is_frozen(a) and _is_frozen(b)),
+    (("model.wide.attend",), lambda a, b: _wide(a, "attend") is True and _wide(b, "attend") == "uniform"),
+    (("model.wide",), lambda a, b: _is_hybrid(a) and _wide(b, "orders") is None),
+    (("model.wide.share",), lambda a, b: _is_hybrid(a) and _wide(b, "share") == 1),
 )
-"""Kinds of pairs that are declared before looking: prefixes of the keys in which the two settings differ, and whether
-settings have the component and are its control.
+"""Kinds of pairs that are declared before looking: prefixes of the keys in which two settings differ, and whether the
+first has the component and the second is its control.
 
 In this order: an attention and uniform weights over the same encoder; `relation` with and without scores; a trained
 attention and the same attention frozen at its initial values; learned and uniform attention over n-grams; a model with
@@ -97,20 +85,19 @@ def declared_indices(settings: Sequence[Node], trained_on: Sequence[object]) -> 
     trained = [index for index, of_model in enumerate(settings) if "attention" in of_model["model"]]
     return [
         (first, second)
-        for differs, has_component, is_control in CONTRASTS
+        for differs, is_pair in CONTRASTS
         for second in trained
-        if is_control(settings[second])
         for first in trained
-        if has_component(settings[first])
+        if is_pair(settings[first], settings[second])
         and trained_on[first] == trained_on[second]
         and rest(settings[first], differs) == rest(settings[second], differs)
     ]
 
 
 def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[list[SettingPair], list[str]]:
-    """Returns the pairs of NB-SVM with the setting that is best on validation rows, and remarks on missing ones.
+    """Returns the pairs of NB-SVM with the best setting on validation rows, for test rows, and remarks on missing ones.
 
-    The setting has enough seeds and the same training rows as the reference. On validation rows there is no such pair.
+    The setting has enough seeds and the same training rows as the reference.
     """
     pairs: list[SettingPair] = []
     notes = []
@@ -138,17 +125,10 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
 
 @dataclass(frozen=True)
 class Pair:
-    """Two settings and the difference of their accuracies.
+    """Two settings, such as an attention and its baseline, and the tests of how much more accurate the first is.
 
-    Attributes:
-        first: The attention, or any setting.
-        second: Its baseline, or any other setting.
-        declared: Whether the pair belongs to the family that is declared before looking.
-        estimate: How much better the first is.
-        p_difference: p-value of no difference; of declared pairs adjusted for their number.
-        p_equivalence: p-value of a difference beyond the margin, likewise.
-        levels: Levels of the two tests.
-        verdict: The result of both.
+    The p-values are those of no difference and of a difference beyond the margin; those of declared pairs are adjusted
+    for their number. `levels` are the levels of the two tests.
     """
 
     first: Setting
@@ -258,11 +238,7 @@ class Comparison:
 
     @property
     def declared(self) -> list[SettingPair]:
-        """The pairs that are declared before looking.
-
-        They are the pairs of the plan, if any. Otherwise they are equal in all but one component (`CONTRASTS`), and on
-        test rows the setting that is best on validation rows is paired with NB-SVM.
-        """
+        """The pairs of the plan, or those that are equal in all but one component (`CONTRASTS`), and that of NB-SVM."""
         return self._declared[0]
 
     @cached_property

@@ -21,13 +21,7 @@ INTERVALS = (
 
 
 def specification(comparison: Comparison, ids: Mapping[Path, str], place: Node) -> Specification:
-    """Returns the dashboard of a comparison.
-
-    Args:
-        comparison: Settings on the same rows.
-        ids: The name of each run on W&B, by its directory.
-        place: `project`, `entity` and `host` of the runs.
-    """
+    """Returns the dashboard of a comparison from the names of its runs on W&B, which are at a place."""
     paths = [run.path for setting in comparison.leaderboard for run in setting.runs if run.path in ids]
     split = comparison.split
     bars, curves, errors = boards.leaderboard_panels(split), boards.curve_panels(), [boards.confusion_panel(split)]

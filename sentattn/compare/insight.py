@@ -208,12 +208,9 @@ def _diagnose(
 
 @dataclass(frozen=True)
 class Column:
-    """A metric of a table, which is computed from the means of the metrics of texts that it needs.
+    """A metric of a table, computed from the means of the metrics of texts that it needs; the agreement of seeds: none.
 
-    Attributes:
-        name: Its name in CSV and on Weights & Biases.
-        heading: Its name in the other formats, short; empty for a metric that they do not have.
-        needs: The metrics of texts; none for the agreement of seeds.
+    The heading is its short name in the terminal and on pages; a metric without one is in CSV and on W&B alone.
     """
 
     name: str

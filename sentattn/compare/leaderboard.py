@@ -230,7 +230,7 @@ def _seed_lines(runs: Sequence[Run]) -> list[str]:
 
 
 def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Setting]:
-    """Returns the settings of runs, and of the newest runs in a folder with the same rows, the best by a metric first.
+    """Returns the settings of runs and of the newest runs in a folder with the same rows, the best by a metric first.
 
     Runs that cannot be read and trials of sweeps are left out.
     """

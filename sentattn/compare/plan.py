@@ -187,11 +187,7 @@ def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
 def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float) -> tuple[Plan, list[Fault]]:
     """Writes a new plan with the pairs that are declared for the settings of runs; no prediction is read.
 
-    Returns:
-        The plan, and an error for each run that is left out.
-
-    Raises:
-        RunError: If no pair is found, or the file exists.
+    Returns the plan, and an error for each run that is left out; a `RunError` if no pair is found or the file exists.
     """
     if path.exists():
         raise RunError(Fault("plan", "conflict", f"plan={path} exists; a plan is written once. Name another file."))
@@ -238,8 +234,7 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
 def as_overrides(settings: Node) -> Tree:
     """Returns the overrides that train a run's settings again: choices of groups, then single values.
 
-    Raises:
-        SettingError: If they cannot be typed, as with a class that no file in `conf/` names.
+    A `SettingError` if they cannot be typed, as with a class that no file in `conf/` names.
     """
     choices = Choices.of()
     chosen = {key: name for key, name in choices.chosen(settings).items() if key.startswith(GROUPS)}

@@ -50,9 +50,8 @@ def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -
     or several where the weights are drawn from a seed. A `UserError` if texts or a package are missing.
     """
     for name in names:
-        package, installed = ("sklearn", '"sentattn[report]"')
-        if name == "fasttext":
-            package, installed = "fasttext", "fasttext-numpy2"
+        is_fasttext = name == "fasttext"
+        package, installed = ("fasttext", "fasttext-numpy2") if is_fasttext else ("sklearn", '"sentattn[report]"')
         if find_spec(package) is None:
             message = f"reference={name} needs {package}: pip install {installed}."
             raise RunError(Fault("reference", "package", message))
@@ -140,15 +139,10 @@ def _words(data: TextData, split: str) -> list[str]:
 
 
 class Reference(NamedTuple):
-    """A kind of linear model.
+    """A kind of linear model over n-grams of at most `ngrams` words, with the values of the setting that is chosen.
 
-    Attributes:
-        ngrams: Longest n-gram in words.
-        chosen: The setting that is chosen on validation rows.
-        values: Its values.
-        seeds: Number of trainings, one where all are equal.
-        start: Takes training texts, their labels and the number of classes; returns the number of parameters, and a
-            function that fits a model with a value of the chosen setting and a seed.
+    `start` takes training texts, their labels and the number of classes; it returns the number of parameters, and a
+    function that fits a model with a value and a seed. One seed is enough where all trainings are equal.
     """
 
     ngrams: int

@@ -39,13 +39,9 @@ VECTORS = "data.vectors"
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that runs were evaluated on.
+    """The rows that runs were evaluated on: the hash of text and label, true class, group and number of tokens of each.
 
-    Attributes:
-        row_ids: Hash of each row's text and label.
-        labels_N: Numbers of the true classes.
-        group_N: Number of each row's group, such as its film; None where rows have none.
-        lengths_N: Number of tokens.
+    `group_N` has the number of each row's group, such as its film; it is None where rows have none.
     """
 
     row_ids: tuple[str, ...]
@@ -67,12 +63,8 @@ NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empt
 class EvaluatedRun:
     """A finished run with its resolved settings, its `result.json`, and its predictions of one split.
 
-    Attributes:
-        setting: Hash of the settings without the seed.
-        rows: The rows of the split.
-        probabilities_NC: Probability of each class.
-        ordered: Whether classes are steps of a scale, as far as the run's model says.
-        trials: Number of trials of the study that found the setting; None for a setting of no study.
+    `setting` is the hash of the settings without the seed, `ordered` says whether classes are steps of a scale, as far
+    as the run's model does, and `trials` is the number of trials of the study that found the setting, if any.
     """
 
     run: Run
@@ -129,11 +121,8 @@ class EvaluatedRun:
 class Setting:
     """Runs that differ in their seed only, one for each seed.
 
-    Attributes:
-        name: The variant, and the values that distinguish it from the other settings.
-        deterministic: Whether all trainings of this setting are equal, so that another seed would change nothing.
-        ordered: Whether classes are steps of a scale.
-        notes: Remarks about its runs, such as that they are of several revisions of the code.
+    The name is the variant with the values that distinguish it from the other settings. Of a deterministic setting all
+    trainings are equal. `notes` are remarks about its runs, such as that they are of several revisions of the code.
     """
 
     name: str
@@ -325,11 +314,7 @@ def read_runs(
         split: `test`, `val` or the name of an evaluation; with None no predictions are read.
         where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
 
-    Returns:
-        The runs, and an error for each run that is left out.
-
-    Raises:
-        RunError: If no run is left.
+    Returns the runs, and an error for each run that is left out; a `RunError` if no run is left.
     """
     evaluated: list[EvaluatedRun] = []
     faults: list[Fault] = []

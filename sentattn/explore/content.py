@@ -182,10 +182,9 @@ class Rows:
 
 
 def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fault]]:
-    """Reads the predictions of the models' runs, and the texts.
+    """Reads the texts and the predictions of the models' runs on them, of the rows that most of the models share.
 
-    Of models that were evaluated on different rows, those with the rows that most of them share are listed. None, and
-    why, where no run has predictions or the texts cannot be read.
+    None, and why, where no run has predictions or the texts cannot be read.
     """
     numbers = {model.run.path: number for number, model in enumerate(models)}
     try:

@@ -49,10 +49,7 @@ class PredictionRequest(BaseModel):
 
 
 class Explorer:
-    """Handles the requests of the page for models, and for rows to browse or None.
-
-    Predictions run one after another, since each uses all threads.
-    """
+    """Handles the requests of the page; predictions run one after another, since each uses all threads."""
 
     def __init__(self, models: Sequence[Model], rows: Rows | None) -> None:
         self.models, self.rows = models, rows
@@ -72,7 +69,10 @@ class Explorer:
                 _require("model", wanted.model, self.models)
                 text, token = self.models[wanted.model].without(text, wanted.token)
                 removed = clipped(token)
-            articles = [self._article(model, text, pairs=wanted.pairs) for model in self.models]
+            articles = []
+            for model in self.models:
+                shown = article(model.predict(text, pairs=wanted.pairs), is_uniform=model.is_uniform)
+                articles.append(render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}"))
             milliseconds = 1000 * (time.perf_counter() - started)
         return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
 
@@ -91,10 +91,6 @@ class Explorer:
         _require("row", row, () if self.rows is None else self.rows.labels_N)
         assert self.rows is not None
         return self.rows.summary(row) | {"text": self.rows.texts.texts(row)}
-
-    def _article(self, model: Model, text: str, *, pairs: bool) -> str:
-        shown = article(model.predict(text, pairs=pairs), is_uniform=model.is_uniform)
-        return render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}")
 
 
 def _require(key: str, number: int, things: Sized) -> None:

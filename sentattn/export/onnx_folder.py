@@ -96,11 +96,7 @@ def require_replaceable(folder: Path) -> None:
 
 @contextmanager
 def replacement(folder: Path) -> Iterator[Path]:
-    """Yields a temporary folder whose files replace those in `folder` at the end, and are removed after an error.
-
-    Raises:
-        RunError: If it cannot be written.
-    """
+    """Yields a temporary folder whose files replace those in `folder` at the end, and are removed after an error."""
     target = folder.resolve()
     with writing(folder, "output"):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -155,10 +151,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
 
 
 class OnnxClassifier(nn.Module):
-    """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention.
-
-    Its input is lengths instead of a mask, so that there is no padding between words.
-    """
+    """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention."""
 
     def __init__(self, model: TextClassifier) -> None:
         super().__init__()

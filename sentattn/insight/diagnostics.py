@@ -235,10 +235,12 @@ def drops(
     result = np.full((len(texts), rankings, len(REMOVALS), len(KINDS), len(SHARES)), np.nan)
     for i, ids in enumerate(texts):
         if len(ids) > 1:
-            counts = _counts(len(ids))
-            whole, *others = probabilities(model, [ids, *_variants(ids, orders[i])])[:, classes_N[i]]
+            # 0.2 * 15 is a little more than 3; shares of a short text are often the same number.
+            of_shares = [max(1, math.ceil(round(share * len(ids), 9))) for share in SHARES]
+            counts = sorted(set(of_shares))
+            whole, *others = probabilities(model, [ids, *_variants(ids, orders[i], counts)])[:, classes_N[i]]
             by_count = whole - np.reshape(others, (rankings, len(counts), len(REMOVALS), len(KINDS)))
-            of_share = [counts.index(_count(share, len(ids))) for share in SHARES]
+            of_share = list(map(counts.index, of_shares))
             result[i] = np.moveaxis(by_count[:, of_share], 1, -1)
         advance(1)
     return result
@@ -274,19 +276,10 @@ def percent(share: float) -> int:
     return round(100 * share)
 
 
-def _count(share: float, length: int) -> int:
-    return max(1, math.ceil(round(share * length, 9)))  # 0.2 * 15 is a little more than 3
-
-
-def _counts(length: int) -> list[int]:
-    """The different numbers of first tokens; shares of a short text are often the same number."""
-    return sorted({_count(share, length) for share in SHARES})
-
-
-def _variants(ids: Ids, orders: Sequence[Ints]) -> Iterator[Ids]:
+def _variants(ids: Ids, orders: Sequence[Ints], counts: Sequence[int]) -> Iterator[Ids]:
     """Yields for each ranking, number of first tokens and removal: the text without them, and only them."""
     for order_L in orders:
-        for count in _counts(len(ids)):
+        for count in counts:
             is_first_L = np.zeros(len(ids), dtype=bool)
             is_first_L[order_L[:count]] = True
             yield ids[~is_first_L]

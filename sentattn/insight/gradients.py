@@ -25,11 +25,9 @@ TOLERANCE = 0.05
 class Attribution(NamedTuple):
     """How much each token of a text adds to the logit of a class.
 
-    Attributes:
-        input_x_gradient_L: Embedded word times gradient, summed over its components (Shrikumar et al. 2016).
-        integrated_L: Integrated gradients from `<unk>` at all tokens, summed likewise (Sundararajan et al. 2017).
-        change: The logit of the text less that of the baseline.
-        error: Sum of the integrated gradients less `change`, which is 0 for an exact integral.
+    Embedded word times gradient, summed over its components (Shrikumar et al. 2016), and integrated gradients from
+    `<unk>` at all tokens (Sundararajan et al. 2017). Their sum less `change`, the logit of the text less that of the
+    baseline, is `error`, 0 for an exact integral.
     """
 
     input_x_gradient_L: Floats

@@ -75,16 +75,11 @@ def softmax(logits_BC: Tensor) -> Floats:
 
 
 class Reading(NamedTuple):
-    """A model's prediction for a text, with its own weights and with others.
+    """A model's probabilities for a text with its own weights, with even and with permuted ones.
 
-    Attributes:
-        probabilities_C: Probability of each class.
-        weights_RL: The attention to each token (`token_rows` for n-grams).
-        product_L: Attention times gradient of the predicted class's logit, the sum over the hops; NaN, like what
-            follows, where the values of an attention are not weights @ states.
-        uniform_C: Probabilities with even weights in place of the attention's.
-        permuted_PC: Probabilities with permuted weights, for each of `PERMUTATIONS`.
-        divergence: The result of `adversary`; NaN too where the weights tie.
+    `weights_RL` is the attention to each token (`token_rows` for n-grams), `product_L` the attention times the gradient
+    of the predicted class's logit, the sum over the hops, and `divergence` the result of `adversary`, NaN where the
+    weights tie. All but the first two are NaN where the values of an attention are not weights @ states.
     """
 
     probabilities_C: Floats
@@ -98,14 +93,9 @@ class Reading(NamedTuple):
 class Weights(NamedTuple):
     """The weights of a batch, and the logits that other weights give.
 
-    A row is a hop, or an order of n-grams. Its places are the real tokens, or the tokens at which an n-gram ends that
-    the wide part knows, each n-gram once.
-
-    Attributes:
-        weights_BRL: A row sums to 1 over its places and is 0 elsewhere.
-        is_place_BRL: The places of each row.
-        logits: Returns logits_BC with other weights; None where an attention's values are not weights @ states.
-        to_tokens: Spreads a value of each place over the tokens that it stands for.
+    A row is a hop, or an order of n-grams; it sums to 1 over its places. These are the real tokens, or the tokens at
+    which an n-gram ends that the wide part knows, each n-gram once. `logits` returns logits_BC with other weights, and
+    is None where an attention's values are not weights @ states. `to_tokens` spreads values of places over tokens.
     """
 
     weights_BRL: Tensor
@@ -289,7 +279,8 @@ def adversary(weights: Weights, own_BC: Tensor, keys_BL: Tensor) -> Tensor:
         optimizer = torch.optim.Adam([scores_BRL], lr=RATE)
         for _ in range(STEPS):
             with torch.enable_grad():
-                other_BRL = _softmax_at(scores_BRL, weights.is_place_BRL)
+                masked_BRL = scores_BRL.masked_fill(~weights.is_place_BRL, torch.finfo(scores_BRL.dtype).min)
+                other_BRL = masked_BRL.softmax(dim=-1) * weights.is_place_BRL
                 change_B = (weights.logits(other_BRL).softmax(dim=-1) - own_probabilities_BC).abs().sum(dim=-1) / 2
                 divergence_BR = divergence(weights.weights_BRL, other_BRL) * is_free_BR
                 divergence_B = divergence_BR.sum(dim=1) / is_free_BR.sum(dim=1).clamp_min(1)
@@ -298,12 +289,6 @@ def adversary(weights: Weights, own_BC: Tensor, keys_BL: Tensor) -> Tensor:
             [scores_BRL.grad] = torch.autograd.grad(loss, [scores_BRL])
             optimizer.step()
     return farthest_B
-
-
-def _softmax_at(scores_BRL: Tensor, is_place_BRL: Tensor) -> Tensor:
-    """Softmax over the places of each row; 0 elsewhere."""
-    scores_BRL = scores_BRL.masked_fill(~is_place_BRL, torch.finfo(scores_BRL.dtype).min)
-    return scores_BRL.softmax(dim=-1) * is_place_BRL
 
 
 def divergence(first_BRL: Tensor, second_BRL: Tensor) -> Tensor:

@@ -19,14 +19,9 @@ PAGE, PICTURES = ".html", (".png", ".pdf", ".svg")
 
 
 def save(predictions: Sequence[Prediction], path: Path) -> str:
-    """Draws one or more predictions into a file, atomically.
+    """Draws predictions into a page or a picture, atomically; a `UserError` if it cannot.
 
-    A picture has a row for each hop and a column for each token, wrapped to lines, and a square map for each head where
-    there are pairs; a `.html` page is one file and switches between hops and between heads. The note on what a picture
-    cannot show is returned, or an empty string.
-
-    Raises:
-        UserError: If the ending is another one or the file cannot be written.
+    Returns a note on what a picture cannot show, or an empty string.
     """
     from sentattn.rendering import html, png
 

@@ -56,11 +56,7 @@ class Part:
 
 
 def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
-    """Writes the page of comparisons; returns a warning for each part that could not be shown.
-
-    Raises:
-        RunError: If it cannot be written.
-    """
+    """Writes the page of comparisons; returns a warning for each part that could not be shown."""
     parts = [part(comparison) for comparison in comparisons]
     with writing(path, "report"):
         write_atomically(path, page(parts))

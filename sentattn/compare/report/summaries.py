@@ -44,10 +44,7 @@ Choice: TypeAlias = tuple[int, tuple[int, ...]]
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
-    """Returns the numbers of the points on the Pareto front, by rising cost: no other is as cheap and as good.
-
-    A point whose cost is not known is not on it.
-    """
+    """Returns the numbers of the points on the Pareto front, by rising cost: no other is as cheap and as good."""
     front: list[int] = []
     known = [i for i, cost in enumerate(costs) if np.isfinite(cost)]
     for i in sorted(known, key=lambda i: (costs[i], -values[i])):
@@ -126,10 +123,7 @@ def by_value(values_N: NDArray[np.generic], names: Mapping[Any, str]) -> dict[st
 
 
 def accuracy_on(setting: Setting, chosen_K: Ints) -> Estimate:
-    """Returns the mean over seeds of the accuracy on some rows.
-
-    Its interval counts rows (or their groups) and seeds, of a setting with one seed rows alone.
-    """
+    """Returns the mean over seeds of the accuracy on some rows."""
     group_N = setting.rows.group_N
     groups_K = None if group_N is None else np.unique(group_N[chosen_K], return_inverse=True)[1]
     return statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
@@ -167,10 +161,7 @@ def disagreements(settings: Sequence[Setting], most: int = MOST) -> list[Choice]
 
 
 def surest(probabilities_ANC: Floats) -> tuple[Floats, Ints]:
-    """Returns for each class the highest probability with which a model predicts it, and that model, (C, N) each.
-
-    The probability is 0 where no model predicts the class.
-    """
+    """Returns for each class the highest probability of a model that predicts it, 0 for none, and the model, (C, N)."""
     predicted_AN, confidence_AN = probabilities_ANC.argmax(axis=2), probabilities_ANC.max(axis=2)
     classes = range(probabilities_ANC.shape[2])
     of_class_CAN = np.stack([np.where(predicted_AN == c, confidence_AN, 0) for c in classes])
@@ -193,11 +184,7 @@ def errors(probabilities_NC: Floats, labels_N: Ints) -> Floats:
 def examples(
     choices: Sequence[Choice], settings: Sequence[Setting], texts: Split, labels_N: Ints, names: Sequence[str]
 ) -> tuple[list[Example], list[str]]:
-    """Predicts the chosen rows with their models, each loaded once.
-
-    Returns:
-        The examples, and a message for each model that cannot be loaded.
-    """
+    """Predicts the chosen rows with their models; returns them, and a message for each model that cannot be loaded."""
     predictions: dict[tuple[int, int], Prediction] = {}
     messages = []
     for rank in sorted({rank for _, ranks in choices for rank in ranks}):

@@ -46,11 +46,8 @@ class WandbGuard(Guard):
 
     A row is an epoch, or a point inside it with the axis `step`; the summary has the values of the best epoch. A
     resumed run continues under its id. Offline it writes another file with that id and repeats the earlier epochs,
-    because a killed process leaves an unreadable file; the last file is uploaded.
-
-    Args:
-        axes: The metric that is the x-axis of each group of metrics, by the group's name.
-        run: What `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
+    because a killed process leaves an unreadable file; the last file is uploaded. `axes` has the x-axis of each group
+    of metrics, and `run` what `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
     """
 
     def __init__(

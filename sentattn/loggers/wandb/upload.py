@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from sentattn.config.groups import get_path
 from sentattn.errors import Fault, RunError
 from sentattn.run import CONFIG, Run, write_atomically
 
@@ -192,12 +193,10 @@ def _host(directory: Path) -> str | None:
     """Returns the address of the server in a run's settings, and for a study in those of a trial."""
     if (directory / STUDY).is_file():
         directory = next((path.parent for path in directory.glob(f"trials/*/{CONFIG}")), directory)
-    try:
-        logger: Any = Run(directory).settings.get("logger")
-    except RunError:
-        return None
-    host = logger.get("host") if isinstance(logger, Mapping) else None
-    return str(host) if host else None
+    with suppress(RunError):
+        host: str | None = get_path(Run(directory).settings, "logger.host")
+        return host
+    return None
 
 
 def _address(host: str | None) -> str:
