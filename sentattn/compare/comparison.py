@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 SettingPair: TypeAlias = tuple[Setting, Setting]
 
-HARDEST = "nbsvm"
-"""The reference that the best setting is tested against."""
 MOST_EXPLORED = 6
 """Number of settings up to which the best is tested against each other one by default."""
 
@@ -102,7 +100,7 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
     pairs: list[SettingPair] = []
     notes = []
     for reference in settings:
-        if reference.settings["model"].get("name") != HARDEST:
+        if reference.settings["model"].get("name") != "nbsvm":
             continue
         if split == "val":
             reason = "it would be chosen by the rows it is tested on. Type split=test."

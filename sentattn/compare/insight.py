@@ -372,8 +372,6 @@ OUTCOMES = (
 
 def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]:
     """Returns the diagnostics of a sample of rows: a table for each question, or with `csv` a line for each metric."""
-    if not insights:
-        return []
     if style == "csv":
         return ["", *csv_lines([["settings", "seeds", "rows", "metric", "value", "low", "high"], *_values(insights)])]
     count = len(insights[0].seeds[0].weights)

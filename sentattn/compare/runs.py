@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-5
 """Tolerance of sums of probabilities in single precision, and of stored metrics against recomputed ones."""
-REVISION = 7
-"""Digits of a revision that are shown."""
 VECTORS = "data.vectors"
 """Part of the hash of a setting by content, and so excluded by `counts`."""
 
@@ -94,9 +92,6 @@ class EvaluatedRun:
         if split not in SPLITS:
             message = f"The texts of split={split} are not those of the runs, and cannot be read again."
             raise RunError(Fault("split", "unsupported", message))
-        if not self.fingerprint:
-            message = f"{self.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
-            raise RunError(Fault("runs", "damaged", message))
         texts_alone = {**self.settings["data"], "vectors": None}  # vectors may take minutes to train
         settings = {"data": texts_alone, "seed": self.seed}
         data = build.build_data(check_targets(settings, Choices.of(), trust=self.run.trust))
@@ -211,7 +206,7 @@ def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[Evaluate
     """Returns remarks about the runs that count, from all runs of each seed."""
     again = [str(seed) for seed, of_seed in sorted(trained.items()) if len(of_seed) > 1]
     notes = [f"the latest run counts of seeds that were trained again ({', '.join(again)})"] if again else []
-    revisions = {str(run.result.get("git"))[:REVISION] for run in runs}
+    revisions = {str(run.result.get("git"))[:7] for run in runs}
     if len(revisions) > 1:
         notes.append(f"runs of several revisions of the code ({', '.join(sorted(revisions))})")
     return notes

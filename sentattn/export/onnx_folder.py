@@ -37,8 +37,6 @@ TRACED_BATCH, TRACED_LENGTH = 2, 3
 TOLERANCE = 1e-4
 UNBOUNDED = 512
 """Length of the longest text compared if the model has no maximal length."""
-MAX_REASON = 300
-"""Most characters of torch's message that are printed."""
 
 
 def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tuple[int, int]]]:
@@ -145,7 +143,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
         cause: BaseException = error  # the first error has the reason; torch's messages are pages long
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        reason = textwrap.shorten(str(cause) or type(cause).__name__, MAX_REASON, placeholder=" ...")
+        reason = textwrap.shorten(str(cause) or type(cause).__name__, 300, placeholder=" ...")
         message = f"The model {model.name} cannot be exported: {reason}"
         raise RunError(Fault("format", "unsupported", message)) from error
 

@@ -41,10 +41,11 @@ def shape(weights_RL: Floats, tokens: Sequence[str]) -> dict[str, float]:
     share of the tokens, which even weights would have. `tenth_1` to `tenth_10` are the position profile. The weights
     are those of R hops on the L real tokens; each row sums to 1.
     """
+    from scipy.special import entr
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     length = len(tokens)
-    entropy_R, mean_L = entropy(weights_RL), weights_RL.mean(axis=0)
+    entropy_R, mean_L = entr(weights_RL).sum(axis=1), weights_RL.mean(axis=0)
     punctuation_L = np.array([not _LETTER.search(token) for token in tokens], dtype=np.float64)
     stop_words_L = np.array([token.lower() in ENGLISH_STOP_WORDS for token in tokens], dtype=np.float64)
     effective = float(np.exp(entropy_R).mean())
@@ -60,14 +61,6 @@ def shape(weights_RL: Floats, tokens: Sequence[str]) -> dict[str, float]:
         "stop_word_tokens": float(stop_words_L.mean()),
         **{f"tenth_{number}": float(share) for number, share in enumerate(profile(mean_L), start=1)},
     }
-
-
-def entropy(weights_RL: Floats) -> Floats:
-    """Returns H = - sum a log a of each hop, (R,), in nats; 0 log 0 is 0."""
-    from scipy.special import entr
-
-    entropy_R: Floats = entr(weights_RL).sum(axis=1)
-    return entropy_R
 
 
 def overlap(weights_RL: Floats) -> float:

@@ -24,8 +24,7 @@ from sentattn.compare.report.charts import (
     learning_charts,
 )
 from sentattn.compare.report.page import Part, Section, page, part
-from sentattn.compare.report.summaries import Example, Side
-from sentattn.prediction.prediction import Piece
+from sentattn.prediction.prediction import Prediction
 from sentattn.rendering.html import empty_figure
 from sentattn.run import Run
 
@@ -55,7 +54,8 @@ def page_of(tmp_path: Path, text: str) -> str:
     section = Section(text, tables=[Table([text], [[text]], text)], note=text)
     shown = part(found)
     shown.sections.insert(2, section)
-    shown.examples = [Example(text, [Side(text, text, 0.9, [(Piece(text, 0), 0.5, False)])])]
+    prediction = Prediction(text, text, {text: 0.9}, [text], [(0, len(text))], [[1.0]])
+    shown.examples = [(text, [(text, prediction)])]
     return page([shown])
 
 
@@ -84,7 +84,7 @@ def test_a_comparison_has_all_sections(hostile: str) -> None:
         "Confusion matrices",
         "Disagreements",
     ]
-    assert "data_fingerprint" in hostile  # these runs do not say what they were trained on: a warning
+    assert "other texts" in hostile  # these runs do not say what they were trained on: a warning
 
 
 def test_the_contents_name_every_section(hostile: str) -> None:

@@ -10,7 +10,6 @@ from scipy.stats import entropy as scipy_entropy
 
 from sentattn.insight.metrics import (
     average_precision,
-    entropy,
     expected_average_precision,
     expected_best,
     is_ranking,
@@ -28,10 +27,10 @@ def drawn(hops: int, length: int) -> np.ndarray:
     return np.random.default_rng(3).dirichlet(np.ones(length), size=hops)
 
 
-def test_entropy_is_that_of_scipy() -> None:
-    assert entropy(SHARP) == pytest.approx([1.5 * np.log(2)])
+def test_evenness_is_the_entropy_of_scipy() -> None:
     weights = drawn(4, 50)
-    assert entropy(weights) == pytest.approx(scipy_entropy(weights, axis=1), abs=1e-12)
+    found = shape(weights, ["a"] * 50)
+    assert found["evenness"] == pytest.approx(scipy_entropy(weights, axis=1).mean() / np.log(50), abs=1e-12)
 
 
 def test_effective_tokens_are_those_of_even_weights() -> None:

@@ -27,7 +27,7 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.errors import UserError
-from sentattn.rendering.html import draw, plotly_script, render
+from sentattn.rendering.html import draw, plotly_script, render, shaded_pieces
 from sentattn.run import REPORT, write_atomically, writing
 
 
@@ -65,7 +65,8 @@ def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
 
 def page(parts: Sequence[Part]) -> str:
     """Returns the page, with plotly's script in it once."""
-    return render("sentattn.compare.report", REPORT, parts=parts, draw=draw, plotly=plotly_script())
+    functions = {"draw": draw, "shaded": shaded_pieces}
+    return render("sentattn.compare.report", REPORT, parts=parts, plotly=plotly_script(), **functions)
 
 
 def part(comparison: Comparison) -> Part:

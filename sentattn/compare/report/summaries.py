@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins, f1
 from sentattn.prediction.model import LABELS, LoadedRun
-from sentattn.prediction.prediction import Piece, Prediction
-from sentattn.rendering.html import shaded_pieces
+from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS, MODEL
 
 LENGTH_BINS = 5
@@ -41,6 +40,8 @@ CONTRAST = re.compile(
 )
 Choice: TypeAlias = tuple[int, tuple[int, ...]]
 """A row, and the places in the leaderboard of the settings whose attention is shown."""
+Example: TypeAlias = tuple[str, list[tuple[str, Prediction]]]
+"""The label of a text, and the predictions of some settings for it by their names."""
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
@@ -129,22 +130,6 @@ def accuracy_on(setting: Setting, chosen_K: Ints) -> Estimate:
     return statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
 
 
-class Side(NamedTuple):
-    """The prediction of a setting for a text; the pieces are those of the heat map."""
-
-    name: str
-    label: str
-    probability: float
-    pieces: Sequence[tuple[Piece, float | None, bool]]
-
-
-class Example(NamedTuple):
-    """A text with its label, and the predictions of some models."""
-
-    label: str
-    sides: Sequence[Side]
-
-
 def disagreements(settings: Sequence[Setting], most: int = MOST) -> list[Choice]:
     """Returns the rows on which two settings are surest of different classes, with these two.
 
@@ -196,15 +181,10 @@ def examples(
             messages.append(str(error))
             continue
         predictions.update(zip(((rank, row) for row in rows), predicted, strict=True))
-    shown: list[Example] = []
+    shown = []
     for row, ranks in choices:
-        sides = [
-            Side(settings[rank].name, prediction.name, prediction.share, shaded_pieces(prediction))
-            for rank in ranks
-            if (prediction := predictions.get((rank, row)))
-        ]
-        if sides:
-            shown.append(Example(names[labels_N[row]], sides))
+        known = [(settings[rank].name, predictions[rank, row]) for rank in ranks if (rank, row) in predictions]
+        shown += [(names[labels_N[row]], known)] if known else []
     return shown, messages
 
 
