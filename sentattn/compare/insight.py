@@ -48,7 +48,6 @@ FILES: Mapping[Over, str] = {
 ROWS = 200
 """Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs hundreds of passes."""
 INTERVALS = "with 95% intervals where there are seeds enough"
-"""The part of a heading about intervals."""
 RANKINGS = {
     "attention": "attn",
     "attention_x_gradient": "a*g",
@@ -242,7 +241,7 @@ class Block:
         return [column.estimate(insight, self.needs) for column in self.columns]
 
 
-def _columns(digits: int = 2, **headings: str) -> list[Column]:
+def _columns(headings: Mapping[str, str], digits: int = 2) -> list[Column]:
     """Metrics of a text by name, with their headings."""
     return [Column(name, heading, [name], digits=digits) for name, heading in headings.items()]
 
@@ -274,10 +273,11 @@ BLOCKS = (
         "are and where they lie, not whether the prediction depends on these tokens: the state of a token may hold "
         "what its neighbours say.",
         (
-            *_columns(digits=1, effective_tokens="tokens"),
-            *_columns(effective_share="of all", evenness="even", hop_overlap="overlap"),
-            *_columns(punctuation="punct.", punctuation_tokens="", stop_words="stop", stop_word_tokens=""),
-            *_columns(**{f"tenth_{n}": {1: "first", 10: "last"}.get(n, "") for n in range(1, 11)}),
+            *_columns({"effective_tokens": "tokens"}, digits=1),
+            *_columns({"effective_share": "of all", "evenness": "even", "hop_overlap": "overlap"}),
+            *_columns({"punctuation": "punct.", "punctuation_tokens": ""}),
+            *_columns({"stop_words": "stop", "stop_word_tokens": ""}),
+            *_columns({f"tenth_{n}": {1: "first", 10: "last"}.get(n, "") for n in range(1, 11)}),
         ),
     ),
     _removal(
@@ -316,7 +316,7 @@ BLOCKS = (
         "three. Low where the ceilings are high: attention and gradients name different tokens, which does not say "
         "which of them is right.",
         (
-            *_columns(tau_integrated="attn~IG", tau_input_x_gradient="attn~g*x", tau_gradients="IG~g*x"),
+            *_columns({"tau_integrated": "attn~IG", "tau_input_x_gradient": "attn~g*x", "tau_gradients": "IG~g*x"}),
             Column("tau_seeds", "two seeds", []),
         ),
     ),
@@ -329,10 +329,10 @@ BLOCKS = (
         "most 0.01 (Jain and Wallace 2019). Where accuracy stays, TVD is low or JSD high, the trained model does not "
         "need its weights; a model trained without them is another question, which the leaderboard answers.",
         (
-            *_columns(digits=3, correct="own"),
+            *_columns({"correct": "own"}, digits=3),
             _less("correct_uniform", "even-own", "correct", 3),
             _less("correct_permuted", "perm.-own", "correct", 3),
-            *_columns(tvd_uniform="TVD even", tvd_permuted="perm.", jsd_adversarial="JSD"),
+            *_columns({"tvd_uniform": "TVD even", "tvd_permuted": "perm.", "jsd_adversarial": "JSD"}),
         ),
     ),
     Block(
@@ -342,9 +342,9 @@ BLOCKS = (
         "hops reach. It says whether a person would find the weights plausible, not whether the model uses these "
         "words.",
         [
-            *_columns(average_precision="AP", average_precision_random="random"),
-            *_columns(average_precision_best_hop="best hop", average_precision_best_hop_random="random"),
-            *_columns(average_precision_near="AP +-1", average_precision_near_random="random"),
+            *_columns({"average_precision": "AP", "average_precision_random": "random"}),
+            *_columns({"average_precision_best_hop": "best hop", "average_precision_best_hop_random": "random"}),
+            *_columns({"average_precision_near": "AP +-1", "average_precision_near_random": "random"}),
         ],
     ),
 )

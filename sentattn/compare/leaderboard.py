@@ -154,8 +154,9 @@ def notes(settings: Sequence[Setting]) -> list[str]:
         remarks += [f"{setting.name}: {note}." for note in setting.notes]
         predicted_SN = setting.probabilities.argmax(axis=-1)
         constant_S = (predicted_SN == predicted_SN[:, :1]).all(axis=1)
-        if seeds := ", ".join(str(run.seed) for run, is_it in zip(setting.runs, constant_S, strict=True) if is_it):
-            remarks.append(f"{setting.name}: predicts one class for all rows (seed {seeds}).")
+        seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant_S, strict=True) if is_constant]
+        if seeds:
+            remarks.append(f"{setting.name}: predicts one class for all rows (seed {', '.join(seeds)}).")
     return remarks
 
 

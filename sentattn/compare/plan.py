@@ -32,12 +32,9 @@ KEYS: dict[str, Kind] = {
     "pairs": "list[Any]",
 }
 SIDES = ("a", "b")
-RESOLVED_LATER = "auto"
-"""A value that a training resolves by the machine; a run with any value fits it."""
-LABEL = "model.name"
-"""The name of a preset, which changes no result."""
-GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")
-"""Prefixes of the groups whose choices a proposed plan names."""
+RESOLVED_LATER = "auto"  # a value that a training resolves by the machine; a run with any value fits it
+LABEL = "model.name"  # the name of a preset, which changes no result
+GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")  # whose choices a proposed plan names
 
 
 @dataclass(frozen=True)

@@ -208,8 +208,7 @@ def log_count_ratio(counts_NF: Any, inside_N: np.ndarray) -> Floats:
 def start_fasttext(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
     """FastText's classifier (Joulin et al. 2016): the mean of vectors of 1 and 2 words; the learning rate is chosen.
 
-    The predictor raises a RunError where probabilities do not add up to 1: fasttext-wheel 0.9.2, built with pybind11
-    3.1, repeats the largest for each class.
+    Probabilities that do not add up to 1 are refused: fasttext-wheel 0.9.2 repeats the largest for each class.
     """
     import fasttext
 

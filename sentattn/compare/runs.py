@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-5
 """Tolerance of sums of probabilities in single precision, and of stored metrics against recomputed ones."""
-VECTORS = "data.vectors"
-"""Part of the hash of a setting by content, and so excluded by `counts`."""
+VECTORS = "data.vectors"  # part of the hash of a setting by content, and so excluded by `counts`
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,7 @@ class Model:
         return self.classifier.tokenizer.encode([text])[0].spans
 
     def without(self, text: str, token: int) -> tuple[str, str]:
-        """Returns a text without one of the tokens that this model reads, and the token.
-
-        The words on both sides stay separated by a space. A `RunError` if there is no such token.
-        """
+        """Returns a text without one of the tokens, whose neighbours stay separated, and the token; or a `RunError`."""
         spans = self.encoded_spans(text)
         if not 0 <= token < len(spans):
             message = f"{self.name} reads {len(spans)} tokens of this text; there is no token {token}."
@@ -121,10 +118,7 @@ class Filter(BaseModel):
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a split, their texts, and the predictions of A models with numbers in the explorer.
-
-    Stars are None where the data has none; to read them takes seconds.
-    """
+    """The rows of a split, their texts, and the predictions of A models with numbers in the explorer."""
 
     data: str
     names: Sequence[str]
@@ -137,7 +131,7 @@ class Rows:
 
     @cached_property
     def stars_N(self) -> Ints | None:  # noqa: N802
-        """Stars, where the data has them."""
+        """Stars, where the data has them; to read them takes seconds."""
         return self.read_stars()
 
     @cached_property

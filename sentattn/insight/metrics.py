@@ -64,10 +64,9 @@ def shape(weights_RL: Floats, tokens: Sequence[str]) -> dict[str, float]:
 
 
 def overlap(weights_RL: Floats) -> float:
-    """Returns how much the hops read the same tokens: 0 where they share none, 1 where they are equal.
+    """Returns how much the hops read the same tokens: 0 where they share none, 1 where they are equal, NaN for one hop.
 
-    The mean off the diagonal of A A^T divided by the mean of its diagonal, so that sharp weights do not pass for
-    overlap. NaN for one hop.
+    The mean off the diagonal of A A^T divided by that of its diagonal, so that sharp weights do not pass for overlap.
     """
     hops = len(weights_RL)
     if hops == 1:

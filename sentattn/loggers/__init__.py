@@ -48,10 +48,7 @@ class LoggedRun(NamedTuple):
 def build_logger(
     settings: Node, directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
 ) -> Guard | None:
-    """Returns the opened logger of a run, or None with `logger=none`.
-
-    No error of a logger reaches the training: the first error is printed and switches the logger off.
-    """
+    """Returns the opened logger of a run, none of whose errors reaches the training; None with `logger=none`."""
     from sentattn.build import instantiate
 
     logger: Guard | None = instantiate(settings["logger"], run=LoggedRun(directory, settings, setting, resumed, study))
@@ -72,9 +69,7 @@ def wandb_logger(
     table: Whole = 100,
     run: LoggedRun,
 ) -> WandbGuard:
-    """Returns a logger to Weights & Biases; its files are in `wandb/` of the run directory.
-
-    Runs that differ in their seed alone share a group.
+    """Returns a logger to Weights & Biases, on which runs that differ in their seed alone share a group.
 
     Args:
         project: W&B project.

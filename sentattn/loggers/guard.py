@@ -81,7 +81,7 @@ class Guard(Logger):
 
     @property
     def version(self) -> None:
-        """None: the run directory has it."""
+        """None."""
 
     @property
     def save_dir(self) -> str | None:

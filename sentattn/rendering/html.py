@@ -47,10 +47,7 @@ STEPS = 2**16 - 1
 
 
 def page(predictions: Sequence[Prediction]) -> str:
-    """Returns an HTML page that shows the mean attention to each text or, at a click, that of one hop.
-
-    Words that are not in the vocabulary are underlined. Token-to-token weights are a square map, a head at a time.
-    """
+    """Returns an HTML page that shows the mean attention to each text, at a click that of a hop, and maps of pairs."""
     title = f"Attention on {plural(len(predictions), 'text')}"
     return render("sentattn.rendering", "page.html", title=title, articles=list(map(article, predictions)))
 
@@ -122,10 +119,7 @@ def _scale(limit: float, largest: float) -> str:
 
 
 def packed(weights: Map) -> dict[str, object]:
-    """Returns a map small enough for a page: `limit`, the weight of the full color, and `weights`.
-
-    The weights are steps of `limit / STEPS`, row by row, two bytes each (little-endian), in base64.
-    """
+    """Returns `limit`, the weight of the full color, and `weights` in steps of `limit / STEPS`, `<u2` in base64."""
     weights_LL = np.array(weights)
     limit = max(float(weights_LL.max()), min(1.0, 2 / len(weights_LL)))
     steps = np.rint(weights_LL * (STEPS / limit)).astype("<u2")

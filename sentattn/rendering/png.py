@@ -67,11 +67,9 @@ def picture(predictions: Sequence[Prediction], form: str = "png") -> bytes:
 
 
 def draw(predictions: Sequence[Prediction]) -> Figure:
-    """Draws the heat maps of texts.
+    """Draws the heat maps of texts: words on the mean over the hops, a row for each hop, and square maps of pairs.
 
-    The words are on the mean over the hops; below them each hop has a row. Words that are not in the vocabulary are
-    underlined. Token-to-token weights follow as square maps, a row for each query. Each text has a color scale from 0
-    to the 98 % quantile of its weights, and one for its maps. Notes count the texts, tokens and heads that do not fit.
+    Words that are not in the vocabulary are underlined. Notes count the texts, tokens and heads that do not fit.
     """
     page = _Page()
     for number, prediction in enumerate(predictions):

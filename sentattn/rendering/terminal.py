@@ -25,10 +25,9 @@ FAINTEST, BRACKETED = 0.15, 0.6
 def render(prediction: Prediction, *, color: bool, width: int) -> str:
     """Returns a prediction as lines of text.
 
-    One hop: its attention. Up to six hops: their mean and each hop, in long texts only its strongest lines. More
-    hops: the mean and the top words of each hop. With pairs, a line has the largest ones. Without color, brackets
-    mark the words with the largest weights of their row. A note counts the words that are not in the vocabulary;
-    with color, ANSI codes in as many colors as the terminal has, they are underlined. At least 20 columns are used.
+    Up to six hops have their mean and each hop, in long texts only its strongest lines; more hops the mean and the top
+    words of each. With color, words that are not in the vocabulary are underlined; without, brackets mark the words
+    with the largest weights of their row. At least 20 columns are used.
     """
     width = max(NARROWEST, width)
     output = io.StringIO()

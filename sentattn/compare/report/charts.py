@@ -71,7 +71,7 @@ def add_marks(figure: go.Figure, rank: int, title: str, hover: str, *, size: int
     marks = {
         "mode": "lines+markers",
         "line": {"color": colour(rank), "width": 2},
-        "marker": {"color": colour(rank), "size": size, "line": {"width": 1.5}},
+        "marker": {"color": colour(rank), "size": size, "line": {"color": colour(rank), "width": 1.5}},
         "hovertemplate": f"{safe(title)}<br>{hover}<extra></extra>",
     }
     figure.add_scatter(**marks | others)

@@ -37,8 +37,7 @@ INIT_SECONDS = 15.0
 FINISH_SECONDS = 60.0
 ROWS_AN_EPOCH = 1000
 """Steps of W&B in an epoch; W&B ignores a row whose step it has already, as when a run is resumed."""
-LONGEST, LEGIBLE = 2000, 30
-"""Characters of a text in a table, and tokens of a text whose heat map is easy to read."""
+LONGEST, LEGIBLE = 2000, 30  # characters of a text in a table, tokens of a text whose heat map is easy to read
 
 
 class WandbGuard(Guard):
