@@ -20,16 +20,7 @@ from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import UNKNOWN, Estimate, Term, blocks, jackknife, seed_term
 from sentattn.console import Progress, table_lines
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.insight.diagnostics import (
-    KINDS,
-    SHARES,
-    Diagnostics,
-    Texts,
-    diagnose,
-    percent,
-    rank_correlation,
-    sample,
-)
+from sentattn.insight.diagnostics import KINDS, SHARES, Diagnostics, Texts, diagnose, percent, rank_correlation, sample
 from sentattn.insight.metrics import is_ranking
 from sentattn.insight.weights import Over
 from sentattn.metrics import Floats, Ints

@@ -99,7 +99,7 @@ function show(next) {
     const [is, was] = [now, before].map((side) => side.querySelector(".label")?.textContent);
     return model.querySelector("h2").textContent + ": " + is + (was ? ", was " + was : "");
   });
-  say("Predicted.", false, [without, ...labels].filter(Boolean).join("; "));
+  say("Predicted in " + Math.round(steps.at(-1).milliseconds) + " ms.", false, [without, ...labels].filter(Boolean).join("; "));
   save();
 }
 
@@ -155,7 +155,7 @@ async function undo() {
   if (!last.articles) {
     const answer = await predict(last.text);
     if (!answer) return;
-    Object.assign(last, { articles: answer.articles });
+    Object.assign(last, { articles: answer.articles, milliseconds: answer.milliseconds });
   }
   show(rest);
 }

@@ -6,6 +6,7 @@ import itertools
 import secrets
 import socket
 import threading
+import time
 import webbrowser
 from collections.abc import Awaitable, Callable, Sequence, Sized
 from contextlib import suppress
@@ -62,6 +63,7 @@ class Explorer:
     def predict(self, wanted: PredictionRequest) -> dict[str, object]:
         """Returns the predicted text, the word removed from it, and an article for each model."""
         with self._one_at_a_time:
+            started = time.perf_counter()
             text, removed = wanted.text, None
             if wanted.token is not None:
                 _require("model", wanted.model, self.models)
@@ -71,7 +73,8 @@ class Explorer:
             for model in self.models:
                 shown = article(model.predict(text, pairs=wanted.pairs), is_uniform=model.is_uniform)
                 articles.append(render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}"))
-        return {"text": text, "removed": removed, "articles": articles}
+            milliseconds = 1000 * (time.perf_counter() - started)
+        return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
 
     def listed(self, wanted: Annotated[Filter, Query()]) -> dict[str, object]:
         """Returns a page of the rows of a filter, how many there are, and the numbers of stars to choose from."""

@@ -16,13 +16,7 @@ from run_folders import compare, make_run, make_setting
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import Table
-from sentattn.compare.report.charts import (
-    Chart,
-    accuracy_range,
-    confusion_charts,
-    cost_charts,
-    learning_charts,
-)
+from sentattn.compare.report.charts import Chart, accuracy_range, confusion_charts, cost_charts, learning_charts
 from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.prediction.prediction import Prediction
 from sentattn.rendering.html import empty_figure

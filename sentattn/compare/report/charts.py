@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from sentattn.compare.leaderboard import Table
-from sentattn.compare.report.summaries import (
-    accuracy_on,
-    class_values,
-    confusion,
-    learning_curve,
-    pareto,
-    reliability,
-)
+from sentattn.compare.report.summaries import accuracy_on, class_values, confusion, learning_curve, pareto, reliability
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
 from sentattn.metrics import Ints
@@ -242,8 +235,9 @@ def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[
         ticks = {"tickvals": list(range(classes)), "ticktext": labels, "automargin": True, "showgrid": False}
         figure.update_xaxes(title="predicted", **ticks)
         figure.update_yaxes(title="true", autorange="reversed", **ticks)
+        columns = class_values(counts_CC)
         rows = [
-            [name, *(f"{n:,.0f}" for n in counts_CC[i]), *(f"{values[i]:.4f}" for values in class_values(counts_CC))]
+            [name, *(f"{n:,.0f}" for n in counts_CC[i]), *(f"{values[i]:.4f}" for values in columns)]
             for i, name in enumerate(names)
         ]
         heading = ["true", *(f"as {name}" for name in names), "precision", "recall", "F1"]
