@@ -16,7 +16,14 @@ from run_folders import compare, make_run, make_setting
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import Table
-from sentattn.compare.report.charts import Chart, accuracy_range, confusion_charts, cost_charts, learning_charts
+from sentattn.compare.report.charts import (
+    Chart,
+    accuracy_range,
+    confusion_charts,
+    cost_charts,
+    hop_chart,
+    learning_charts,
+)
 from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.prediction.prediction import Prediction
 from sentattn.rendering.html import empty_figure
@@ -74,6 +81,7 @@ def test_a_comparison_has_all_sections(hostile: str) -> None:
         "Accuracy against cost",
         "Accuracy by kind of text",
         "Reliability",
+        "Hops",
         "Learning curves",
         "Confusion matrices",
         "Disagreements",
@@ -185,6 +193,23 @@ def test_long_words_do_not_make_a_phone_scroll(tmp_path: Path, text: str) -> Non
     file = tmp_path / "report.html"
     file.write_text(page_of(tmp_path, text))
     assert "<title>2 settings on " in drawn_on_a_phone(file)
+
+
+def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
+    for embedding in ("words", "ngrams"):
+        for hops in (1, 3):
+            make_run(tmp_path, f"model/embedding={embedding}", f"model.attention.hops={hops}", accuracy=0.6 + hops / 10)
+    ranked = compare(tmp_path).leaderboard
+    [chart] = hop_chart(ranked)
+    accuracies = {setting.name: setting.metrics["accuracy"].value for setting in ranked}
+    assert chart.table is not None
+    names = [[text.partition(": ")[0] for text in trace.customdata] for trace in chart.figure.data]
+    drawn = [dict(zip(of, trace.y, strict=True)) for of, trace in zip(names, chart.figure.data, strict=True)]
+    assert [len(one) for one in drawn] == [2, 2]
+    assert drawn[0] | drawn[1] == pytest.approx(accuracies)
+    assert {name: value for name, _, value, _ in chart.table.rows} == {
+        name: f"{100 * value:.2f}%" for name, value in accuracies.items()
+    }
 
 
 def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) -> None:

@@ -21,12 +21,15 @@ from sentattn.compare.report.summaries import (
     confusion,
     disagreements,
     examples,
+    hop_groups,
+    hops,
     learning_curve,
     pareto,
     reliability,
     worst_errors,
 )
 from sentattn.compare.runs import Setting
+from sentattn.config.compose import compose
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,17 @@ def test_a_learning_curve_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     assert learning_curve(tmp_path) == []
     (tmp_path / "metrics.jsonl").write_text('{"epoch": 1, "val/accuracy": 0.5}\n3\n')
     assert learning_curve(tmp_path) == [{"epoch": 1, "val/accuracy": 0.5}]
+
+
+def test_settings_that_differ_in_hops_alone_are_a_group() -> None:
+    def with_settings(*overrides: str) -> Setting:
+        return make_setting([[[1.0, 0]]], [0], settings=compose([*overrides, "logger=none"]))
+
+    many, few, one = (with_settings("model=structured", f"model.attention.hops={n}") for n in (8, 2, 1))
+    other = with_settings("model=structured", "model.attention.hops=4", "optimizer.lr=0.01")
+    [group] = hop_groups([many, other, few, with_settings("model=mean"), one])
+    assert [hops(one) for one in group] == [1, 2, 8]
+    assert hop_groups([few, other]) == []
 
 
 def setting(correct_SN: np.ndarray, *, groups: np.ndarray | None = None, deterministic: bool = False) -> Setting:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from sentattn.compare.leaderboard import Table
-from sentattn.compare.report.summaries import accuracy_on, class_values, confusion, learning_curve, pareto, reliability
+from sentattn.compare.report.summaries import (
+    accuracy_on,
+    class_values,
+    confusion,
+    hop_groups,
+    hops,
+    learning_curve,
+    pareto,
+    reliability,
+)
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
 from sentattn.metrics import Ints
@@ -74,14 +83,14 @@ def add_accuracies(
     figure: go.Figure,
     rank: int,
     title: str,
-    places: Mapping[str, float],
+    places: Sequence[tuple[str, float]],
     accuracies: Sequence[Accuracy],
     **others: Any,
 ) -> None:
     """Adds marks of accuracies with their intervals at places that have names."""
-    texts = [(name, *in_percent(accuracy)) for name, accuracy in zip(places, accuracies, strict=True)]
+    texts = [(name, *in_percent(accuracy)) for (name, _), accuracy in zip(places, accuracies, strict=True)]
     shown = [f"{safe(name)}: {value} ({ends or NO_INTERVAL})" for name, value, ends in texts]
-    look = {"x": list(places.values()), "y": [value for value, _ in accuracies], "error_y": bar(accuracies)}
+    look = {"x": [place for _, place in places], "y": [value for value, _ in accuracies], "error_y": bar(accuracies)}
     add_marks(figure, rank, title, "%{customdata}", **look | {"customdata": shown} | others)
 
 
@@ -161,7 +170,7 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
                 figure,
                 i,
                 name,
-                {cost: costs[i]},
+                [(cost, costs[i])],
                 [accuracies[i]],
                 size=11,
                 mode="markers+text",
@@ -208,6 +217,22 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
             figure.update_yaxes(tickformat=".1~%" if title == "accuracy" else None)
             charts.append(Chart(title, figure, Table(["settings", "seed", "rows", "epoch", title], rows)))
     return charts
+
+
+def hop_chart(settings: Sequence[Setting]) -> list[Chart]:
+    """The accuracy by the number of hops, where settings differ in it alone."""
+    groups = hop_groups(settings)[:MAX_DRAWN]
+    if not groups:
+        return []
+    figure = empty_figure(320, top=12, xaxis_title="hops", yaxis_title="accuracy", showlegend=False)
+    for number, group in enumerate(groups):
+        add_accuracies(figure, number, "hops", [(setting.name, hops(setting)) for setting in group], _accuracies(group))
+    drawn = [setting for group in groups for setting in group]
+    accuracies = _accuracies(drawn)
+    figure.update_xaxes(tickvals=sorted({hops(setting) for setting in drawn}))
+    figure.update_yaxes(tickformat=".1~%", range=accuracy_range(accuracies))
+    rows = [[one.name, str(hops(one)), *in_percent(accuracy)] for one, accuracy in zip(drawn, accuracies, strict=True)]
+    return [Chart("", figure, Table(["settings", "hops", "accuracy", "95% interval"], rows))]
 
 
 def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[Chart]:
@@ -261,7 +286,7 @@ def slice_chart(
             rows.append([setting.name, name, f"{len(rows_K):,}", *in_percent(accuracy)])
         if rank < MAX_DRAWN:  # next to each other, so that intervals can be read
             shift = 0.5 * ((rank + 0.5) / min(len(settings), MAX_DRAWN) - 0.5)
-            places = {name: number + shift for number, name in enumerate(slices)}
+            places = [(name, number + shift) for number, name in enumerate(slices)]
             mode = "lines+markers" if is_ordered else "markers"
             add_accuracies(figure, rank, setting.name, places, accuracies, size=8, mode=mode)
     labels = [_cut(name).replace(" to ", "<br>to ") for name in slices]

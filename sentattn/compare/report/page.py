@@ -104,6 +104,7 @@ def part(comparison: Comparison) -> Part:
         *_with_charts(
             Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
             Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
+            Section("Hops", charts.hop_chart(ranked), has_key=False),
             Section("Learning curves", charts.learning_charts(ranked)),
             Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
         ),
@@ -135,7 +136,7 @@ def _leaderboard(comparison: Comparison) -> Section:
     )
     remarks = leaderboard.notes(comparison.leaderboard)
     if len(rows) > MAX_DRAWN:
-        remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost all; the tables have all.")
+        remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
     return Section("Leaderboard", chart, [table], " ".join(remarks), has_key=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from sentattn import metrics
 from sentattn.compare import statistics
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.runs import Setting
+from sentattn.compare.runs import Setting, rest
 from sentattn.compare.statistics import Estimate
+from sentattn.config.groups import get_path
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins, f1
@@ -24,6 +26,7 @@ from sentattn.prediction.model import LABELS, LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS, MODEL
 
+HOPS = "model.attention.hops"
 LENGTH_BINS = 5
 MIN_ROWS = 20
 """Slices of fewer rows are left out."""
@@ -88,6 +91,21 @@ def learning_curve(folder: Path) -> list[dict[str, float]]:
         rows = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
         return [row for row in rows if isinstance(row, dict) and "epoch" in row]
     return []
+
+
+def hop_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
+    """Returns the settings that differ in their number of hops only, by hops; groups with one number are left out."""
+    groups: dict[str, list[Setting]] = defaultdict(list)
+    for setting in settings:
+        if isinstance(hops(setting), int):
+            groups[repr(sorted(rest(setting.settings, (HOPS,)).items()))].append(setting)
+    several = [sorted(group, key=hops) for group in groups.values()]
+    return [group for group in several if hops(group[0]) != hops(group[-1])]
+
+
+def hops(setting: Setting) -> Any:
+    """Returns the number of hops of a setting's attention, None where it has none."""
+    return get_path(setting.settings, HOPS)
 
 
 def class_names(comparison: Comparison) -> list[str]:
