@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from run_folders import compare, make_run, make_setting
 
 from sentattn.compare.__main__ import main
@@ -19,6 +21,7 @@ from sentattn.compare.leaderboard import Table
 from sentattn.compare.report.charts import (
     Chart,
     accuracy_range,
+    apart,
     confusion_charts,
     cost_charts,
     hop_chart,
@@ -244,15 +247,27 @@ def test_an_axis_of_accuracies_spans_five_points_at_least(low: float, high: floa
     assert end - start >= 0.05 - 1e-12
 
 
-def test_the_curves_of_a_setting_end_at_its_rank(tmp_path: Path) -> None:
+@given(st.lists(st.floats(0, 1), max_size=12), st.floats(1e-3, 0.3))
+def test_labels_are_apart_and_in_the_order_of_their_values(values: list[float], gap: float) -> None:
+    found = apart(values, gap)
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(found[order]) >= gap - 1e-9).all()
+    assert sum(found) == pytest.approx(sum(values), abs=1e-6)
+    if len(values) > 1 and np.diff(np.sort(values)).min() >= gap:
+        assert found == pytest.approx(values)
+
+
+def test_ends_of_curves_have_one_label_a_setting(tmp_path: Path) -> None:
     for seed in range(2):
         for model in ("mean", "cnn"):
             path = make_run(tmp_path, f"model={model}", seed=seed)
             rows = [{"epoch": n, "val/accuracy": 0.8 + n / 100, "val/log_loss": 1 / n} for n in (1, 2)]
             (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    for chart in learning_charts(compare(tmp_path).leaderboard):
-        assert len(chart.figure.data) == 4
-        assert [tuple(line.text) for line in chart.figure.data if line.text] == [("", "1"), ("", "2")]
+    accuracy, log_loss = learning_charts(compare(tmp_path).leaderboard)
+    for chart, height in ((accuracy, 0.01), (log_loss, 0.5)):
+        labels = {label.text: label.y for label in chart.figure.layout.annotations}
+        assert set(labels) == {"1", "2"}
+        assert abs(labels["1"] - labels["2"]) > 0.05 * height
 
 
 def test_names_of_classes_are_escaped_once_for_every_setting() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sentattn.compare.leaderboard import Table
 from sentattn.compare.report.summaries import (
@@ -21,7 +22,7 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
-from sentattn.metrics import Ints
+from sentattn.metrics import Floats, Ints
 from sentattn.rendering.html import BLUE, GREY, ORANGE, empty_figure, safe
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ COSTS = {
     "parameters": "parameters.total",
     "latency of one text in ms": "latency_ms.one",
 }
+LABEL_GAP = 0.07
+"""Of the height of a chart, between labels at the ends of curves."""
 CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/cross_entropy"))
 """Title and metric of the learning curves, and the metric of the training rows that a single run has too."""
 NO_INTERVAL = "too few seeds: no interval"
@@ -197,6 +200,7 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
     for title, metric, trained in CURVES:
         figure = empty_figure(320, top=12, xaxis_title="epoch", yaxis_title=title, showlegend=len(runs) == 1)
         rows: list[list[str]] = []
+        ends: dict[int, list[float]] = {}
         metrics = {"validation": metric} | ({"training": trained} if trained and len(runs) == 1 else {})
         for rank, seed, epochs in curves:
             for kind, name in metrics.items():
@@ -207,16 +211,36 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
                 setting, place = settings[rank], rank if kind == "validation" else MAX_DRAWN
                 hover = f"seed {seed}, {kind}<br>epoch %{{x}}: %{{y:.4f}}"
                 add_marks(figure, place, setting.name, hover, size=5, x=x, y=y, name=kind)
-                if len(runs) > 1 and seed == setting.runs[0].seed:
-                    ranks = [*[""] * (len(x) - 1), str(rank + 1)]  # at the end of its line
-                    figure.data[-1].update(mode="lines+markers+text", text=ranks, textposition="middle right")
+                ends.setdefault(rank, []).append(y[-1])
                 rows += [[setting.name, str(seed), kind, f"{epoch}", f"{value:.4f}"] for epoch, value in points]
         if rows:
             last = max(int(row["epoch"]) for _, _, epochs in curves for row in epochs)
             figure.update_xaxes(dtick=max(1, round(last / 8)))
             figure.update_yaxes(tickformat=".1~%" if title == "accuracy" else None)
+            if len(runs) > 1:
+                _label_ends(figure, ends)
             charts.append(Chart(title, figure, Table(["settings", "seed", "rows", "epoch", title], rows)))
     return charts
+
+
+def _label_ends(figure: go.Figure, ends: Mapping[int, Sequence[float]]) -> None:
+    """Writes the rank of each setting next to the ends of its curves, at their mean, apart from other ranks."""
+    drawn = np.concatenate([trace.y for trace in figure.data])
+    places = apart([np.mean(values) for values in ends.values()], LABEL_GAP * (np.ptp(drawn) or 1))
+    for rank, y in zip(ends, places, strict=True):
+        font = {"color": colour(rank), "size": 13}
+        figure.add_annotation(x=1, xref="x domain", y=y, text=str(rank + 1), showarrow=False, xanchor="left", font=font)
+
+
+def apart(values: ArrayLike, gap: float) -> Floats:
+    """Returns positions in the order of the values and at least a gap apart, with the least sum of squared shifts."""
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(values, kind="stable")
+    steps = gap * np.arange(len(order))
+    positions = np.empty(len(order))
+    positions[order] = isotonic_regression(np.asarray(values)[order] - steps).x + steps
+    return positions
 
 
 def hop_chart(settings: Sequence[Setting]) -> list[Chart]:
