@@ -42,7 +42,7 @@ UNBOUNDED = 512
 def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tuple[int, int]]]:
     """Writes a classifier as ONNX with its tokenizer, its labels and a script, and verifies it in ONNX Runtime.
 
-    Returns what `verify` returns; a `RunError` if the folder is no earlier export, the model cannot be exported, or the
+    Returns what `verify` returns; a `RunError` if the folder holds other files, the model cannot be exported, or the
     outputs of the graph differ.
     """
     require_replaceable(folder)
@@ -82,27 +82,38 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
 
 
 def require_replaceable(folder: Path) -> None:
-    """Refuses a file, and a folder with files that is no earlier export, with a `RunError`."""
+    """Refuses a file, and a folder that holds anything but an earlier export, with a `RunError` that names it."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(Fault("output", "conflict", f"output={folder} is a file; name a folder."))
+    # Programs that import predict.py write __pycache__.
+    names = sorted(file.name for file in folder.glob("*") if file.name != "__pycache__")
+    others = [name for name in names if name not in FILES]
     try:
         is_export = VERSION_KEY in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
         is_export = False
-    if folder.is_file() or (not is_export and any(folder.glob("*"))):
-        message = f"output={folder} must be an earlier export or a new folder."
+    if names and (others or not is_export):
+        message = f"output={folder} must be an earlier export or a new folder, got one with {(others or names)[0]}."
         raise RunError(Fault("output", "conflict", message))
 
 
 @contextmanager
 def replacement(folder: Path) -> Iterator[Path]:
-    """Yields a temporary folder whose files replace those in `folder` at the end, and are removed after an error."""
+    """Yields a temporary folder that replaces `folder` at the end, or is removed after an error."""
     target = folder.resolve()
     with writing(folder, "output"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
-            yield Path(temporary)
-            target.mkdir(exist_ok=True)
-            for file in Path(temporary).iterdir():
-                file.replace(target / file.name)
+            new, old = Path(temporary, "new"), Path(temporary, "old")
+            new.mkdir()
+            yield new
+            if target.exists():
+                target.rename(old)
+            try:
+                new.rename(target)
+            finally:
+                if old.exists() and not target.exists():
+                    old.rename(target)
 
 
 def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) -> None:

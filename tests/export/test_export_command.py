@@ -53,8 +53,8 @@ def test_a_folder_with_an_earlier_export_is_replaced(untrained: LoadedRun, tmp_p
         (["RUN", "outptu=x"], "output"),
         (["HERE/none"], "none"),
         (["HERE"], "list runs"),
-        (["RUN", "output=RUN"], "earlier export"),
-        (["RUN", "output=RUN/config.yaml"], "earlier export"),
+        (["RUN", "output=RUN"], "config.yaml"),
+        (["RUN", "output=RUN/config.yaml"], "is a file"),
         (["RUN", "output=RUN/config.yaml/x"], "cannot be written"),
     ],
 )

@@ -13,7 +13,7 @@ from sentattn.prediction.model import LoadedRun
 
 NAMES = ("config.json", "model.onnx")
 VOCABULARY = len(WORDS) + 2
-CONFLICT = [("output", "conflict")]
+CONFLICT, UNWRITABLE = [("output", "conflict")], [("output", "unwritable")]
 
 
 def keys(error: RunError) -> list[tuple[str, str]]:
@@ -45,10 +45,9 @@ def test_a_folder_appears_with_its_parents(tmp_path: Path) -> None:
 def test_it_replaces_an_earlier_one(tmp_path: Path) -> None:
     write(tmp_path / "a", "first")
     (tmp_path / "a" / "__pycache__").mkdir()
-    (tmp_path / "a" / "notes.txt").write_text("mine")
     require_replaceable(tmp_path / "a")
     write(tmp_path / "a", "second")
-    assert {path.name for path in (tmp_path / "a").iterdir()} == {*NAMES, "__pycache__", "notes.txt"}
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(NAMES)
     assert (tmp_path / "a" / "model.onnx").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -62,6 +61,25 @@ def test_an_error_leaves_the_earlier_export(error: type[BaseException], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_the_earlier_export_is_restored_if_the_new_one_cannot_replace_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a", "first")
+    rename = Path.rename
+
+    def full(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(RunError) as caught:
+        write(tmp_path / "a", "second")
+    assert keys(caught.value) == UNWRITABLE
+    assert (tmp_path / "a" / "model.onnx").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     write(tmp_path / "real", "first")
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -70,11 +88,15 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "model.onnx").read_text() == "second"
 
 
-def test_a_new_or_empty_folder_and_an_export_are_replaceable(tmp_path: Path) -> None:
+def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) -> None:
     require_replaceable(tmp_path / "none")
     require_replaceable(tmp_path)
     fill(tmp_path, "first")
     require_replaceable(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match=r"notes\.txt") as caught:
+        require_replaceable(tmp_path)
+    assert keys(caught.value) == CONFLICT
 
 
 @pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])
