@@ -26,6 +26,7 @@ from sentattn.compare.report.charts import (
     cost_charts,
     hop_chart,
     learning_charts,
+    log_ticks,
 )
 from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.prediction.prediction import Prediction
@@ -237,6 +238,26 @@ def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) ->
         assert ["" if name == "lstm" else "to" for _, name, *_ in table.rows] == [
             "to" if " to " in cell else "" for *_, cell, _ in table.rows
         ]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (1e-4, 1, [1e-4, 1e-3, 1e-2, 0.1, 1]),
+        (5e-4, 2e-2, [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2]),
+        (1e-9, 1, [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
+        (3, 4, [3, 4]),
+    ],
+)
+def test_ticks_of_a_log_range_are_few_and_round(low: float, high: float, expected: list[float]) -> None:
+    assert log_ticks(low, high) == pytest.approx(expected)
+
+
+def test_texts_of_the_ticks_of_a_log_axis_differ(tmp_path: Path) -> None:
+    for hops, total in ((1, 150), (2, 9000), (3, 40000)):
+        make_run(tmp_path, "model=structured", f"model.attention.hops={hops}", parameters={"total": total})
+    figures = {title: figure for title, figure, _ in cost_charts(compare(tmp_path).leaderboard)}
+    assert figures["parameters"].layout.xaxis.ticktext == ("200", "500", "1k", "2k", "5k", "10k", "20k")
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.915, 0.926), (0.9, 0.9), (0.3, 0.9)])

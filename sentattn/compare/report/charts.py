@@ -22,6 +22,7 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
+from sentattn.console import format_count
 from sentattn.metrics import Floats, Ints
 from sentattn.rendering.html import BLUE, GREY, ORANGE, empty_figure, safe
 
@@ -43,6 +44,7 @@ COSTS = {
     "parameters": "parameters.total",
     "latency of one text in ms": "latency_ms.one",
 }
+MAX_LOG_TICKS = 6
 LABEL_GAP = 0.07
 """Of the height of a chart, between labels at the ends of curves."""
 CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/cross_entropy"))
@@ -185,11 +187,24 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         low, high = min(costs[i] for i in known), max(costs[i] for i in known)
         figure.update_xaxes(exponentformat="SI", nticks=5)
         if 0 < 4 * low <= high:
+            ticks = log_ticks(low, high)  # plotly's own repeat their texts: 5, 10, 2, 5, 100
+            texts = [f"{tick:g}" if tick < 1000 else format_count(tick) for tick in ticks]
             figure.update_xaxes(type="log", range=[math.log10(low) - 0.15, math.log10(high) + 0.15])
+            figure.update_xaxes(tickvals=ticks, ticktext=texts, tickangle=0)
         figure.update_yaxes(tickformat=".1~%", range=accuracy_range([accuracies[i] for i in known]))
         heading = ["", "settings", title, "accuracy", "95% interval", "on the front"]
         charts.append(Chart(title, figure, Table(heading, rows)))
     return charts
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Returns a few round numbers of a log range: powers of ten; of fewer than 3, also 2 and 5 times these."""
+    tens = 10.0 ** np.arange(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    coarse, fine = (
+        [float(tick) for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+        for ticks in (tens, np.outer(tens, (1, 2, 5)).ravel())
+    )
+    return coarse[:: math.ceil(len(coarse) / MAX_LOG_TICKS)] if len(coarse) > 2 else fine or [low, high]
 
 
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
