@@ -91,11 +91,12 @@ def test_latex_has_a_table_for_each_question(runs: Path, capsys: pytest.CaptureF
     assert not re.search(r"(?<![\\$])[~|#_%]", " ".join(rows).replace("$|$", ""))
 
 
-def test_a_page_has_the_conclusion_above_the_tables(runs: Path, tmp_path: Path) -> None:
+def test_a_page_has_the_conclusion_and_curves(runs: Path, tmp_path: Path) -> None:
     assert main([str(runs), "insight=20", f"report={tmp_path / 'report.html'}"]) == 0
     text = (tmp_path / "report.html").read_text()
     headings = re.findall(r"<h2>([^<]+)</h2>", text)
-    assert "C, tokens deleted" in headings[headings.index("Does the attention mean anything?") + 1 :]
+    first, last = headings.index("Does the attention mean anything?"), headings.index("By share of the tokens")
+    assert "C, tokens deleted" in headings[first + 1 : last]
     assert "ERASER" in text
 
 
