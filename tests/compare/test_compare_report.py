@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from run_folders import compare, make_run, make_setting
 
 from sentattn.compare.__main__ import main
-from sentattn.compare.comparison import read_comparisons
+from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.leaderboard import Table
 from sentattn.compare.report.charts import (
     Chart,
@@ -135,6 +136,23 @@ def test_a_single_run_has_a_report_in_its_folder(
     assert headings[0] == "Metrics"
     assert {"Reliability", "Learning curves", "Confusion matrix", "Worst errors"} <= set(headings)
     assert own.count('<p class="text" dir="auto">') <= 5
+
+
+class Texts(list[str]):
+    """The texts of a split."""
+
+    texts = list.__getitem__
+
+
+def test_slices_of_stars_and_of_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(tmp_path, "model=mean")
+    data = SimpleNamespace(stars=lambda _: np.repeat([10, 1, 7], [100, 60, 40]))
+    monkeypatch.setattr(Comparison, "read_texts", lambda _: (data, Texts(["fine", "not fine", "fine", "fine"] * 50)))
+    [section] = [one for one in part(compare(tmp_path)).sections if one.heading == "Accuracy by kind of text"]
+    rows = {chart.title: [row[1:3] for row in chart.table.rows] for chart in section.charts if chart.table}
+    assert rows["stars"] == [["1", "60"], ["7", "40"], ["10", "100"]]
+    assert rows["negation"] == [["without", "150"], ["with", "50"]]
+    assert "contrast" not in rows  # no text has a word of it
 
 
 def test_other_calls_write_no_report(tmp_path: Path) -> None:
