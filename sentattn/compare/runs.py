@@ -91,6 +91,9 @@ class EvaluatedRun:
         if split not in SPLITS:
             message = f"The texts of split={split} are not those of the runs, and cannot be read again."
             raise RunError(Fault("split", "unsupported", message))
+        if not self.fingerprint:
+            message = f"{self.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
+            raise RunError(Fault("runs", "damaged", message))
         texts_alone = {**self.settings["data"], "vectors": None}  # vectors may take minutes to train
         settings = {"data": texts_alone, "seed": self.seed}
         data = build.build_data(check_targets(settings, Choices.of(), trust=self.run.trust))

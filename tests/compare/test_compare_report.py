@@ -91,7 +91,7 @@ def test_a_comparison_has_all_sections(hostile: str) -> None:
         "Confusion matrices",
         "Disagreements",
     ]
-    assert "other texts" in hostile  # these runs do not say what they were trained on: a warning
+    assert "data_fingerprint" in hostile  # these runs do not say what they were trained on: a warning
 
 
 def test_the_contents_name_every_section(hostile: str) -> None:
