@@ -167,5 +167,3 @@ def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: py
     monkeypatch.setattr(page, "MAX_TRIALS", 6)
     [(_, history)] = charts(trials(24)).history()
     assert list(history.data[0].x) == [0, 4, 8, 12, 16, 20, 23]
-
-
