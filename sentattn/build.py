@@ -63,13 +63,14 @@ def build_data(settings: Node) -> TextData:
     return data
 
 
-def build_model(node: Node, *, num_embeddings: int, classes: int) -> TextClassifier:
+def build_model(node: Node, *, num_embeddings: int, num_special: int = 2, classes: int) -> TextClassifier:
     """Returns a variant, its slots fitted to one another; `num_embeddings` counts the special ids too.
 
     Raises:
         SettingError: If a slot refuses its settings.
     """
-    embedding = build_part("embedding", Embedding, node["embedding"], num_embeddings=num_embeddings)
+    ids = {"num_embeddings": num_embeddings, "num_special": num_special}
+    embedding = build_part("embedding", Embedding, node["embedding"], **ids)
     encoder = build_part("encoder", Encoder, node["encoder"], dim=embedding.out_dim)
     states = {"dim": encoder.out_dim, "bidirectional": encoder.bidirectional}
     attention = build_part("attention", Attention, node["attention"], **states)
@@ -78,9 +79,7 @@ def build_model(node: Node, *, num_embeddings: int, classes: int) -> TextClassif
     if has_wide := "wide" in node and node["wide"][TARGET] != NO_WIDE:
         from sentattn.models.wide import Wide, WideAndDeep
 
-        wide = build_part(
-            "wide", Wide, node["wide"], num_embeddings=num_embeddings, classes=classes, dim=encoder.out_dim
-        )
+        wide = build_part("wide", Wide, node["wide"], **ids, classes=classes, dim=encoder.out_dim)
     options = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     with explained("model"):

@@ -61,7 +61,7 @@ def classifier(*settings: str) -> Classifier:
     torch.manual_seed(zlib.crc32(" ".join(settings).encode()))
     model = build_model(composed["model"], num_embeddings=len(tokenizer), classes=len(LABELS))
     tokens, offsets = _rows(tokenizer)
-    model.count(lambda: TrainingTexts(tokens, offsets, np.arange(len(offsets) - 1) % len(LABELS)))
+    model.prepare_training(lambda: TrainingTexts(tokens, offsets, np.arange(len(offsets) - 1) % len(LABELS)))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1).mul_(SCALE)

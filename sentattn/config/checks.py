@@ -25,6 +25,8 @@ FROZEN, VAL_BY = "model.freeze_attention", "data.val_by"
 ATTEND, WORD_DROPOUT = "model.wide.attend", "model.embedding.word_dropout"
 HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
+WORD_TOKENIZERS = ("words", "basic_english", "spacy")
+OF_WORDS = ("data.lowercase", "data.normalize", "data.vocab_size", "data.min_count", "data.vectors")
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Numbers of positions; texts may not be longer."""
 IsCause: TypeAlias = Callable[[object], bool]
@@ -245,6 +247,7 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yields the settings of each conflict, the kind of fault, and the message."""
     yield from _nothing_learned(c)
     yield from _without_words(c)
+    yield from _words_alone(c)
     yield from _heads(c)
     weights, classes = c.value(WEIGHTS), c.value("data.classes")
     number = len(classes) if isinstance(classes, list) else known(c.value("data")).constants.get("classes")
@@ -299,6 +302,22 @@ def _without_words(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]
         yield (ATTEND,), "no_effect", f"{ATTEND}={as_typed(attend)} {reason}; type {ATTEND}=false."
     if c.is_typed(WORD_DROPOUT):  # a data set may bring it for other embeddings
         yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT}={as_typed(c.value(WORD_DROPOUT))} {reason}; leave it out."
+
+
+def _words_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses settings of words where a subword tokenizer or a pretrained encoder reads the texts."""
+    tokenizer = str(c.value("data.tokenizer"))
+    if tokenizer in WORD_TOKENIZERS:
+        return
+    if near := closest(tokenizer, WORD_TOKENIZERS):
+        legal = f"Did you mean {near!r}? There are {', '.join(WORD_TOKENIZERS)}, and subwords by a tokenizer.json."
+        yield ("data.tokenizer",), "unknown", f"there is no data.tokenizer={tokenizer}. {legal}"
+    for key in OF_WORDS:
+        if c.is_typed(key) and c.value(key) is not None:
+            reason = f"has no effect with the subwords of data.tokenizer={tokenizer}: leave it out."
+            yield (key,), "no_effect", f"{key}={as_typed(c.value(key))} {reason}"
+    if c.is_typed(WORD_DROPOUT) and c.value("model.embedding.name") is not None:
+        yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT} has no effect on a pretrained encoder: leave it out."
 
 
 def _heads(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -28,6 +28,10 @@ from sentattn.errors import DataError, Fault, SettingError, suggestion
 NOT_A_REFERENCE = "$\x00{"
 """Stands for the beginning of a reference in texts that hold none."""
 VECTORS, SIZE = "data.vectors", "model.embedding.size"
+ENCODER, TOKENIZER = "model.embedding.name", "data.tokenizer"
+PRETRAINED = "sentattn.models.pretrained.Pretrained"
+LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
+"""`data.max_length` of `conf/data/_base.yaml`, and of a pretrained encoder where none is typed."""
 
 
 def compose(args: Sequence[str]) -> Tree:
@@ -40,7 +44,7 @@ def compose(args: Sequence[str]) -> Tree:
     picks, values = _pick(c, c.typed)
     c.written, c.chosen = _composed(picks, c.choices)
     c.named = _own_choices(c)
-    return _checked(c, _with_size(c, values))
+    return _checked(c, _with_tokenizer(c, _with_size(c, values)))
 
 
 def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None = None, trust: bool = False) -> Tree:
@@ -88,17 +92,18 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     c.named = {**saved, **_own_choices(c)}
     if only is not None:  # a trained model, whose size, length and classes go before the data's
         return _checked(c, values, check_settings)
-    return _checked(c, _with_size(c, values))
+    return _checked(c, _with_tokenizer(c, _with_size(c, values)))
 
 
-def setting_hash(settings: Node, *, vectors: str | None = None) -> str:
+def setting_hash(settings: Node, **files: str | None) -> str:
     """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices.
 
-    `vectors` is the hash of the vectors that the words start from: their file may have any name on another machine.
+    `files` are hashes of the files that `vectors`, `encoder` and `tokenizer` are read from, which may have any name on
+    another machine; None where there is none.
     """
-    kept = _without(renamed(settings, FIRST), "")
-    if vectors is not None:
-        kept["vectors"] = vectors
+    kept = _without(renamed(settings, FIRST), "") | {name: value for name, value in files.items() if value is not None}
+    if files.get("tokenizer") is not None:
+        kept["data"].pop("tokenizer")
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -191,6 +196,21 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
         c.refuse(typed[SIZE], "conflict", message)
     return [Argument(LAST, SIZE, str(size), size), *values]
+
+
+def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
+    """Returns the typed values and, before them, what a pretrained encoder says of texts: tokenizer and length."""
+    if get_path(c.written, "model.embedding._target_") != PRETRAINED:
+        return values
+    typed = {argument.key: argument for argument in values}
+    name = typed[ENCODER].text if ENCODER in typed else str(get_path(c.written, ENCODER))
+    if TOKENIZER in typed and typed[TOKENIZER].text != name:
+        message = f"{typed[TOKENIZER]} does not fit {ENCODER}={name}, which has a tokenizer of its own: leave it out."
+        c.refuse(typed[TOKENIZER], "conflict", message)
+    filled = [Argument(LAST, TOKENIZER, name, name)]
+    if get_path(c.written, "data.max_length") == LENGTH_OF_WORDS:
+        filled.append(Argument(LAST, "data.max_length", str(LENGTH_OF_PIECES), LENGTH_OF_PIECES))
+    return [*filled, *values]
 
 
 def _fill_val_by(c: Composition) -> None:

@@ -130,8 +130,8 @@ COLUMNS = frozenset({"data.text", "data.label", "data.group"})
 RAW = frozenset(
     COLUMNS
     | {f"data.{key}" for key in ("path", "train", "val", "test")}
-    | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror")}
-    | {"output_dir", "from", "resume", "run"}
+    | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror", "tokenizer")}
+    | {"output_dir", "from", "resume", "run", "model.embedding.name", "model.embedding.revision"}
 )
 """Keys that hold text or paths: their values are taken as they were typed."""
 
@@ -140,6 +140,8 @@ OWNED: dict[str, str] = {
     "data.vector_size": "type model.embedding.size=NUMBER",
     "data.rank": "torchrun or srun numbers the processes",
     "data.world_size": "type trainer.devices=NUMBER",
+    "model.embedding.num_special": "the tokenizer has them",
+    "model.wide.num_special": "the tokenizer has them",
     "trainer.logger": "choose with logger=wandb or logger=none",
     "trainer.callbacks": "sentattn has its own",
     "trainer.plugins": "name the precision with trainer.precision, and the devices with trainer.devices",
@@ -203,6 +205,7 @@ REMOVED = frozenset({"faithful"})
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
     | {"data.path", "data.vectors", "data.mirror", "data.cache_dir", "data.num_workers"}
+    | {f"model.embedding.{key}" for key in ("name", "revision", "cache")}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
     | {"trainer.enable_autolog_hparams", "trainer.model_registry"}

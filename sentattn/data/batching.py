@@ -30,6 +30,7 @@ class Batch(NamedTuple):
         rows_B: Indices of the rows within their split, int64.
         lengths_B: Numbers of real tokens, int64. A NumPy array, which stays in main memory when the batch is moved, so
             that reading it does not wait for a GPU.
+        states_BLE: Cached states of a frozen encoder, float16, where there are any.
     """
 
     tokens_BL: Tensor
@@ -37,11 +38,11 @@ class Batch(NamedTuple):
     labels_B: Tensor
     rows_B: Tensor
     lengths_B: NDArray[np.int64]
+    states_BLE: Tensor | None = None
 
     def take(self, rows: slice) -> Batch:
         """Returns some of the rows with the same padding."""
-        tokens_BL, mask_BL, labels_B, rows_B, lengths_B = self
-        return Batch(tokens_BL[rows], mask_BL[rows], labels_B[rows], rows_B[rows], lengths_B[rows])
+        return Batch(*(None if values is None else values[rows] for values in self))
 
 
 def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from torch.utils.data import Dataset
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
+from sentattn.data.pieces import PieceTokenizer
 from sentattn.data.sampling import NO_GROUP, spread
 from sentattn.data.tokenizer import (
     BASIC_ENGLISH,
@@ -37,12 +38,16 @@ from sentattn.data.tokenizer import (
     Clip,
     Normalize,
     Rules,
+    Tokenizer,
     WordTypes,
     clipped,
     kept_positions,
     spacy_version,
 )
 from sentattn.errors import DataError, Fault
+
+if TYPE_CHECKING:
+    from sentattn.data.states import States
 
 FORMAT = 2
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
@@ -108,7 +113,7 @@ class Corpus:
         splits: Row numbers of each split of the source.
         classes: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
-        words: The word types, sorted; a token is an index into them.
+        words: The word types, sorted, or the pieces of a subword tokenizer; a token is an index into them.
         labels: Class of each row.
         positions: Position of each row in its split, in the source's order.
         row_ids: First 16 hexadecimal digits of the SHA-256 of each row's text.
@@ -178,10 +183,12 @@ class Split(Dataset[Batch]):
         corpus: All rows.
         rows: Row numbers of the split, in order.
         ids: Id of each word type of the corpus.
-        max_length: Most tokens per row; None keeps all.
+        tokenizer: The tokenizer, whose special tokens are put around the tokens of a row.
+        max_length: Most tokens per row, special ones included; None keeps all.
         clip: Which tokens of a longer row are kept.
 
     Attributes:
+        states: States of a frozen encoder for its rows, which its batches have, or None.
         labels: Class of each row.
         lengths: Number of tokens of each row after clipping.
         row: Position of each row in its split of the source.
@@ -190,17 +197,27 @@ class Split(Dataset[Batch]):
     """
 
     def __init__(
-        self, corpus: Corpus, rows: NDArray[np.int64], *, ids: NDArray[np.int64], max_length: int | None, clip: Clip
+        self,
+        corpus: Corpus,
+        rows: NDArray[np.int64],
+        *,
+        ids: NDArray[np.int64],
+        tokenizer: Tokenizer,
+        max_length: int | None,
+        clip: Clip,
     ) -> None:
         self._corpus = corpus
         self._rows = rows
         self._starts = corpus.token_offsets[rows]
         self._whole_lengths = corpus.lengths[rows]
         self._ids = ids
-        self._max_length = max_length
+        self._prefix, self._suffix = tokenizer.prefix, tokenizer.suffix
+        around = len(self._prefix) + len(self._suffix)
+        self._max_length = None if max_length is None else max_length - around
         self._clip = clip
+        self.states: States | None = None
         self.labels = corpus.labels[rows]
-        self.lengths = clipped(self._whole_lengths, max_length)
+        self.lengths = clipped(self._whole_lengths, self._max_length) + around
         self.row = corpus.positions[rows]
 
     def __len__(self) -> int:
@@ -209,11 +226,19 @@ class Split(Dataset[Batch]):
     def __getitem__(self, rows: Sequence[int] | NDArray[np.int64] | int) -> Batch:
         """Returns rows as one batch, padded to the longest of them."""
         rows_B = np.atleast_1d(np.asarray(rows, dtype=np.int64))
+        tokens_BL, mask_BL = self.tokens(rows_B)
+        tokens, mask, labels, indices = map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B))
+        states = None if self.states is None else torch.from_numpy(self.states.gather(rows_B, tokens_BL.shape[1]))
+        return Batch(tokens, mask, labels, indices, self.lengths[rows_B], states)
+
+    def tokens(self, rows_B: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Returns the padded ids of rows, and the mask of the real tokens, both (B, L)."""
         positions_BL, mask_BL = kept_positions(self._whole_lengths[rows_B], self._max_length, self._clip)
         types_BL = self._corpus.tokens[self._starts[rows_B, None] + positions_BL]
         tokens_BL = np.where(mask_BL, self._ids[types_BL], PAD_ID)
-        tokens, mask, labels, indices = map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B))
-        return Batch(tokens, mask, labels, indices, self.lengths[rows_B])
+        if len(self._prefix) or len(self._suffix):
+            return _surround(tokens_BL, mask_BL, self._prefix, self._suffix)
+        return tokens_BL, mask_BL
 
     def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ids of all rows, concatenated, and the start of each row with the end of the last."""
@@ -221,8 +246,8 @@ class Split(Dataset[Batch]):
         tokens = np.empty(offsets[-1], dtype=np.int64)
         for start in range(0, len(self), FLAT_ROWS):
             rows = np.arange(start, min(start + FLAT_ROWS, len(self)))
-            tokens_BL, mask_BL, *_ = self[rows]
-            tokens[offsets[start] : offsets[rows[-1] + 1]] = tokens_BL[mask_BL].numpy()
+            tokens_BL, mask_BL = self.tokens(rows)
+            tokens[offsets[start] : offsets[rows[-1] + 1]] = tokens_BL[mask_BL]
         return tokens, offsets
 
     @cached_property
@@ -242,12 +267,26 @@ class Split(Dataset[Batch]):
         return self._corpus.rationale(self._rows[i])
 
 
+def _surround(
+    tokens_BL: NDArray[np.int64], mask_BL: NDArray[np.bool_], prefix: NDArray[np.int32], suffix: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns padded rows and their mask with special tokens before and after the tokens of each."""
+    rows, length = tokens_BL.shape
+    first, around = len(prefix), len(prefix) + len(suffix)
+    lengths_B1 = mask_BL.sum(axis=1, keepdims=True)
+    whole_BL = np.full((rows, length + around), PAD_ID, dtype=np.int64)
+    whole_BL[:, :first] = prefix
+    whole_BL[:, first : first + length] = tokens_BL
+    np.put_along_axis(whole_BL, first + lengths_B1 + np.arange(len(suffix)), suffix[None].astype(np.int64), axis=1)
+    return whole_BL, np.arange(length + around) < lengths_B1 + around
+
+
 def open_corpus(
     source: Source,
     cache: Path,
     *,
     name: str,
-    rules: Rules = "words",
+    rules: Rules | PieceTokenizer = "words",
     lowercase: bool = True,
     normalize: Normalize = None,
     limit: int | None = None,
@@ -259,7 +298,7 @@ def open_corpus(
         source: Labelled texts.
         cache: The folder of all corpora.
         name: The beginning of the name of the corpus's folder.
-        rules: Tokenization rules.
+        rules: Tokenization rules of words, or a subword tokenizer, for which `lowercase` and `normalize` do nothing.
         lowercase: Whether words are lowercased.
         normalize: Normalization of words.
         limit: Most rows of each split, or None.
@@ -275,7 +314,12 @@ def open_corpus(
     splits, legal = getattr(source, "splits", None), 'must name the splits, such as ("train", "test")'
     is_splits = isinstance(splits, tuple | list) and splits and {*splits} <= {"train", "val", "test"}
     _require(is_splits, f"{type(source).__name__}.splits", legal, splits)
-    tokens = f"spaCy {spacy_version()}" if rules == "spacy" else {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
+    if isinstance(rules, PieceTokenizer):
+        tokens, lowercase, normalize = f"pieces {rules.fingerprint}", False, None
+    elif rules == "spacy":
+        tokens = f"spaCy {spacy_version()}"
+    else:
+        tokens = {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
     content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
     notes: list[str] = []
@@ -290,7 +334,8 @@ def open_corpus(
         damaged = f"The tokenized corpus in {folder} was damaged and has been rebuilt."
         notes.append(damaged if folder.exists() else f"The tokenized corpus is cached in {folder}.")
         fresh.mkdir()
-        types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
+        is_pieces = isinstance(rules, PieceTokenizer)
+        types = rules if is_pieces else WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
         build(source, fresh, types=types, limit=limit, progress=progress)
 
     return cached(folder, read, write, progress), notes
@@ -302,7 +347,9 @@ def _require(condition: object, subject: str, legal: str, value: object) -> None
         raise DataError(Fault("data", "type", f"{subject} {legal}, got {reprlib.repr(value)}."))
 
 
-def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, progress: Progress) -> None:
+def build(
+    source: Source, folder: Path, *, types: WordTypes | PieceTokenizer, limit: int | None, progress: Progress
+) -> None:
     """Reads a source and writes its corpus, whose words are `types`, into an empty folder.
 
     Raises:
@@ -345,7 +392,8 @@ def build(source: Source, folder: Path, *, types: WordTypes, limit: int | None, 
         np.save(folder / f"{name}.npy", np.asarray(column).reshape((-1, 2) if column is rationales else -1))
     np.save(folder / "row_ids.npy", np.frombuffer(row_ids, dtype=f"S{ID_DIGITS}"))
     _write_json(folder / GROUPS, list(groups))
-    _write_json(folder / WORDS, _sort_types(folder / TOKENS, types.numbers))
+    words = types.pieces if isinstance(types, PieceTokenizer) else _sort_types(folder / TOKENS, types.numbers)
+    _write_json(folder / WORDS, words)
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     meta = {"format": FORMAT, "splits": splits, "classes": source.labels, "ordered": source.ordered, "bytes": sizes}
     _write_json(folder / META, meta)

@@ -17,8 +17,9 @@ from sentattn.config.types import Count, Whole, checked, name_fault
 from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, TrainingOrder, length_batches
 from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, open_corpus
+from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.splits import By, few_rows, select
-from sentattn.data.tokenizer import Clip, Normalize, Rules, Tokenizer
+from sentattn.data.tokenizer import RULES, Clip, Normalize, Rules, Tokenizer
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
 
@@ -35,8 +36,9 @@ class TextData(LightningDataModule, ABC):
         drop_duplicates: Whether to drop training rows whose text is repeated or occurs in a later split.
         vocab_size: Maximal size of the vocabulary, without `<pad>` and `<unk>`.
         min_count: Minimal number of occurrences of a word in the training rows.
-        tokenizer: Tokenization rules: built in (`words`), torchtext's `basic_english`, which lowercases all words, or
-            spaCy's for English (`spacy`, an extra).
+        tokenizer: Tokenization rules of words: built in (`words`), torchtext's `basic_english`, which lowercases all
+            words, or spaCy's for English (`spacy`, an extra). Or a subword tokenizer: a folder with a `tokenizer.json`,
+            such a file, or a name on the Hugging Face Hub.
         lowercase: Whether words are lowercased.
         normalize: Unicode normalization of words: `nfc` makes both encodings of an accented letter the same word; null
             for none.
@@ -97,7 +99,7 @@ class TextData(LightningDataModule, ABC):
         drop_duplicates: bool = False,
         vocab_size: Count = 30000,
         min_count: Count = 2,
-        tokenizer: Literal["words", "basic_english", "spacy"] = "words",
+        tokenizer: str = "words",
         lowercase: bool = True,
         normalize: Literal["nfc"] | None = None,
         max_length: Count | None = 600,
@@ -123,7 +125,7 @@ class TextData(LightningDataModule, ABC):
         self.drop_duplicates = drop_duplicates
         self.vocab_size = vocab_size
         self.min_count = min_count
-        self.rules: Rules = tokenizer
+        self.rules = tokenizer
         self.lowercase = lowercase
         self.normalize: Normalize = normalize
         self.max_length = max_length
@@ -164,12 +166,17 @@ class TextData(LightningDataModule, ABC):
         if self._splits:
             return
         cache = cache_folder(self.cache_dir)
+        rules: Rules | PieceTokenizer
+        if self.rules in RULES:
+            rules = self.rules  # type: ignore[assignment]  # it is one of these
+        else:
+            rules = read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
         source = self.source(progress)
         corpus, notes = open_corpus(
             source,
             cache,
             name=self.name,
-            rules=self.rules,
+            rules=rules,
             lowercase=self.lowercase,
             normalize=self.normalize,
             limit=self.limit,
@@ -191,24 +198,24 @@ class TextData(LightningDataModule, ABC):
             test_seed=self.test_seed,
         )
         warnings: list[str] = []
-        if words is None:
+        if isinstance(rules, PieceTokenizer):
+            words = rules.words
+        elif words is None:
             counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
             types = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
             words = [corpus.words[word_type] for word_type in types]
             warnings = unspaced(corpus.words, counts)
             self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
-        ids = lookup_table(corpus.words, words)
-        self.tokenizer = Tokenizer(
-            words,
-            rules=self.rules,
-            lowercase=self.lowercase,
-            normalize=self.normalize,
-            max_length=self.max_length,
-            clip=self.clip,
-        )
+        options = {"max_length": self.max_length, "clip": self.clip}
+        if isinstance(rules, PieceTokenizer):
+            ids, self.tokenizer = np.arange(len(rules)), rules
+        else:
+            ids = lookup_table(corpus.words, words)
+            by_words = {"rules": rules, "lowercase": self.lowercase, "normalize": self.normalize}
+            self.tokenizer = Tokenizer(words, **by_words, **options)
         self.fingerprint = selection.fingerprint(corpus)
         self._splits = {
-            split: Split(corpus, rows, ids=ids, max_length=self.max_length, clip=self.clip)
+            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer, **options)
             for split, rows in selection.rows.items()
         }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import tokenizers
@@ -65,7 +65,8 @@ Span: TypeAlias = tuple[int, int]
 Clip: TypeAlias = Literal["head", "tail", "both"]
 """Which tokens of a long text are kept: its first, its last, or half of each."""
 Rules: TypeAlias = Literal["words", "basic_english", "spacy"]
-"""Tokenization rules: the pattern `TOKEN`, torchtext's `basic_english`, or spaCy's English rules."""
+"""Tokenization rules of words: the pattern `TOKEN`, torchtext's `basic_english`, or spaCy's English rules."""
+RULES: tuple[Rules, ...] = get_args(Rules)
 Normalize: TypeAlias = Literal["nfc"] | None
 """Unicode normalization of words, so that both encodings of an accented letter are the same word."""
 
@@ -95,7 +96,20 @@ class Tokenizer:
         clip: Which tokens of a longer text are kept.
         rules: Tokenization rules.
         normalize: Normalization of words before they are looked up; None for no normalization.
+
+    Attributes:
+        words: The vocabulary.
+        num_special: Number of special tokens, whose ids are the first.
+        prefix: Ids of special tokens before the tokens of a text.
+        suffix: Ids of those after them.
+        fingerprint: Hash of the file that it was read from, for a subword tokenizer.
     """
+
+    words: list[str]
+    fingerprint: str | None = None
+    num_special = len(SPECIALS)
+    prefix: NDArray[np.int32] = np.empty(0, np.int32)
+    suffix: NDArray[np.int32] = np.empty(0, np.int32)
 
     def __init__(
         self,
@@ -158,25 +172,35 @@ class Tokenizer:
         """
         encoded: list[Encoded] = []
         for first in range(0, len(texts), CHUNK):
-            chunk = lines = list(texts[first : first + CHUNK])
+            chunk = list(texts[first : first + CHUNK])
             for text in chunk:
                 _require_unicode(text)
-            if self._rules == "spacy":
-                spans = [spacy_spans(text) for text in chunk]
-                words = zip(chunk, spans, strict=True)
-                lines = ["\n".join(text[start:end] for start, end in its_spans) for text, its_spans in words]
-            encodings = self._backend.encode_batch(lines, add_special_tokens=False)
-            if self._rules != "spacy":
-                spans = [_with_marks(text, one.offsets) for text, one in zip(chunk, encodings, strict=True)]
-            encoded += map(self._clipped, chunk, [encoding.ids for encoding in encodings], spans)
+            encoded += self._encode_chunk(chunk)
         return encoded
 
-    def _clipped(self, text: str, numbers: list[int], spans: list[Span]) -> Encoded:
-        ids = np.asarray(numbers, dtype=np.int32)
-        if self._max_length is not None and len(ids) > self._max_length:
-            positions, _ = kept_positions(np.array([len(ids)]), self._max_length, self._clip)
-            ids, spans = ids[positions[0]], [spans[i] for i in positions[0]]
-        return Encoded(ids, [text[start:end] for start, end in spans], spans)
+    def _encode_chunk(self, texts: Sequence[str]) -> list[Encoded]:
+        lines = texts
+        if self._rules == "spacy":
+            spans = [spacy_spans(text) for text in texts]
+            words = zip(texts, spans, strict=True)
+            lines = ["\n".join(text[start:end] for start, end in its_spans) for text, its_spans in words]
+        encodings = self._backend.encode_batch(lines, add_special_tokens=False)
+        if self._rules != "spacy":
+            spans = [_with_marks(text, encoding.offsets) for text, encoding in zip(texts, encodings, strict=True)]
+        encoded = []
+        for text, encoding, all_spans in zip(texts, encodings, spans, strict=True):
+            ids, kept = self._clipped(np.asarray(encoding.ids, dtype=np.int32), all_spans)
+            encoded.append(Encoded(ids, [text[start:end] for start, end in kept], kept))
+        return encoded
+
+    def _clipped(
+        self, ids: NDArray[np.int32], spans: list[Span], *, around: int = 0
+    ) -> tuple[NDArray[np.int32], list[Span]]:
+        """Returns the ids and spans that are kept, where `around` of the maximal length are special tokens."""
+        if self._max_length is None or len(ids) + around <= self._max_length:
+            return ids, spans
+        [positions], _ = kept_positions(np.array([len(ids)]), self._max_length - around, self._clip)
+        return ids[positions], [spans[i] for i in positions]
 
 
 def _with_marks(text: str, spans: list[Span]) -> list[Span]:

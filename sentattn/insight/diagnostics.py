@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Span
+from sentattn.data.tokenizer import Encoded, Span
 from sentattn.insight.gradients import Attribution, attributions
 from sentattn.insight.metrics import is_ranking, plausibility, shape, ties
 from sentattn.insight.weights import SEED, Ids, Over, Reading, distance, probabilities, read
@@ -238,7 +238,8 @@ def drops(
             # 0.2 * 15 is a little more than 3; shares of a short text are often the same number.
             of_shares = [max(1, math.ceil(round(share * len(ids), 9))) for share in SHARES]
             counts = sorted(set(of_shares))
-            whole, *others = probabilities(model, [ids, *_variants(ids, orders[i], counts)])[:, classes_N[i]]
+            variants = _variants(ids, orders[i], counts, model.embedding.blank_id)
+            whole, *others = probabilities(model, [ids, *variants])[:, classes_N[i]]
             by_count = whole - np.reshape(others, (rankings, len(counts), len(REMOVALS), len(KINDS)))
             of_share = list(map(counts.index, of_shares))
             result[i] = np.moveaxis(by_count[:, of_share], 1, -1)
@@ -248,7 +249,7 @@ def drops(
 
 def unknown_probability(model: TextClassifier, texts: Sequence[Ids], classes_N: Ints) -> Floats:
     """Returns the probability of each text's class when all its tokens are `<unk>`, (texts,)."""
-    probabilities_NC = probabilities(model, [np.full_like(ids, UNKNOWN_ID) for ids in texts])
+    probabilities_NC = probabilities(model, [np.full_like(ids, model.embedding.blank_id) for ids in texts])
     of_class_N: Floats = probabilities_NC[np.arange(len(texts)), classes_N]
     return of_class_N
 
@@ -276,7 +277,7 @@ def percent(share: float) -> int:
     return round(100 * share)
 
 
-def _variants(ids: Ids, orders: Sequence[Ints], counts: Sequence[int]) -> Iterator[Ids]:
+def _variants(ids: Ids, orders: Sequence[Ints], counts: Sequence[int], blank_id: int) -> Iterator[Ids]:
     """Yields for each ranking, number of first tokens and removal: the text without them, and only them."""
     for order_L in orders:
         for count in counts:
@@ -284,5 +285,5 @@ def _variants(ids: Ids, orders: Sequence[Ints], counts: Sequence[int]) -> Iterat
             is_first_L[order_L[:count]] = True
             yield ids[~is_first_L]
             yield ids[is_first_L]
-            yield np.where(is_first_L, UNKNOWN_ID, ids)
-            yield np.where(is_first_L, ids, UNKNOWN_ID)
+            yield np.where(is_first_L, blank_id, ids)
+            yield np.where(is_first_L, ids, blank_id)

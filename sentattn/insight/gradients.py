@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sentattn.data.tokenizer import UNKNOWN_ID
 from sentattn.insight.weights import TOKENS, Ids, batches, ngram_parts, padded, spread
 from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import TextClassifier
@@ -75,12 +74,12 @@ def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, st
 
     tokens_BL, mask_BL = padded(model, texts)
     with torch.no_grad():
-        states_BLE = model.embedding(tokens_BL, mask_BL)
-        baseline_BLE = model.embedding(tokens_BL.masked_fill(mask_BL, UNKNOWN_ID), mask_BL)
-        states_BLD = model.encoder(states_BLE, mask_BL)
+        inputs_BLI = model.embedding.inputs(tokens_BL, mask_BL)
+        baseline_BLI = model.embedding.inputs(tokens_BL.masked_fill(mask_BL, model.embedding.blank_id), mask_BL)
+        states_BLD = model.encoder(model.embedding.contextual(inputs_BLI, mask_BL), mask_BL)
         share, orders = 1.0, tuple[int, ...]()
-        inputs: tuple[Tensor, ...] = (states_BLE.clone(),)
-        baselines: tuple[Tensor, ...] = (baseline_BLE,)
+        inputs: tuple[Tensor, ...] = (inputs_BLI.clone(),)
+        baselines: tuple[Tensor, ...] = (baseline_BLI,)
         fixed: tuple[Tensor, ...] = (mask_BL,)
         if isinstance(model, WideAndDeep):
             share, orders = model.deep_share, model.wide.orders
@@ -90,9 +89,9 @@ def _attributed(model: TextClassifier, texts: Sequence[Ids], classes_B: Ints, st
             inputs, baselines = (*inputs, present_BOL), (*baselines, torch.zeros_like(present_BOL))
             fixed = (mask_BL, effects_BOLC)
 
-    def logits(states_BLE: Tensor, *more: Tensor) -> Tensor:
+    def logits(inputs_BLI: Tensor, *more: Tensor) -> Tensor:
         *present, mask_BL = more[: len(inputs)]
-        states_BLD = model.encoder(states_BLE, mask_BL)
+        states_BLD = model.encoder(model.embedding.contextual(inputs_BLI, mask_BL), mask_BL)
         logits_BC = share * model.classify(model.attention(states_BLD, mask_BL).values_BRD)
         for present_BOL, effects_BOLC in zip(present, more[len(inputs) :], strict=True):
             assert isinstance(model, WideAndDeep)

@@ -106,7 +106,13 @@ class TextClassifier(nn.Module):
                 parameter.requires_grad_(False)
 
     def forward(
-        self, tokens_BL: Tensor, mask_BL: Tensor, *, lengths_B: Tensor | None = None, pairs: bool = False
+        self,
+        tokens_BL: Tensor,
+        mask_BL: Tensor,
+        *,
+        lengths_B: Tensor | None = None,
+        states_BLE: Tensor | None = None,
+        pairs: bool = False,
     ) -> Classified:
         """Classifies a batch.
 
@@ -114,9 +120,11 @@ class TextClassifier(nn.Module):
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
             lengths_B: Numbers of real tokens in main memory, with which some encoders are faster on a GPU.
+            states_BLE: Cached states of a frozen encoder for these tokens.
             pairs: Whether to return token-to-token weights: the attention's, or else the encoder's.
         """
-        states_BLE = self.embedding(tokens_BL, mask_BL)
+        cached = () if states_BLE is None else (states_BLE,)
+        states_BLE = self.embedding(tokens_BL, mask_BL, *cached)
         lengths = (lengths_B,) if self.encoder.reads_lengths else ()
         states_BLD = self.encoder(states_BLE, mask_BL, *lengths)
         attended: Attended = self.attention(states_BLD, mask_BL)
@@ -131,9 +139,11 @@ class TextClassifier(nn.Module):
         logits_BC: Tensor = self.head(self.pooling(values_BRD))
         return logits_BC
 
-    def forward_training(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor, lengths_B: Tensor) -> Classified:
-        """Classifies training rows, whose labels a subclass may need."""
-        classified: Classified = self(tokens_BL, mask_BL, lengths_B=lengths_B)
+    def forward_training(
+        self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor, **batch: Tensor | None
+    ) -> Classified:
+        """Classifies training rows, whose labels a subclass may need; `batch` is what `forward` takes by name."""
+        classified: Classified = self(tokens_BL, mask_BL, **batch)
         return classified
 
     def cross_entropy(self, classified: Classified, labels_B: Tensor, cross_entropy: CrossEntropy) -> Tensor:
@@ -144,13 +154,13 @@ class TextClassifier(nn.Module):
         """Returns logits_BC of each of `parts`."""
         return {}
 
-    def count(self, read: Callable[[], TrainingTexts]) -> None:
-        """Reads the training texts once, before training, if a part needs them.
+    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
+        """Reads the training texts, or weights, once before training, if a part needs them.
 
         Raises:
             DataError: If they have nothing that a part needs.
         """
-        self.embedding.count(read)
+        self.embedding.prepare_training(read)
 
     def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, object]]:
         """Returns the trainable parameters as PyTorch's optimizers take them.
@@ -162,15 +172,18 @@ class TextClassifier(nn.Module):
             weight_decay_on: Which parameters have the optimizer's weight decay.
             options: Names of the optimizer's arguments.
         """
-        trainable = [parameter for parameter in self.trained_parameters() if parameter.requires_grad]
+        own = self.embedding.parameter_groups()
+        inside = {id(parameter) for group in own for parameter in group["params"]}
+        trainable = [p for p in self.trained_parameters() if p.requires_grad and id(p) not in inside]
         if weight_decay_on == "all":
-            return [{"params": trainable}]
+            return [{"params": trainable}, *own]
         decayed = {id(w) for part in (self.attention, self.head) for w in part.parameters() if w.dim() > 1}
         return [
             {"params": [parameter for parameter in trainable if id(parameter) in decayed]},
             {"params": [parameter for parameter in trainable if id(parameter) not in decayed], "weight_decay": 0.0},
+            *(group | {"weight_decay": 0.0} for group in own),
         ]
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        """Returns the parameters that the optimizer's own settings are for."""
+        """Returns the parameters that the optimizer's own settings are for, but for those of the embedding's groups."""
         return list(self.parameters())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -33,20 +33,37 @@ class Embedding(nn.Module, ABC):
     Attributes:
         out_dim: Width E of a vector.
         reads: Whether the vectors depend on the words.
+        blank_id: Id of the token that replaces a hidden one.
+        fingerprint: Hash of the files that it is made of, if it is.
         idle: Arguments that do nothing at some values of another one, which is named with these values.
     """
 
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
+    idle: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {}
     reads: ClassVar[bool] = True
     out_dim: int
+    blank_id: int = UNKNOWN_ID
+    fingerprint: str | None = None
 
     @abstractmethod
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLE."""
 
-    def count(self, read: Callable[[], TrainingTexts]) -> None:
-        """Reads the training texts once, before training, if the embedding needs them."""
+    def inputs(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns the vectors of the tokens that gradients are taken at, from which `contextual` makes the states."""
+        states_BLE: Tensor = self(tokens_BL, mask_BL)
+        return states_BLE
+
+    def contextual(self, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLE."""
+        return inputs_BLI
+
+    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
+        """Reads the training texts, or weights, once before training, if the embedding needs them."""
         return
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Returns the parameters that have a learning rate of their own, as PyTorch's optimizers take them."""
+        return []
 
     def start_from(self, vectors_VE: Tensor, known_V: Tensor) -> None:
         """Starts from pretrained vectors, before training.

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sentattn.config.types import Count, Fraction, as_typed, checked
-from sentattn.models.embedding import UNKNOWN_ID, TrainingTexts, Words, vectors
+from sentattn.models.embedding import TrainingTexts, Words, vectors
 
 NONE = 2**63 - 1
 """Marks the absence of an n-gram; larger than every key, so that it ends the sorted table."""
@@ -31,6 +31,7 @@ class NGrams(Words):
     drop their n-grams; those have a dropout of their own.
 
     Args:
+        num_special: Number of special ids, the first ones, which are in no n-gram.
         orders: Lengths of the n-grams.
         ngram_size: Width of an n-gram's vector; it is appended to the word's.
         ngram_vocab_size: Number of vectors for n-grams.
@@ -48,6 +49,7 @@ class NGrams(Words):
         self,
         *,
         num_embeddings: Count,
+        num_special: Count = 2,
         orders: Sequence[Count] = (2, 3),
         ngram_size: Count = 16,
         ngram_vocab_size: Count = 200000,
@@ -60,7 +62,7 @@ class NGrams(Words):
         require_orders(orders, num_embeddings, least=2)
         self.out_dim += ngram_size
         self.orders = tuple(orders)
-        self.base = num_embeddings
+        self.base, self.num_special = num_embeddings, num_special
         self.ngram_min_count = ngram_min_count
         self.ngram_dropout = ngram_dropout
         # The first vector is that of no n-gram, as `<pad>` is no word.
@@ -68,12 +70,12 @@ class NGrams(Words):
         self.keys: Tensor | None
         self.register_buffer("keys", torch.full((ngram_vocab_size,), NONE) if ngram_table == "counted" else None)
 
-    def count(self, read: Callable[[], TrainingTexts]) -> None:
+    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
         """Gives a vector to each of the most frequent n-grams, where the table is a counted one."""
         if self.keys is None:
             return
         most, least = len(self.keys), self.ngram_min_count
-        kept = frequent_keys(read(), self.orders, self.base, most=most, min_count=least)
+        kept = frequent_keys(read(), self.orders, self.base, self.num_special, most=most, min_count=least)
         self.keys.fill_(NONE)
         self.keys[: len(kept)] = torch.from_numpy(kept)
 
@@ -92,7 +94,9 @@ class NGrams(Words):
 
     def _ids(self, tokens_BL: Tensor, order: int) -> Tensor:
         """Returns the row of the n-gram that ends at each position, (B, L); 0 where there is none."""
-        return 1 + table_rows(ngram_keys(tokens_BL, order, self.base), self.keys, self.ngram_vectors.num_embeddings - 1)
+        return 1 + table_rows(
+            ngram_keys(tokens_BL, order, self.base, self.num_special), self.keys, self.ngram_vectors.num_embeddings - 1
+        )
 
 
 def require_orders(orders: Sequence[int], num_embeddings: int, *, least: int) -> None:
@@ -120,8 +124,8 @@ def table_rows(keys_BL: Tensor, table_F: Tensor | None, size: int) -> Tensor:
     return torch.where(is_known_BL, places_BL, -1)
 
 
-def ngram_keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:
-    """Returns the n-gram that ends at each place as one number, (B, L); `NONE` where a word is unknown or missing.
+def ngram_keys(tokens_BL: Tensor, order: int, base: int, num_special: int) -> Tensor:
+    """Returns the n-gram that ends at each place as one number, (B, L); `NONE` where a token is special or missing.
 
     The number has the words as its digits; the first is no special, so lengths cannot be confused.
     """
@@ -129,15 +133,15 @@ def ngram_keys(tokens_BL: Tensor, order: int, base: int) -> Tensor:
     for back in reversed(range(order)):
         digit_BL = functional.pad(tokens_BL, (back, 0))[:, : tokens_BL.shape[1]]
         keys_BL = keys_BL * base + digit_BL
-        known_BL = known_BL & (digit_BL > UNKNOWN_ID)
+        known_BL = known_BL & (digit_BL >= num_special)
     return keys_BL.masked_fill(~known_BL, NONE)
 
 
 def frequent_keys(
-    texts: TrainingTexts, orders: Sequence[int], base: int, *, most: int, min_count: int
+    texts: TrainingTexts, orders: Sequence[int], base: int, num_special: int, *, most: int, min_count: int
 ) -> NDArray[np.int64]:
     """Returns the most frequent n-grams of the training rows, as sorted numbers."""
-    counted = [np.unique(_flat_keys(texts, order, base), return_counts=True) for order in orders]
+    counted = [np.unique(_flat_keys(texts, order, base, num_special), return_counts=True) for order in orders]
     keys, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
     often = counts >= min_count
     keys, counts = keys[often], counts[often]
@@ -145,9 +149,9 @@ def frequent_keys(
     return kept
 
 
-def _flat_keys(texts: TrainingTexts, order: int, base: int) -> NDArray[np.int64]:
+def _flat_keys(texts: TrainingTexts, order: int, base: int, num_special: int) -> NDArray[np.int64]:
     """Returns the n-grams of all rows, one row after another."""
-    keys: NDArray[np.int64] = ngram_keys(torch.from_numpy(texts.tokens)[None], order, base)[0].numpy()
+    keys: NDArray[np.int64] = ngram_keys(torch.from_numpy(texts.tokens)[None], order, base, num_special)[0].numpy()
     places = np.arange(len(texts.tokens)) - np.repeat(texts.offsets[:-1], np.diff(texts.offsets))
     kept: NDArray[np.int64] = keys[(places >= order - 1) & (keys != NONE)]
     return kept

@@ -58,7 +58,7 @@ class Wide(nn.Module, ABC):
             labels_B: The labels of training rows; a row's own does not count for it.
         """
 
-    def count(self, read: Callable[[], TrainingTexts]) -> None:
+    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
         """Reads the training texts once, before training."""
         return
 
@@ -113,11 +113,12 @@ class WideAndDeep(TextClassifier):
         mask_BL: Tensor,
         *,
         lengths_B: Tensor | None = None,
+        states_BLE: Tensor | None = None,
         pairs: bool = False,
         labels_B: Tensor | None = None,
     ) -> Classified:
         """Classifies a batch; with labels_B each training row is left out of the counts of its own n-grams."""
-        deep = super().forward(tokens_BL, mask_BL, lengths_B=lengths_B, pairs=pairs)
+        deep = super().forward(tokens_BL, mask_BL, lengths_B=lengths_B, states_BLE=states_BLE, pairs=pairs)
         return self.add(deep, self.wide(tokens_BL, mask_BL, deep.states_BLD, labels_B))
 
     def add(self, deep: Classified, terms: WideTerms) -> Classified:
@@ -129,9 +130,11 @@ class WideAndDeep(TextClassifier):
         logits_BC = self.deep_share * deep_BC + self.wide_share * wide_BC
         return deep._replace(logits_BC=logits_BC, wide=WideOutput(deep_BC, wide_BC, terms))
 
-    def forward_training(self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor, lengths_B: Tensor) -> Classified:
+    def forward_training(
+        self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor, **batch: Tensor | None
+    ) -> Classified:
         """Classifies training rows by the counts of all others."""
-        classified: Classified = self(tokens_BL, mask_BL, lengths_B=lengths_B, labels_B=labels_B)
+        classified: Classified = self(tokens_BL, mask_BL, labels_B=labels_B, **batch)
         return classified
 
     def cross_entropy(self, classified: Classified, labels_B: Tensor, cross_entropy: CrossEntropy) -> Tensor:
@@ -149,10 +152,10 @@ class WideAndDeep(TextClassifier):
         assert classified.wide is not None
         return dict(zip(self.parts, classified.wide[:2], strict=False))
 
-    def count(self, read: Callable[[], TrainingTexts]) -> None:
+    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
         """Reads the training texts for both parts."""
-        super().count(read)
-        self.wide.count(read)
+        super().prepare_training(read)
+        self.wide.prepare_training(read)
 
     def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, object]]:
         """Adds the weights of the wide part, which have their own learning rate and plain gradient descent.
@@ -202,7 +205,8 @@ class WideNGrams(Wide):
     two rows as much weight as one of two thousand.
 
     Args:
-        num_embeddings: Number of ids of words, the specials included.
+        num_embeddings: Number of ids of tokens, the special ones included.
+        num_special: Number of special ids, the first ones, which are in no n-gram.
         classes: Number of classes C.
         dim: Width of the encoder's states.
         orders: Lengths of the n-grams.
@@ -234,6 +238,7 @@ class WideNGrams(Wide):
         self,
         *,
         num_embeddings: Count,
+        num_special: Count = 2,
         classes: Count,
         dim: int,
         orders: Sequence[Count] = (1, 2, 3),
@@ -248,7 +253,8 @@ class WideNGrams(Wide):
     ) -> None:
         super().__init__()
         require_orders(orders, num_embeddings, least=1)
-        self.orders, self.base, self.classes = tuple(orders), num_embeddings, classes
+        self.orders, self.classes = tuple(orders), classes
+        self.base, self.num_special = num_embeddings, num_special
         self.vocab_size, self.min_count = vocab_size, min_count
         self.dropout, self.share = dropout, share
         self.lr, self.weight_decay = lr, weight_decay
@@ -279,7 +285,7 @@ class WideNGrams(Wide):
         self.weights_FC = nn.Parameter(self.weights_FC.new_zeros(size, self.classes))
 
     @torch.no_grad()
-    def count(self, read: Callable[[], TrainingTexts]) -> None:
+    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
         """Counts the n-grams of the training rows, and fits the scale.
 
         Raises:
@@ -287,7 +293,8 @@ class WideNGrams(Wide):
         """
         texts = read()
         if self.keys is not None:
-            kept = frequent_keys(texts, self.orders, self.base, most=self.vocab_size, min_count=self.min_count)
+            most, least = self.vocab_size, self.min_count
+            kept = frequent_keys(texts, self.orders, self.base, self.num_special, most=most, min_count=least)
             if not len(kept):
                 message = f"model.wide.min_count={self.min_count} leaves no n-gram of the training rows: lower it."
                 raise DataError(Fault("model.wide.min_count", "missing", message))
@@ -357,7 +364,8 @@ class WideNGrams(Wide):
 
         An n-gram's place is that of its first occurrence, where all orders' places lie one order after another.
         """
-        keys_BG = torch.cat([ngram_keys(tokens_BL, order, self.base) for order in self.orders], dim=1)
+        keys = [ngram_keys(tokens_BL, order, self.base, self.num_special) for order in self.orders]
+        keys_BG = torch.cat(keys, dim=1)
         rows_BG = table_rows(keys_BG, self.keys, len(self.counts_FC))
         # Row and place as one number: sorted by row, then by place.
         places_G = torch.arange(rows_BG.shape[1], device=rows_BG.device)

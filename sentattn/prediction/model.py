@@ -24,7 +24,8 @@ from sentattn.config.groups import Choices
 from sentattn.config.targets import check_targets
 from sentattn.config.types import Json
 from sentattn.data.batching import pad
-from sentattn.data.tokenizer import UNKNOWN_ID, Encoded, Tokenizer
+from sentattn.data.pieces import read_tokenizer
+from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.prediction import NGram, Prediction, Predictions
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from sentattn.models.wide import WideAndDeep
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
+ENCODER = "encoder"
+"""Key of the hash of a pretrained encoder in the settings that are saved with a model."""
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
 
@@ -76,10 +79,11 @@ class Classifier:
             config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
             labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
             text = config["text"]
-            options = {"max_length": text["max_length"], "clip": text["clip"], "rules": text.get("tokenizer", "words")}
-            tokenizer = Tokenizer.load(folder / TOKENIZER, **options)
+            tokenizer = load_tokenizer(folder / TOKENIZER, text)
             node = check_targets({"model": config["model"]}, Choices.of(), trust=trust)["model"]
-            model = build_model(node, num_embeddings=len(tokenizer), classes=len(labels))
+            ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
+            model = build_model(node, **ids, classes=len(labels))
+            require_encoder(model, config, folder)
             model.load_state_dict(load_file(folder / WEIGHTS))
         except SettingError as error:
             faults = (replace(fault, message=f"{folder / CONFIG}: {fault}") for fault in error.faults)
@@ -234,6 +238,32 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
         RunError: If there is none at the path.
     """
     return LoadedRun(runs.load(path).path, trust=trust)
+
+
+def load_tokenizer(path: Path, text: Json) -> Tokenizer:
+    """Reads the tokenizer of a model with the settings of texts that are saved next to it.
+
+    Raises:
+        DataError: If it cannot be read.
+    """
+    rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
+    if rules in RULES:
+        return Tokenizer.load(path, rules=rules, **options)
+    return read_tokenizer(str(path), **options)
+
+
+def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:
+    """Refuses a pretrained encoder that has changed since the model was trained.
+
+    Raises:
+        RunError: If its hash differs.
+    """
+    before, now = config.get(ENCODER), model.embedding.fingerprint
+    if before != now:
+        message = (
+            f"{folder} was trained on a pretrained encoder with the hash {before}; the files of model.embedding.name"
+        )
+        raise RunError(Fault("model.embedding.name", "conflict", f"{message} now have {now}: restore them."))
 
 
 def _text(value: object, number: int) -> str:

@@ -26,6 +26,7 @@ from sentattn.training.environment import format_bytes, require_memory, total_me
 from sentattn.training.fit import choose_precision, prepare
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.signals import Signals
+from sentattn.training.states import describe_states
 from sentattn.training.trainer import build_trainer
 
 OUTPUTS = {
@@ -74,7 +75,7 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         average, largest = (loader.dataset[batches[abs(tokens - size).argmin()]] for size in sizes)
         require_memory(settings, module.model, rows=len(largest.labels_B), tokens=largest.tokens_BL.shape[1])
         print(_lengths(lengths, data.max_length, padding=1 - lengths.sum() / (world * tokens.sum())))
-        print("\n".join(_shapes(module, largest, len(batches))))
+        print("\n".join([*_shapes(module, largest, len(batches)), *describe_states(settings, data, module.model)]))
         environment.reset_peak_memory()
         timer = Timer(signals)
         once = build_trainer({**trainer, **ONE_PASS}, callbacks=[*averaging(settings), timer])

@@ -19,7 +19,7 @@ from sentattn.console import Progress
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault
 from sentattn.metrics import MAJORITY, format_value, majority_share
-from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
+from sentattn.prediction.model import ENCODER, TEXT_SETTINGS, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
 from sentattn.training.environment import (
@@ -180,6 +180,8 @@ def evaluate_best(
         probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
         text = {key: settings["data"][key] for key in TEXT_SETTINGS}
         config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
+        if (encoder := module.model.embedding.fingerprint) is not None:
+            config[ENCODER] = encoder
         classifier = Classifier(model=module.model, tokenizer=data.tokenizer, labels=data.labels, config=config)
         with writing(run.path):
             run.write_predictions({split: (data.split(split), values) for split, values in probabilities.items()})

@@ -39,6 +39,7 @@ from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.launch import FOLDER, TASK, announce, launch
 from sentattn.training.resume import find_finished, find_interrupted, open_interrupted, require_same
 from sentattn.training.signals import Signals
+from sentattn.training.states import use_cached_states
 from sentattn.training.trainer import build_lit, build_optimizer, build_trainer
 
 if TYPE_CHECKING:
@@ -150,6 +151,9 @@ def fit(
         run = ranks.from_rank_zero(run)
         assert run is not None, "rank 0 has created it"
         with _explained_end(run, signals):
+            data, module, evaluator, _ = prepared
+            use_cached_states(settings, data, module.model, evaluator.device, progress)
+            progress.close()
             _train(settings, prepared, run, study, callbacks, signals, progress, resumed=resume is not None)
             ranks.wait_for_rank_zero()
     return run
@@ -185,8 +189,12 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     build_optimizer(settings, outline)
     data = _build_datamodule(settings, progress)
     module = _build_module(settings, data)
-    vectors = data.word_vectors.fingerprint if data.word_vectors else None
-    identity = {"setting": setting_hash(settings, vectors=vectors), "data_fingerprint": data.fingerprint}
+    files = {
+        "vectors": data.word_vectors.fingerprint if data.word_vectors else None,
+        "encoder": module.model.embedding.fingerprint,
+        "tokenizer": data.tokenizer.fingerprint,
+    }
+    identity = {"setting": setting_hash(settings, **files), "data_fingerprint": data.fingerprint}
     return Prepared(data, module, evaluator, identity)
 
 
@@ -215,8 +223,9 @@ def _build_datamodule(settings: Settings, progress: Progress) -> TextData:
 def _build_module(settings: Settings, data: TextData) -> LitClassifier:
     """Builds the model for the vocabulary and the classes of the data, with its loss, optimizer and schedule."""
     train = data.split("train")
-    model = build.build_model(settings.model, num_embeddings=len(data.tokenizer), classes=len(data.labels))
-    model.count(lambda: TrainingTexts(*train.flat(), train.labels))
+    ids = {"num_embeddings": len(data.tokenizer), "num_special": data.tokenizer.num_special}
+    model = build.build_model(settings.model, **ids, classes=len(data.labels))
+    model.prepare_training(lambda: TrainingTexts(*train.flat(), train.labels))
     if data.word_vectors is not None:
         with build.explained("data.vectors"):
             model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
@@ -224,7 +233,9 @@ def _build_module(settings: Settings, data: TextData) -> LitClassifier:
         model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
     module = build_lit(settings, data, model, class_counts=data.class_counts)
     loss = module.loss
-    if settings.model["embedding"].get("frozen") and settings.data.get("vectors") is None:
+    if module.model.embedding.fingerprint is None and (
+        settings.model["embedding"].get("frozen") and settings.data.get("vectors") is None
+    ):
         print("model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with.")
     if loss.class_weights:
         print(f"Class weights: {', '.join(f'{name} {weight:.4g}' for name, weight in loss.class_weights.items())}.")

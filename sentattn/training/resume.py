@@ -18,7 +18,7 @@ from sentattn.console import Progress
 from sentattn.distributed.devices import resolve_precision
 from sentattn.errors import Fault, RunError, UserError
 
-SAME = ("seed", "test", "data.vectors")
+SAME = ("seed", "test", "data.vectors", "model.embedding.name")
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
 Identity: TypeAlias = tuple[object, ...]
 
@@ -51,7 +51,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str]) -> None:
     before = read_identity(interrupted.last_checkpoint)
     for name, key, cause in (
         ("data_fingerprint", "data", "its data was"),
-        ("setting", "resume", "its config.yaml, its file of word vectors or sentattn itself was"),
+        ("setting", "resume", "its config.yaml, word vectors or pretrained encoder, or sentattn itself, was"),
     ):
         if before[name] != current[name]:
             message = (

@@ -38,7 +38,7 @@ def wide_model(*overrides: str, attends: bool = True) -> TextClassifier:
     texts = [random.integers(2, WORDS, size=40) for _ in range(40)]
     offsets = np.cumsum([0, *map(len, texts)])
     assert isinstance(model.wide, WideNGrams)
-    model.count(lambda: TrainingTexts(np.concatenate(texts), offsets, random.integers(3, size=40)))
+    model.prepare_training(lambda: TrainingTexts(np.concatenate(texts), offsets, random.integers(3, size=40)))
     with torch.no_grad():
         model.wide.weights_FC.mul_(torch.rand_like(model.wide.weights_FC) + 0.5)
         if model.wide.scores is not None:

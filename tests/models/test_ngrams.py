@@ -28,7 +28,7 @@ def make(**settings: object) -> NGrams:
 
 def counted(embedding: NGrams, rows: list[list[int]]) -> NGrams:
     offsets = np.cumsum([0, *map(len, rows)])
-    embedding.count(
+    embedding.prepare_training(
         lambda: TrainingTexts(np.concatenate(rows).astype(np.int64), offsets, np.zeros(len(rows), np.int64))
     )
     return embedding

@@ -42,7 +42,7 @@ def make(rows: list[list[int]], labels: list[int], *, classes: int = 3, **option
     wide = WideNGrams(num_embeddings=WORDS, classes=classes, dim=STATE, **({"min_count": 1} | options))
     offsets = np.cumsum([0, *map(len, rows)])
     tokens = np.concatenate(rows).astype(np.int64)
-    wide.count(lambda: TrainingTexts(tokens, offsets, np.array(labels)))
+    wide.prepare_training(lambda: TrainingTexts(tokens, offsets, np.array(labels)))
     return wide.double().eval()
 
 
@@ -140,7 +140,7 @@ def written_to_count(rows: int, *, size: int) -> int:
     texts = corpus(rows)
     wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, table="hashed", vocab_size=size)
     with Written() as written:
-        wide.count(lambda: texts)
+        wide.prepare_training(lambda: texts)
     return written.values
 
 
@@ -153,9 +153,9 @@ def test_cost_of_counting_does_not_depend_on_the_table_size() -> None:
 def test_counting_twice_gives_the_same_table(table: str) -> None:
     texts = corpus()
     wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, min_count=1, table=table, vocab_size=64)
-    wide.count(lambda: texts)
+    wide.prepare_training(lambda: texts)
     once = copy.deepcopy(wide.state_dict())
-    wide.count(lambda: texts)
+    wide.prepare_training(lambda: texts)
     torch.testing.assert_close(wide.state_dict(), once, rtol=0, atol=0)
 
 
@@ -262,7 +262,7 @@ def built(*words: str) -> TextClassifier:
     torch.manual_seed(0)
     node = compose(["model.wide.min_count=1"] * any("ngrams" in word for word in words) + list(words))["model"]
     model = build_model(node, num_embeddings=WORDS, classes=2)
-    model.count(corpus)
+    model.prepare_training(corpus)
     return model
 
 

@@ -61,7 +61,7 @@ def step(variant: str, *, length: int) -> Count:
     loss = instantiate(settings["loss"], class_counts={"no": 1, "yes": 1})
     tokens_BL = torch.randint(2, WORDS, (ROWS, length))
     labels_B, ends = torch.arange(ROWS) % 2, np.arange(ROWS + 1) * length
-    model.count(lambda: TrainingTexts(tokens_BL.numpy().ravel(), ends, labels_B.numpy()))
+    model.prepare_training(lambda: TrainingTexts(tokens_BL.numpy().ravel(), ends, labels_B.numpy()))
     optimizer = instantiate(settings["optimizer"], params=model.parameters())
     for _ in range(2):
         with Count() as count:

@@ -1,0 +1,55 @@
+"""Files of pretrained encoders: a folder, or a name on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from sentattn.data.cache import sha256
+from sentattn.errors import DataError, Fault
+
+CONFIG_FILE, TOKENIZER_FILE = "config.json", "tokenizer.json"
+WEIGHTS_FILES = ("*.safetensors", "*.safetensors.index.json")
+
+
+def find_folder(name: str, revision: str | None = None, *, key: str) -> Path:
+    """Returns the folder of an encoder or tokenizer; downloads it from the Hub if it is no folder.
+
+    The Hub's cache and `HF_HUB_OFFLINE` are honoured. Only data is downloaded, no code and no pickles.
+
+    Args:
+        name: A folder, or a name such as `sentence-transformers/all-MiniLM-L6-v2`.
+        revision: Branch, tag or commit on the Hub.
+        key: The setting that names it.
+
+    Raises:
+        DataError: If there is no such folder or name, or the Hub cannot be reached.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise DataError(Fault(key, "not_found", f"{key}={name}: there is no such folder."))
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        files = [CONFIG_FILE, TOKENIZER_FILE, *WEIGHTS_FILES]
+        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        message = (
+            f"{key}={name} is no folder here, and cannot be had from the Hugging Face Hub "
+            f"({type(error).__name__}): type {key}=FOLDER, or download it where there is a network."
+        )
+        raise DataError(Fault(key, "not_found", message)) from error
+
+
+def content_hash(folder: Path) -> str:
+    """Returns a hash over configuration, tokenizer and weights of an encoder, 16 hexadecimal digits.
+
+    Raises:
+        OSError: If a file cannot be read.
+    """
+    files = [folder / CONFIG_FILE, folder / TOKENIZER_FILE, *sorted(folder.glob(WEIGHTS_FILES[0]))]
+    hashes = "".join(f"{file.name} {sha256(file)}\n" for file in files if file.is_file())
+    return hashlib.sha256(hashes.encode()).hexdigest()[:16]

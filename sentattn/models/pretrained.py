@@ -1,0 +1,281 @@
+"""A pretrained encoder of the Hugging Face Hub as an embedding: token ids to contextual states."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from sentattn.config.types import Count, Fraction, Positive, Share, checked
+from sentattn.data.hub import CONFIG_FILE, WEIGHTS_FILES, content_hash, find_folder
+from sentattn.data.pieces import read_tokenizer
+from sentattn.errors import DataError, Fault, SettingError
+from sentattn.models.dropout import Dropout
+from sentattn.models.embedding import Embedding, TrainingTexts
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+NAME, LENGTH = "model.embedding.name", "data.max_length"
+Type = Literal["float32", "bfloat16"]
+
+
+class Pretrained(Embedding):
+    """States of a pretrained encoder (Devlin et al. 2019 and its like), frozen or tuned.
+
+    Frozen, its states are rounded to float16, as they are cached, and its weights are not part of the model. Tuned, its
+    weights are learned with a rate of their own, lower in lower layers: lr d^(n - k) in layer k of n (Howard and Ruder
+    2018; Sun et al. 2019, section 5.3.3, where d is 0.95).
+
+    Args:
+        num_embeddings: Number of ids of the tokenizer.
+        name: A folder, or a name on the Hugging Face Hub.
+        revision: Branch, tag or commit on the Hub; null for its newest.
+        frozen: Keep the encoder as it is; false tunes it.
+        layer: Whose states: -1 is the last, 0 the first embeddings; `mix` a learned mix of all, sum_k softmax(s)_k h_k
+            (Peters et al. 2018, eq. 1, without its factor).
+        lr: Learning rate of the last layer.
+        layer_decay: Factor d of the learning rate from a layer to the one below it.
+        tuned_layers: Number of layers that are tuned, the last ones; null tunes all, and the first embeddings.
+        norm: LayerNorm on the states.
+        dropout: Share of the states' components set to 0 while training.
+        word_dropout: It changes nothing; settings of data sets have it for other embeddings.
+        dtype: Type in which a frozen encoder computes.
+        cache: Whether frozen states are kept on the disk: `auto` where it has room, true, or false, which computes them
+            in every epoch.
+
+    Attributes:
+        fingerprint: Hash of the encoder's configuration, tokenizer and weights.
+        width: Width of a cached state: of all layers with `mix`.
+
+    Raises:
+        DataError: If there is no such encoder, or it cannot be used.
+        SettingError: If a setting does not fit it.
+    """
+
+    idle: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
+        **dict.fromkeys(("lr", "layer_decay", "tuned_layers"), ("frozen", (True,))),
+        **dict.fromkeys(("dtype", "cache"), ("frozen", (False,))),
+    }
+    library_ids_V: Tensor
+    one: Tensor
+
+    @checked
+    def __init__(
+        self,
+        *,
+        num_embeddings: Count,
+        name: str,
+        revision: str | None = None,
+        frozen: bool = True,
+        layer: int | Literal["mix"] = -1,
+        lr: Positive = 2e-5,
+        layer_decay: Share = 0.95,
+        tuned_layers: Count | None = None,
+        norm: bool = True,
+        dropout: Fraction = 0.0,
+        word_dropout: Fraction = 0.0,
+        dtype: Type = "float32",
+        cache: bool | Literal["auto"] = "auto",
+    ) -> None:
+        super().__init__()
+        self.folder = find_folder(name, revision, key=NAME)
+        self.name, self.frozen, self.layer, self.dtype, self.cache = name, frozen, layer, dtype, cache
+        self.lr, self.layer_decay, self.tuned_layers = lr, layer_decay, tuned_layers
+        config = read_config(self.folder)
+        self.fingerprint = content_hash(self.folder)
+        tokenizer = read_tokenizer(str(self.folder))
+        if len(tokenizer) > config.vocab_size:
+            message = f"{NAME}={name}: the tokenizer has {len(tokenizer):,} tokens, the encoder {config.vocab_size:,}."
+            raise DataError(Fault(NAME, "conflict", message))
+        self.blank_id = tokenizer.mask_id
+        self.register_buffer("library_ids_V", torch.from_numpy(tokenizer.library_ids_V), persistent=False)
+        self.register_buffer("one", torch.ones(()), persistent=False)  # of the type that the model computes with
+        self.positions = _positions(config)
+        self.layers = int(config.num_hidden_layers)
+        if layer != "mix" and not -self.layers - 1 <= layer <= self.layers:
+            message = f"model.embedding.layer must be {-self.layers - 1} to {self.layers} or mix, got {layer}."
+            raise SettingError(Fault("model.embedding.layer", "range", message))
+        if tuned_layers is not None and tuned_layers > self.layers:
+            message = f"model.embedding.tuned_layers must be at most {self.layers}, got {tuned_layers}."
+            raise SettingError(Fault("model.embedding.tuned_layers", "range", message))
+        self.out_dim = int(config.hidden_size)
+        self.mixed = self.layers + 1 if layer == "mix" else 1
+        self.width = self.mixed * self.out_dim
+        self.mix_scores = nn.Parameter(torch.zeros(self.mixed)) if layer == "mix" else None
+        self.norm = nn.LayerNorm(self.out_dim) if norm else nn.Identity()
+        self.dropout = Dropout(dropout)
+        self.encoder = None if frozen else _untrained(self.folder)
+        if self.encoder is not None:
+            for parameter in {*self.encoder.parameters()} - {p for layer in self._tuned_parts() for p in layer}:
+                parameter.requires_grad_(False)
+
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, states_BLE: Tensor | None = None) -> Tensor:
+        """Returns states_BLE; padding is all zeros.
+
+        Args:
+            tokens_BL: Ids of the tokens.
+            mask_BL: True at real tokens.
+            states_BLE: Cached states of the encoder for these tokens, which `encode` returns.
+        """
+        if self.encoder is not None:
+            return self.contextual(self.inputs(tokens_BL, mask_BL), mask_BL)
+        return self._finish(self.encode(tokens_BL, mask_BL) if states_BLE is None else states_BLE, mask_BL)
+
+    @torch.no_grad()
+    def encode(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns the states of the frozen encoder, float16: (B, L, E), or of all layers side by side with `mix`."""
+        with torch.autocast(tokens_BL.device.type, enabled=False):
+            encoder = self._frozen_encoder(tokens_BL.device)
+            embedded_BLI = encoder.get_input_embeddings()(self._library_ids(tokens_BL))
+            return self._encoded(encoder, embedded_BLI, mask_BL).to(torch.float16)
+
+    def inputs(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns the encoder's own vectors of the tokens, before its first layer and without positions."""
+        encoder = self._frozen_encoder(tokens_BL.device) if self.encoder is None else self.encoder
+        embedded_BLI: Tensor = encoder.get_input_embeddings()(self._library_ids(tokens_BL))
+        return embedded_BLI
+
+    def _library_ids(self, tokens_BL: Tensor) -> Tensor:
+        return self.library_ids_V.to(tokens_BL.device)[tokens_BL]
+
+    def contextual(self, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLE of `inputs`, unrounded, so that gradients pass; padding is all zeros."""
+        encoder = self._frozen_encoder(inputs_BLI.device) if self.encoder is None else self.encoder
+        return self._finish(self._encoded(encoder, inputs_BLI, mask_BL), mask_BL)
+
+    def _encoded(self, encoder: PreTrainedModel, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
+        is_last = self.layer in (-1, self.layers)
+        output = encoder(inputs_embeds=inputs_BLI, attention_mask=mask_BL.long(), output_hidden_states=not is_last)
+        if is_last:
+            states_BLE: Tensor = output.last_hidden_state
+        elif self.layer == "mix":
+            states_BLE = torch.cat(output.hidden_states, dim=-1)
+        else:
+            states_BLE = output.hidden_states[self.layer]
+        return states_BLE
+
+    def _finish(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
+        states_BLE = states_BLE.to(self.one.dtype)
+        if self.mix_scores is not None:
+            states_BLKE = states_BLE.unflatten(-1, (self.mixed, self.out_dim))
+            states_BLE = (self.mix_scores.softmax(dim=0)[:, None] * states_BLKE).sum(dim=2)
+        finished_BLE: Tensor = self.dropout(self.norm(states_BLE)) * mask_BL[..., None]
+        return finished_BLE
+
+    def _frozen_encoder(self, device: torch.device) -> PreTrainedModel:
+        encoder = load_encoder(self.folder, self.fingerprint, self.dtype)
+        encoder.to(device)
+        return encoder
+
+    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
+        """Loads the weights of an encoder that is tuned."""
+        if self.encoder is not None:
+            self.encoder.load_state_dict(load_encoder(self.folder, self.fingerprint, "float32").state_dict())
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Returns the parameters of each tuned layer with its learning rate, the first embeddings as layer 0."""
+        parts = enumerate(self._tuned_parts())
+        return [{"params": parameters, "lr": self.lr * self.layer_decay**below} for below, parameters in parts]
+
+    def _tuned_parts(self) -> list[list[nn.Parameter]]:
+        """Returns the parameters of each tuned layer, the last layer first, and then all others if all are tuned."""
+        if self.encoder is None:
+            return []
+        lists = (m for m in self.encoder.modules() if isinstance(m, nn.ModuleList) and len(m) == self.layers)
+        layers = [list(layer.parameters()) for layer in next(lists, [])][::-1]
+        if self.tuned_layers is not None:
+            return layers[: self.tuned_layers]
+        inside = {parameter for parameters in layers for parameter in parameters}
+        return [*layers, [parameter for parameter in self.encoder.parameters() if parameter not in inside]]
+
+
+def read_config(folder: Path) -> PretrainedConfig:
+    """Reads the configuration of an encoder; no code that it names is run.
+
+    Raises:
+        DataError: If it is missing, damaged, or not that of an encoder that is supported.
+        SettingError: If transformers is not installed.
+    """
+    try:
+        from transformers import AutoConfig
+    except ImportError as error:
+        message = 'model/embedding=pretrained needs transformers: type pip install "sentattn[pretrained]".'
+        raise SettingError(Fault("model/embedding", "package", message)) from error
+
+    def refuse(kind: str, reason: str) -> DataError:
+        return DataError(Fault(NAME, kind, f"{NAME}={folder}: {reason}."))
+
+    try:
+        content = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        config: PretrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except FileNotFoundError as error:
+        raise refuse("missing", f"{CONFIG_FILE} is missing") from error
+    except Exception as error:  # transformers has no common class of errors
+        if "auto_map" in content:
+            raise refuse("unsupported", "its configuration asks for code of its own, which is never run") from error
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        raise refuse("unreadable", f"{CONFIG_FILE} cannot be read: {reason}") from error
+    names = " ".join(getattr(config, "architectures", None) or ())
+    if config.is_encoder_decoder or "CausalLM" in names or "LMHead" in names:
+        raise refuse("unsupported", f"{names or config.model_type} is no encoder; choose one such as BERT")
+    if not any(folder.glob(WEIGHTS_FILES[0])):
+        raise refuse("missing", f"there are no weights as {WEIGHTS_FILES[0]}; pickled weights are not read")
+    return config
+
+
+def _positions(config: PretrainedConfig) -> int | None:
+    """Returns the most tokens of a text, or None for any number."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None or positions <= 0:
+        return None
+    # RoBERTa and its like number positions from the id of padding on.
+    from_padding = config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xlm-roberta-xl")
+    return int(positions - (config.pad_token_id or 0) - 1 if from_padding else positions)
+
+
+@functools.lru_cache(maxsize=2)
+def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel:
+    """Returns a frozen encoder; `fingerprint` is that of its files, so that changed files are read again.
+
+    Raises:
+        DataError: If its weights cannot be read.
+    """
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        encoder: PreTrainedModel = AutoModel.from_pretrained(
+            folder,
+            dtype=getattr(torch, dtype),
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    except Exception as error:  # transformers has no common class of errors
+        message = f"{NAME}={folder}: the weights cannot be read: {(str(error).strip() or repr(error)).splitlines()[0]}"
+        raise DataError(Fault(NAME, "unreadable", message)) from error
+    return _without_pooler(encoder).eval().requires_grad_(False)
+
+
+def _untrained(folder: Path) -> PreTrainedModel:
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    encoder: PreTrainedModel = AutoModel.from_config(config, attn_implementation="sdpa", trust_remote_code=False)
+    return _without_pooler(encoder)
+
+
+def _without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
+    """Drops BERT's pooler, which no state depends on and whose parameters would never get a gradient."""
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    return encoder

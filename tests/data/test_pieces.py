@@ -1,0 +1,147 @@
+"""Subword tokenizers: ids, spans on the original text, special tokens, clipping."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from encoder_files import SPECIAL, write_tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as LibraryTokenizer
+
+from sentattn.data.pieces import PieceTokenizer, read_tokenizer
+from sentattn.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    write_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(folder: Path) -> LibraryTokenizer:
+    library = LibraryTokenizer.from_file(str(folder / "tokenizer.json"))
+    library.no_truncation()
+    library.no_padding()
+    return library
+
+
+def test_ids_are_the_librarys_in_another_order(folder: Path, library: LibraryTokenizer) -> None:
+    tokenizer = read_tokenizer(str(folder))
+    text = "The film was not good, but the ending is great!"
+    [encoded] = tokenizer.encode([text])
+    whole = library.encode(text)
+    assert tokenizer.library_ids_V[encoded.ids].tolist() == whole.ids
+    assert encoded.spans[1:-1] == whole.offsets[1:-1]
+    assert sorted(tokenizer.library_ids_V.tolist()) == list(range(len(tokenizer)))
+    assert len(tokenizer) == library.get_vocab_size() == len(tokenizer.words) + 2
+
+
+def test_padding_and_unknown_tokens_are_the_first_ids_and_other_special_tokens_follow(folder: Path) -> None:
+    tokenizer = read_tokenizer(str(folder))
+    assert tokenizer.num_special == len(SPECIAL)
+    assert [tokenizer.pieces[i] for i in range(2)] == ["[PAD]", "[UNK]"]
+    assert tokenizer.pieces[tokenizer.mask_id] == "[MASK]"
+    [encoded] = tokenizer.encode(["\u4e2d"])
+    assert encoded.ids[1:-1].tolist() == [1]
+
+
+def test_special_tokens_have_empty_spans_and_are_not_read_from_a_text(folder: Path) -> None:
+    tokenizer = read_tokenizer(str(folder))
+    [encoded] = tokenizer.encode(["good [SEP] film"])
+    assert (encoded.tokens[0], encoded.tokens[-1]) == ("[CLS]", "[SEP]")
+    assert (encoded.spans[0], encoded.spans[-1]) == ((0, 0), (15, 15))
+    assert all(start < end for start, end in encoded.spans[1:-1])
+    special = {*tokenizer.prefix.tolist(), *tokenizer.suffix.tolist()}
+    assert not special & {*encoded.ids[1:-1].tolist()}
+
+
+@pytest.mark.parametrize(
+    ("clip", "kept"), [("head", [0, 1, 2, 3]), ("tail", [-4, -3, -2, -1]), ("both", [0, 1, -2, -1])]
+)
+def test_a_long_text_keeps_its_special_tokens(folder: Path, clip: str, kept: list[int]) -> None:
+    text = "the film was good and the ending was bad"
+    [whole] = read_tokenizer(str(folder)).encode([text])
+    [encoded] = read_tokenizer(str(folder), max_length=6, clip=clip).encode([text])  # type: ignore[arg-type]
+    assert encoded.ids.tolist() == [whole.ids[0], *(whole.ids[1:-1][i] for i in kept), whole.ids[-1]]
+    assert encoded.spans[1:-1] == [whole.spans[1:-1][i] for i in kept]
+
+
+def test_a_text_without_a_piece_is_empty(folder: Path) -> None:
+    [encoded] = read_tokenizer(str(folder)).encode(["  "])
+    assert (len(encoded.ids), encoded.tokens, encoded.spans) == (0, [], [])
+
+
+@given(st.text(max_size=40))
+def test_spans_are_those_of_the_pieces_that_are_read(text: str) -> None:
+    tokenizer = HYPOTHESIS["tokenizer"]
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return
+    [encoded] = tokenizer.encode([text])
+    assert encoded.ids[1:-1].tolist() == tokenizer.read(text).tolist()
+    bounds = [place for span in encoded.spans for place in span]
+    assert bounds == sorted(bounds)
+    assert encoded.tokens[1:-1] == [text[start:end] for start, end in encoded.spans[1:-1]]
+
+
+HYPOTHESIS: dict[str, PieceTokenizer] = {}
+
+
+@pytest.fixture(autouse=True)
+def _shared(folder: Path) -> None:
+    HYPOTHESIS.setdefault("tokenizer", read_tokenizer(str(folder)))
+
+
+def test_saved_and_read_again(folder: Path, tmp_path: Path) -> None:
+    tokenizer = read_tokenizer(str(folder))
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = read_tokenizer(str(tmp_path / "tokenizer.json"))
+    assert again.fingerprint == tokenizer.fingerprint
+    np.testing.assert_array_equal(again.library_ids_V, tokenizer.library_ids_V)
+
+
+def content(folder: Path, **changes: object) -> str:
+    return json.dumps({**json.loads((folder / "tokenizer.json").read_text()), **changes})
+
+
+@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"version": "1.0"}'])
+def test_no_tokenizer(tmp_path: Path, broken: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(broken)
+    with pytest.raises(DataError) as error:
+        read_tokenizer(str(tmp_path))
+    assert error.value.faults[0].kind == "unreadable"
+
+
+def test_without_a_token_for_padding(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "tokenizer.json").read_text().replace("[PAD]", "[NIL]")
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(DataError) as error:
+        read_tokenizer(str(tmp_path))
+    assert error.value.faults[0].kind == "unsupported"
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./nothing", "no-such/name"])
+def test_no_such_folder_or_name(name: str) -> None:
+    with pytest.raises(DataError) as error:
+        read_tokenizer(name)
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("data.tokenizer", "not_found")
+
+
+def test_a_folder_without_a_fast_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    with pytest.raises(DataError) as error:
+        read_tokenizer(str(tmp_path))
+    assert error.value.faults[0].kind == "unreadable"
+
+
+def test_a_length_without_room_for_pieces(folder: Path) -> None:
+    with pytest.raises(DataError) as error:
+        read_tokenizer(str(folder), max_length=2)
+    assert error.value.faults[0].key == "data.max_length"
