@@ -17,7 +17,7 @@ from yaml import YAMLError
 
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, closest, read, split_folders
-from sentattn.config.checks import Composition, check_combinations, check_settings, flat
+from sentattn.config.checks import MISSING, Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
 from sentattn.config.schema import CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
@@ -207,7 +207,7 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
     if TOKENIZER in typed and typed[TOKENIZER].text != name:
         message = f"{typed[TOKENIZER]} does not fit {ENCODER}={name}, which has a tokenizer of its own: leave it out."
         c.refuse(typed[TOKENIZER], "conflict", message)
-    filled = [Argument(LAST, TOKENIZER, name, name)]
+    filled = [] if name == MISSING else [Argument(LAST, TOKENIZER, name, name)]
     if get_path(c.written, "data.max_length") == LENGTH_OF_WORDS:
         filled.append(Argument(LAST, "data.max_length", str(LENGTH_OF_PIECES), LENGTH_OF_PIECES))
     return [*filled, *values]

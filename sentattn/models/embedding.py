@@ -35,6 +35,7 @@ class Embedding(nn.Module, ABC):
         reads: Whether the vectors depend on the words.
         blank_id: Id of the token that replaces a hidden one.
         fingerprint: Hash of the files that it is made of, if it is.
+        frozen_parameters: Number of parameters that are no part of the model's weights.
         idle: Arguments that do nothing at some values of another one, which is named with these values.
     """
 
@@ -43,6 +44,7 @@ class Embedding(nn.Module, ABC):
     out_dim: int
     blank_id: int = UNKNOWN_ID
     fingerprint: str | None = None
+    frozen_parameters: int = 0
 
     @abstractmethod
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:

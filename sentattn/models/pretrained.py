@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, Positive, Share, checked
@@ -111,6 +113,7 @@ class Pretrained(Embedding):
         self.norm = nn.LayerNorm(self.out_dim) if norm else nn.Identity()
         self.dropout = Dropout(dropout)
         self.encoder = None if frozen else _untrained(self.folder)
+        self.frozen_parameters = count_parameters(self.folder) if frozen else 0
         if self.encoder is not None:
             for parameter in {*self.encoder.parameters()} - {p for layer in self._tuned_parts() for p in layer}:
                 parameter.requires_grad_(False)
@@ -211,6 +214,7 @@ def read_config(folder: Path) -> PretrainedConfig:
     def refuse(kind: str, reason: str) -> DataError:
         return DataError(Fault(NAME, kind, f"{NAME}={folder}: {reason}."))
 
+    content: dict[str, object] = {}
     try:
         content = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -227,6 +231,23 @@ def read_config(folder: Path) -> PretrainedConfig:
     if not any(folder.glob(WEIGHTS_FILES[0])):
         raise refuse("missing", f"there are no weights as {WEIGHTS_FILES[0]}; pickled weights are not read")
     return config
+
+
+def count_parameters(folder: Path) -> int:
+    """Returns the number of parameters in the files of weights, from their headers.
+
+    Raises:
+        DataError: If a file is damaged.
+    """
+    number = 0
+    for file in folder.glob(WEIGHTS_FILES[0]):
+        try:
+            with safe_open(file, framework="pt") as weights:
+                number += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+        except (OSError, SafetensorError) as error:
+            message = f"{NAME}={folder}: {file.name} cannot be read: {error}."
+            raise DataError(Fault(NAME, "unreadable", message)) from error
+    return number
 
 
 def _positions(config: PretrainedConfig) -> int | None:

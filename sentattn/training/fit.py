@@ -39,7 +39,7 @@ from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.launch import FOLDER, TASK, announce, launch
 from sentattn.training.resume import find_finished, find_interrupted, open_interrupted, require_same
 from sentattn.training.signals import Signals
-from sentattn.training.states import use_cached_states
+from sentattn.training.states import require_positions, use_cached_states
 from sentattn.training.trainer import build_lit, build_optimizer, build_trainer
 
 if TYPE_CHECKING:
@@ -184,6 +184,7 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     # Without memory, so that no model is too large for it.
     with torch.device("meta"), environment.explained_sizes(settings.model):
         outline = build.build_model(settings.model, num_embeddings=8, classes=2)
+    require_positions(settings, outline)
     environment.require_memory(settings, outline)
     environment.require_lstm(settings.trainer, evaluator.device, outline)
     build_optimizer(settings, outline)

@@ -17,6 +17,7 @@ from sentattn.data.corpus import Split
 from sentattn.data.datamodule import TextData
 from sentattn.data.states import BATCH_TOKENS, StateCache, States
 from sentattn.distributed import ranks
+from sentattn.errors import Fault, SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.pretrained import Pretrained
 
@@ -56,6 +57,21 @@ def use_cached_states(
     cache.compute(splits, encode, progress, rank=ranks.rank())
     for split in splits:
         split.states = States(cache, split)
+
+
+def require_positions(settings: Settings, model: TextClassifier) -> None:
+    """Refuses texts that are longer than the positions of a pretrained encoder.
+
+    Raises:
+        SettingError: With both numbers.
+    """
+    embedding, length = model.embedding, settings.data["max_length"]
+    if isinstance(embedding, Pretrained) and embedding.positions and (length is None or length > embedding.positions):
+        message = (
+            f"data.max_length must be at most {embedding.positions}, the positions of "
+            f"model.embedding.name={embedding.name}, got {'null' if length is None else length}."
+        )
+        raise SettingError(Fault("data.max_length", "range", message))
 
 
 def describe_states(settings: Settings, data: TextData, model: TextClassifier) -> list[str]:

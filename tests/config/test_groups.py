@@ -30,6 +30,7 @@ def test_each_file_has_a_comment(file: Path) -> None:
 def test_each_choice_composes(file: Path) -> None:
     group = file.parent.relative_to(conf_dir()).as_posix()
     needed = [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
+    needed += ["model.embedding.name=encoder"] if (group, file.stem) == ("model", "pretrained") else []
     settings = compose([f"{group}={file.stem}", *needed])
     target = load(file).get("_target_")
     assert target is None or get_path(settings, group.replace("/", "."))["_target_"] == target

@@ -51,6 +51,7 @@ def test_every_setting_is_explained() -> None:
 def test_every_setting_of_every_choice_is_listed(group: str) -> None:
     for name in CHOICES.names(group):
         given = ["model.pooling.p=3", "model.pooling.q=3"] if name == "prune" else []
+        given += ["model.embedding.name=encoder"] if name == "pretrained" else []
         assert set(leaves(compose([f"{group}={name}", *given]))) - KEYS == set(), name
 
 

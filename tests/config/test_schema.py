@@ -29,7 +29,10 @@ def test_stricter_and_owned_arguments_exist() -> None:
     arguments = parameters.imported(trainer).parameters
     assert set(STRICTER[trainer]) <= set(arguments)
     table = parameters.imported("sentattn.data.datasets.table.Table").parameters
-    assert set(OWNED) <= {f"trainer.{name}" for name in arguments} | {f"data.{name}" for name in table}
+    wide = parameters.imported("sentattn.models.wide.WideNGrams").parameters
+    ngrams = parameters.imported("sentattn.models.ngrams.NGrams").parameters
+    sections = {"trainer": arguments, "data": table, "model.wide": wide, "model.embedding": ngrams}
+    assert set(OWNED) <= {f"{section}.{name}" for section, names in sections.items() for name in names}
 
 
 @pytest.mark.parametrize("annotation", [*TOP.values(), *(a for table in STRICTER.values() for a in table.values())])

@@ -282,7 +282,8 @@ def test_a_moved_class_is_found_and_keeps_its_hash() -> None:
 
 def test_the_label_of_a_variant_is_its_name() -> None:
     names = Choices.of().names("model")
-    assert [label(compose([f"model={name}"])) for name in names] == names
+    needed = {"pretrained": ["model.embedding.name=encoder"]}
+    assert [label(compose([f"model={name}", *needed.get(name, [])])) for name in names] == names
 
 
 @pytest.mark.parametrize(

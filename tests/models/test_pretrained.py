@@ -1,0 +1,201 @@
+"""Pretrained encoders: states against transformers, layers, gradients, groups of parameters, refusals."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from encoder_files import write_encoder
+from safetensors.torch import load_file, save_file
+
+from sentattn.data.pieces import read_tokenizer
+from sentattn.errors import DataError, SettingError
+from sentattn.models.embedding import TrainingTexts
+from sentattn.models.pretrained import Pretrained
+
+TEXTS = ("The film was good.", "I did not like the ending of this film at all!", "bad")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_encoder(tmp_path_factory.mktemp("encoder"), layers=3)
+
+
+def make(folder: Path, **settings: Any) -> Pretrained:
+    torch.manual_seed(0)
+    embedding = Pretrained(num_embeddings=8, name=str(folder), **settings)
+    embedding.prepare_training(lambda: TrainingTexts(*[np.empty(0, np.int64)] * 3))
+    return embedding.eval()
+
+
+def batch(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids of the texts in our order and their mask, padded."""
+    encoded = read_tokenizer(str(folder)).encode(TEXTS)
+    rows = [torch.from_numpy(text.ids.astype(np.int64)) for text in encoded]
+    tokens_BL = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return tokens_BL, torch.arange(tokens_BL.shape[1]) < torch.tensor([len(row) for row in rows])[:, None]
+
+
+def by_transformers(folder: Path) -> list[list[torch.Tensor]]:
+    """All hidden states of each text, (L, E), as the library's own tokenizer and model give them."""
+    from transformers import AutoModel, PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    model = AutoModel.from_pretrained(folder).eval()
+    states = []
+    for text in TEXTS:
+        with torch.no_grad():
+            output = model(**tokenizer(text, return_tensors="pt", truncation=False), output_hidden_states=True)
+        states.append([layer[0] for layer in output.hidden_states])
+    return states
+
+
+@pytest.mark.parametrize("layer", [-1, 0, 1, -2])
+def test_states_are_those_of_transformers(folder: Path, layer: int) -> None:
+    states_BLE = make(folder, layer=layer, norm=False)(*batch(folder))
+    for row, expected in enumerate(by_transformers(folder)):
+        length = len(expected[layer])
+        torch.testing.assert_close(states_BLE[row, :length], expected[layer], rtol=1e-3, atol=1e-3)
+        assert not states_BLE[row, length:].any()
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_mix_is_a_weighted_sum_of_all_layers(folder: Path, frozen: bool) -> None:
+    embedding = make(folder, layer="mix", norm=False, frozen=frozen)
+    assert embedding.mix_scores is not None
+    scores = np.array([0.3, -1.0, 0.5, 2.0])
+    embedding.mix_scores.data = torch.tensor(scores, dtype=torch.float32)
+    weights = np.exp(scores) / np.exp(scores).sum()
+    states_BLE = embedding(*batch(folder)).detach().numpy()
+    for row, layers in enumerate(by_transformers(folder)):
+        expected = sum(weight * layer.numpy().astype(np.float64) for weight, layer in zip(weights, layers, strict=True))
+        np.testing.assert_allclose(states_BLE[row, : len(expected)], expected, atol=2e-3)
+
+
+def test_the_norm_is_that_of_numpy(folder: Path) -> None:
+    states_BLE = make(folder)(*batch(folder)).detach().numpy()
+    for row, layers in enumerate(by_transformers(folder)):
+        states = layers[-1].numpy().astype(np.float64)
+        centred = states - states.mean(axis=1, keepdims=True)
+        expected = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
+        np.testing.assert_allclose(states_BLE[row, : len(expected)], expected, atol=5e-3)
+
+
+def test_cached_states_and_computed_ones_are_equal(folder: Path) -> None:
+    embedding, (tokens_BL, mask_BL) = make(folder), batch(folder)
+    states_BLE = embedding.encode(tokens_BL, mask_BL)
+    assert states_BLE.dtype is torch.float16
+    assert states_BLE.shape[-1] == embedding.width
+    torch.testing.assert_close(embedding(tokens_BL, mask_BL, states_BLE), embedding(tokens_BL, mask_BL), rtol=0, atol=0)
+
+
+def test_a_frozen_encoder_is_no_part_of_the_model(folder: Path) -> None:
+    embedding = make(folder)
+    assert {name for name, _ in embedding.named_parameters()} == {"norm.weight", "norm.bias"}
+    assert embedding.state_dict().keys() == {"norm.weight", "norm.bias"}
+    assert not embedding.parameter_groups()
+    embedding(*batch(folder)).sum().backward()
+
+
+def test_gradients_reach_the_input_vectors(folder: Path) -> None:
+    embedding, (tokens_BL, mask_BL) = make(folder), batch(folder)
+    inputs_BLI = embedding.inputs(tokens_BL, mask_BL).clone().requires_grad_()
+    states_BLE = embedding.contextual(inputs_BLI, mask_BL)
+    torch.testing.assert_close(states_BLE, embedding(tokens_BL, mask_BL), rtol=0, atol=5e-3)
+    states_BLE[0, 0].square().sum().backward()
+    assert inputs_BLI.grad is not None
+    assert (inputs_BLI.grad[0][mask_BL[0]].abs().sum(dim=-1) > 0).all()
+    assert not inputs_BLI.grad[1:].any()
+
+
+def test_each_tuned_layer_has_its_rate(folder: Path) -> None:
+    embedding = make(folder, frozen=False, lr=1e-3, layer_decay=0.5)
+    groups = embedding.parameter_groups()
+    assert [group["lr"] for group in groups] == [1e-3, 5e-4, 2.5e-4, 1.25e-4]  # three layers, and the embeddings
+    numbers = [id(parameter) for group in groups for parameter in group["params"]]
+    assert embedding.encoder is not None
+    assert sorted(numbers) == sorted(map(id, embedding.encoder.parameters()))
+    last = {id(parameter) for parameter in embedding.encoder.get_submodule("encoder.layer.2").parameters()}
+    assert {id(parameter) for parameter in groups[0]["params"]} == last
+
+
+def test_the_last_layers_alone(folder: Path) -> None:
+    embedding = make(folder, frozen=False, tuned_layers=1)
+    assert embedding.encoder is not None
+    trained = {name for name, parameter in embedding.encoder.named_parameters() if parameter.requires_grad}
+    assert trained == {name for name, _ in embedding.encoder.named_parameters() if name.startswith("encoder.layer.2.")}
+    assert len(embedding.parameter_groups()) == 1
+
+
+def test_a_tuned_encoder_starts_from_the_weights(folder: Path) -> None:
+    states_BLE = make(folder, frozen=False, norm=False)(*batch(folder))
+    for row, expected in enumerate(by_transformers(folder)):
+        torch.testing.assert_close(states_BLE[row, : len(expected[-1])], expected[-1], rtol=1e-4, atol=1e-4)
+
+
+def refused(folder: Path, **settings: Any) -> tuple[str, str]:
+    with pytest.raises((DataError, SettingError)) as error:
+        make(folder, **settings)(*batch(folder))
+    return error.value.faults[0].key, error.value.faults[0].kind
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+NAME = "model.embedding.name"
+
+
+def test_weights_in_pickles_are_refused(copied: Path) -> None:
+    (copied / "model.safetensors").rename(copied / "pytorch_model.bin")
+    assert refused(copied) == (NAME, "missing")
+
+
+def test_a_configuration_that_asks_for_code_is_refused(copied: Path) -> None:
+    (copied / "own.py").write_text("raise SystemExit('this code was run')")
+    change_config(copied, model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
+    assert refused(copied) == (NAME, "unsupported")
+
+
+@pytest.mark.parametrize("changes", [{"is_encoder_decoder": True}, {"architectures": ["GPT2LMHeadModel"]}])
+def test_decoders_are_refused(copied: Path, changes: dict[str, object]) -> None:
+    change_config(copied, **changes)
+    assert refused(copied) == (NAME, "unsupported")
+
+
+def test_a_vocabulary_larger_than_the_embedding_is_refused(copied: Path) -> None:
+    change_config(copied, vocab_size=10)
+    assert refused(copied) == (NAME, "conflict")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_damaged_files_are_refused(copied: Path, name: str) -> None:
+    (copied / name).write_bytes((copied / name).read_bytes()[:100])
+    assert refused(copied) == (NAME, "unreadable")
+
+
+@pytest.mark.parametrize("settings", [{"layer": 4}, {"layer": -5}, {"frozen": False, "tuned_layers": 4}])
+def test_layers_that_are_not_there(folder: Path, settings: dict[str, Any]) -> None:
+    key, kind = refused(folder, **settings)
+    assert key in ("model.embedding.layer", "model.embedding.tuned_layers")
+    assert kind == "range"
+
+
+def test_other_weights_have_another_fingerprint(folder: Path, copied: Path) -> None:
+    assert make(copied).fingerprint == make(folder).fingerprint
+    weights = load_file(copied / "model.safetensors")
+    save_file({name: 1.01 * weight for name, weight in weights.items()}, copied / "model.safetensors")
+    changed = make(copied)
+    assert changed.fingerprint != make(folder).fingerprint
+    assert not torch.equal(changed(*batch(copied)), make(folder)(*batch(folder)))

@@ -1,0 +1,153 @@
+"""Trainings over a pretrained encoder, from the command line to a prediction; the encoder is a small random one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from encoder_files import write_encoder
+from safetensors.torch import load_file, save_file
+
+import sentattn
+from sentattn import fit, train
+from sentattn.data.states import StateCache
+from sentattn.errors import RunError, SettingError, UserError
+from sentattn.prediction.model import LoadedRun
+
+SHORT = ["logger=none", "data=demo", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu", "test=false"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture
+def typed(encoder: Path, tmp_path: Path) -> list[str]:
+    """Settings of a training over the encoder, with a cache and outputs of its own."""
+    named = [f"model.embedding.name={encoder}", f"data.cache_dir={tmp_path / 'cache'}"]
+    return [*SHORT, "model=pretrained", *named, f"output_dir={tmp_path / 'outputs'}", "data.max_length=40"]
+
+
+def changed(typed: list[str], *settings: str) -> list[str]:
+    """Settings with these in place of their own."""
+    return list({setting.partition("=")[0]: setting for setting in (*typed, *settings)}.values())
+
+
+def metrics(run: LoadedRun) -> dict[str, float]:
+    return {name: value for name, value in run.metrics.items() if name.startswith(("val/", "train/"))}
+
+
+def states_of(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache").glob("states-*"))
+
+
+def test_states_are_cached_and_a_second_run_reads_them(
+    typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fit(typed)
+    [cache] = states_of(tmp_path)
+    assert (cache / "states-0.bin").stat().st_size > 0
+
+    def no_encoder(*_: object) -> None:
+        raise AssertionError("the encoder is not needed")
+
+    monkeypatch.setattr(StateCache, "_append", no_encoder)
+    assert metrics(fit(typed)) == metrics(first)
+
+
+def test_without_a_cache_the_metrics_are_the_same(typed: list[str], tmp_path: Path) -> None:
+    without = fit([*typed, "model.embedding.cache=false"])
+    assert not states_of(tmp_path)
+    cached = metrics(fit(typed))
+    for name, value in metrics(without).items():
+        assert value == pytest.approx(cached[name], abs=0.02), name  # states are rounded to float16
+
+
+def test_a_loaded_run_predicts_as_the_training_did(typed: list[str]) -> None:
+    run = fit([*typed, "model/attention=structured"])
+    loaded = sentattn.load(run.path)
+    prediction = loaded.explain("The film was not good, but I liked it.")
+    assert (prediction.tokens[0], prediction.tokens[-1]) == ("[CLS]", "[SEP]")
+    assert np.allclose(np.sum(prediction.attention, axis=1), 1, atol=1e-5)
+    assert not any("encoder" in name for name in load_file(run.path / "model" / "model.safetensors"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["model/encoder=bilstm", "model.encoder.hidden=4", "model/attention=structured"],
+        ["model/wide=attended_ngrams", "model.wide.min_count=1"],
+        ["model.embedding.layer=mix"],
+        ["model.embedding.frozen=false", "model/attention=feedforward"],
+        ["model.embedding.frozen=false", "model.embedding.tuned_layers=1", "weight_decay_on=attention_and_head"],
+    ],
+    ids=["bilstm", "wide", "mix", "tuned", "last_layer"],
+)
+def test_every_part_works_on_top(typed: list[str], settings: list[str]) -> None:
+    run = fit([*typed, *settings])
+    assert sentattn.load(run.path).predict(["A good film."])[0].label in ("negative", "positive")
+
+
+def test_subwords_for_a_model_that_is_trained_from_scratch(encoder: Path, tmp_path: Path) -> None:
+    small = ["model.embedding.size=8", "model.encoder.hidden=4"]
+    run = fit([*SHORT, *small, f"data.tokenizer={encoder}", f"output_dir={tmp_path}"])
+    prediction = sentattn.load(run.path).explain("unbelievable film")
+    assert "".join(prediction.tokens[1:-1]) == "unbelievablefilm"
+    assert len(prediction.tokens) > 4
+
+
+def test_a_changed_encoder_is_refused(typed: list[str], encoder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(encoder, tmp_path / "encoder"))
+    run = fit(changed(typed, f"model.embedding.name={folder}"))
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 1.5 * weight for name, weight in weights.items()}, folder / "model.safetensors")
+    with pytest.raises(RunError) as error:
+        sentattn.load(run.path).predict(["good"])
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("model.embedding.name", "conflict")
+    other = fit(changed(typed, f"model.embedding.name={folder}"))
+    assert other.result["setting"] != run.result["setting"]
+    assert len(states_of(tmp_path)) == 2
+
+
+def test_the_same_encoder_at_another_place_is_the_same_setting(typed: list[str], encoder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(encoder, tmp_path / "copy"))
+    moved = fit(changed(typed, f"model.embedding.name={folder}"))
+    assert moved.result["setting"] == fit(typed).result["setting"]
+    assert len(states_of(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("settings", [["model.embedding.name=/no/encoder"], ["data.max_length=65"]])
+def test_refusals_come_before_the_data_is_read(typed: list[str], tmp_path: Path, settings: list[str]) -> None:
+    with pytest.raises(UserError):
+        fit(changed(typed, *settings))
+    assert not (tmp_path / "cache").exists()
+    assert not list((tmp_path / "outputs").glob("*/*/*"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "kind"),
+    [
+        ("data.lowercase=false", "data.lowercase", "no_effect"),
+        ("data.vocab_size=100", "data.vocab_size", "no_effect"),
+        ("data.min_count=3", "data.min_count", "no_effect"),
+        ("data.vectors=train", "data.vectors", "no_effect"),
+        ("model.embedding.word_dropout=0.1", "model.embedding.word_dropout", "no_effect"),
+        ("model.embedding.size=8", "model.embedding.size", "unknown"),
+        ("model.embedding.lr=1e-4", "model.embedding.lr", "no_effect"),
+        ("data.tokenizer=words", "data.tokenizer", "conflict"),
+    ],
+)
+def test_settings_without_effect_are_refused(typed: list[str], setting: str, key: str, kind: str) -> None:
+    with pytest.raises(SettingError) as error:
+        fit([*typed, setting])
+    assert (key, kind) in {(fault.key, fault.kind) for fault in error.value.faults}
+
+
+def test_check_says_what_the_states_cost(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert train.main([*typed, "check=true"]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("States:")]
+    assert " GB " in line
+    assert " min " in line
