@@ -26,7 +26,7 @@ from sentattn.config.types import Json
 from sentattn.data.batching import pad
 from sentattn.data.pieces import read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
-from sentattn.errors import DataError, Fault, RunError, SettingError
+from sentattn.errors import DataError, Fault, RunError, SettingError, UserError
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.prediction import NGram, Prediction, Predictions
 from sentattn.run import MODEL, Run
@@ -79,7 +79,7 @@ class Classifier:
             config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
             labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
             text = config["text"]
-            tokenizer = load_tokenizer(folder / TOKENIZER, text)
+            tokenizer = load_tokenizer(folder, text)
             node = check_targets({"model": config["model"]}, Choices.of(), trust=trust)["model"]
             ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
             model = build_model(node, **ids, classes=len(labels))
@@ -88,6 +88,8 @@ class Classifier:
         except SettingError as error:
             faults = (replace(fault, message=f"{folder / CONFIG}: {fault}") for fault in error.faults)
             raise SettingError(*faults) from error
+        except UserError:
+            raise
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
             message = f"The model in {folder} cannot be read: {(str(error) or repr(error)).splitlines()[0]}"
             raise RunError(Fault("run", "damaged", message)) from error
@@ -240,16 +242,20 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
     return LoadedRun(runs.load(path).path, trust=trust)
 
 
-def load_tokenizer(path: Path, text: Json) -> Tokenizer:
+def load_tokenizer(folder: Path, text: Json) -> Tokenizer:
     """Reads the tokenizer of a model with the settings of texts that are saved next to it.
 
     Raises:
-        DataError: If it cannot be read.
+        RunError: If it cannot be read.
     """
     rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
-    if rules in RULES:
-        return Tokenizer.load(path, rules=rules, **options)
-    return read_tokenizer(str(path), **options)
+    try:
+        if rules in RULES:
+            return Tokenizer.load(folder / TOKENIZER, rules=rules, **options)
+        return read_tokenizer(str(folder / TOKENIZER), **options)
+    except DataError as error:
+        message = f"The model in {folder} cannot be read: {error}"
+        raise RunError(Fault("run", "damaged", message)) from error
 
 
 def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:

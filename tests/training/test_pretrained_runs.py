@@ -16,6 +16,7 @@ from sentattn.data.states import StateCache
 from sentattn.errors import RunError, SettingError, UserError
 from sentattn.prediction.model import LoadedRun
 
+DECAY = ["weight_decay_on=attention_and_head", "optimizer.weight_decay=0.1"]
 SHORT = ["logger=none", "data=demo", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu", "test=false"]
 
 
@@ -82,7 +83,7 @@ def test_a_loaded_run_predicts_as_the_training_did(typed: list[str]) -> None:
         ["model/wide=attended_ngrams", "model.wide.min_count=1"],
         ["model.embedding.layer=mix"],
         ["model.embedding.frozen=false", "model/attention=feedforward"],
-        ["model.embedding.frozen=false", "model.embedding.tuned_layers=1", "weight_decay_on=attention_and_head"],
+        ["model.embedding.frozen=false", "model.embedding.tuned_layers=1", *DECAY],
     ],
     ids=["bilstm", "wide", "mix", "tuned", "last_layer"],
 )
