@@ -173,7 +173,8 @@ class Pretrained(Embedding):
 
     def _frozen_encoder(self, device: torch.device) -> PreTrainedModel:
         encoder = load_encoder(self.folder, self.fingerprint, self.dtype)
-        encoder.to(device)
+        if encoder.device != device:
+            encoder.to(device)
         return encoder
 
     def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
