@@ -1,6 +1,6 @@
 """Reviews a second whose states are computed: sentattn against sentence-transformers, in interleaved rounds.
 
-usage: python benchmarks/encoder_states.py encoder=FOLDER data.path=aclImdb_v1.tar.gz [reviews=256] [rounds=5] [threads=2]
+usage: python benchmarks/encoder_states.py encoder=FOLDER data.path=FILE [reviews=256] [rounds=5] [threads=2]
 
 Both read the same texts, cut to their first 256 word pieces, in float32. The largest difference of a state is printed,
 before it is rounded to float16. Needs sentence-transformers, which sentattn does not.

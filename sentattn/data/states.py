@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sentattn.data.corpus import Split
 
 META, USED = "meta.json", ".used"
-BATCH_TOKENS = 4096
-"""Tokens that are encoded at once, padding included; texts of similar length share a batch."""
+BATCH_TOKENS = 2048
+"""Tokens that are encoded at once, padding included; texts of similar length share a batch. More are slower on a CPU."""
 RESERVE = 1 << 30
 """Bytes of the disk that are left free."""
 Half: TypeAlias = NDArray[np.float16]
@@ -138,7 +138,14 @@ class StateCache:
         return max(0, shutil.disk_usage(folder).free - RESERVE)
 
     def compute(
-        self, splits: Sequence[Split], encode: Encode, progress: Progress, *, rank: int = 0, world_size: int = 1
+        self,
+        splits: Sequence[Split],
+        encode: Encode,
+        progress: Progress,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         """Computes the states of texts that have none yet: all of them, or this rank's share.
 
@@ -154,11 +161,13 @@ class StateCache:
                     missing = self.missing(splits)  # another process may have computed them meanwhile
                     meta = {"width": self.width, "description": self.description}
                     (self.folder / META).write_text(json.dumps(meta), encoding="utf-8")
-                    self._append(missing.texts[rank::world_size], encode, progress, rank)
+                    self._append(missing.texts[rank::world_size], encode, progress, rank, batch_tokens)
         with suppress(OSError):  # of a cache that may be read only
             (self.folder / USED).touch()
 
-    def _append(self, texts: Sequence[tuple[Split, int]], encode: Encode, progress: Progress, rank: int) -> None:
+    def _append(
+        self, texts: Sequence[tuple[Split, int]], encode: Encode, progress: Progress, rank: int, batch_tokens: int
+    ) -> None:
         records = self._records(rank)
         end = int(records["start"][-1] + records["length"][-1]) if len(records) else 0
         rows_path, states_path = self._file("rows", rank), self._file("states", rank)
@@ -169,7 +178,7 @@ class StateCache:
             done = 0
             while done < len(texts):
                 longest = int(texts[done][0].lengths[texts[done][1]])
-                batch = texts[done : done + max(1, BATCH_TOKENS // longest)]
+                batch = texts[done : done + max(1, batch_tokens // longest)]
                 tokens_BL = np.zeros((len(batch), longest), dtype=np.int64)
                 lengths = [int(split.lengths[row]) for split, row in batch]
                 for place, (split, row) in enumerate(batch):

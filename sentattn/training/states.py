@@ -22,8 +22,8 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.pretrained import Pretrained
 
 FORMAT = 1
-TIMED_TOKENS = BATCH_TOKENS // 4
-"""Tokens that are encoded to estimate the time of all."""
+GPU_TOKENS = 16 * BATCH_TOKENS
+"""Tokens that a GPU encodes at once."""
 
 
 def use_cached_states(
@@ -51,10 +51,11 @@ def use_cached_states(
 
     if missing.texts:
         print(f"States of {len(missing.texts):,} texts ({missing.size / 1e9:.1f} GB) are cached in {cache.folder}.")
+    rank, tokens = ranks.rank(), BATCH_TOKENS if device.type == "cpu" else GPU_TOKENS
     with ranks.raise_on_all_ranks():
-        cache.compute(splits, encode, progress, rank=ranks.rank(), world_size=ranks.world())
+        cache.compute(splits, encode, progress, rank=rank, world_size=ranks.world(), batch_tokens=tokens)
     # Ranks on a machine with a cache of its own compute the rest there.
-    cache.compute(splits, encode, progress, rank=ranks.rank())
+    cache.compute(splits, encode, progress, rank=rank, batch_tokens=tokens)
     for split in splits:
         split.states = States(cache, split)
 
@@ -85,7 +86,7 @@ def describe_states(settings: Settings, data: TextData, model: TextClassifier) -
         return [f"States: all are cached in {cache.folder}."]
     split, row = missing.texts[len(missing.texts) // 2]
     tokens = int(split.lengths[row])
-    batch = split[[row] * max(1, TIMED_TOKENS // tokens)]
+    batch = split[[row] * max(1, BATCH_TOKENS // tokens)]
     for _ in range(2):  # the first one reads the weights
         started = time.perf_counter()
         embedding.encode(batch.tokens_BL, batch.mask_BL)

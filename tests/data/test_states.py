@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentattn.data import states as states_module
 from sentattn.data.cache import no_progress
 from sentattn.data.states import StateCache, States
 from sentattn.errors import DataError
@@ -47,11 +46,6 @@ class Encoder:
         return torch.stack([tokens_BL, places_BL, 0 * places_BL], dim=-1).half()
 
 
-@pytest.fixture(autouse=True)
-def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states_module, "BATCH_TOKENS", 8)
-
-
 def make_cache(folder: Path) -> StateCache:
     return StateCache(folder / "states", width=WIDTH, description="test")
 
@@ -66,7 +60,7 @@ def assert_states(cache: StateCache, rows: Rows, first: int = 0) -> None:
 
 def compute(cache: StateCache, *rows: Rows, encoder: Encoder | None = None, **ranks: int) -> int:
     encoder = encoder or Encoder()
-    cache.compute(rows, encoder, no_progress, **ranks)  # type: ignore[arg-type]
+    cache.compute(rows, encoder, no_progress, **ranks, batch_tokens=8)  # type: ignore[arg-type]
     return encoder.texts
 
 
@@ -110,7 +104,7 @@ def test_ranks_share_the_work(tmp_path: Path) -> None:
     assert compute(cache, rows, rank=0, world_size=2) == 3
     # At the same time, as the second rank sees it: it has looked before the first has written.
     encoder = Encoder()
-    cache._append(missing.texts[1::2], encoder, no_progress, 1)
+    cache._append(missing.texts[1::2], encoder, no_progress, 1, 8)
     assert encoder.texts == 2
     assert_states(cache, rows)
     assert compute(cache, rows) == 0
