@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 META, USED = "meta.json", ".used"
 BATCH_TOKENS = 2048
-"""Tokens that are encoded at once, padding included; texts of similar length share a batch. More are slower on a CPU."""
+"""Tokens that are encoded at once, padding included; more are slower on a CPU."""
 RESERVE = 1 << 30
 """Bytes of the disk that are left free."""
 Half: TypeAlias = NDArray[np.float16]
