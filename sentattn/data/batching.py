@@ -42,7 +42,9 @@ class Batch(NamedTuple):
 
     def take(self, rows: slice) -> Batch:
         """Returns some of the rows with the same padding."""
-        return Batch(*(None if values is None else values[rows] for values in self))
+        states_BLE = None if self.states_BLE is None else self.states_BLE[rows]
+        tokens_BL, mask_BL, labels_B, rows_B, lengths_B, _ = self
+        return Batch(tokens_BL[rows], mask_BL[rows], labels_B[rows], rows_B[rows], lengths_B[rows], states_BLE)
 
 
 def pad(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:

@@ -334,8 +334,11 @@ def open_corpus(
         damaged = f"The tokenized corpus in {folder} was damaged and has been rebuilt."
         notes.append(damaged if folder.exists() else f"The tokenized corpus is cached in {folder}.")
         fresh.mkdir()
-        is_pieces = isinstance(rules, PieceTokenizer)
-        types = rules if is_pieces else WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
+        types: WordTypes | PieceTokenizer
+        if isinstance(rules, PieceTokenizer):
+            types = rules
+        else:
+            types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
         build(source, fresh, types=types, limit=limit, progress=progress)
 
     return cached(folder, read, write, progress), notes

@@ -168,7 +168,7 @@ class TextData(LightningDataModule, ABC):
         cache = cache_folder(self.cache_dir)
         rules: Rules | PieceTokenizer
         if self.rules in RULES:
-            rules = self.rules  # type: ignore[assignment]  # it is one of these
+            rules = self.rules
         else:
             rules = read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
         source = self.source(progress)
@@ -206,16 +206,21 @@ class TextData(LightningDataModule, ABC):
             words = [corpus.words[word_type] for word_type in types]
             warnings = unspaced(corpus.words, counts)
             self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
-        options = {"max_length": self.max_length, "clip": self.clip}
         if isinstance(rules, PieceTokenizer):
             ids, self.tokenizer = np.arange(len(rules)), rules
         else:
             ids = lookup_table(corpus.words, words)
-            by_words = {"rules": rules, "lowercase": self.lowercase, "normalize": self.normalize}
-            self.tokenizer = Tokenizer(words, **by_words, **options)
+            self.tokenizer = Tokenizer(
+                words,
+                rules=rules,
+                lowercase=self.lowercase,
+                normalize=self.normalize,
+                max_length=self.max_length,
+                clip=self.clip,
+            )
         self.fingerprint = selection.fingerprint(corpus)
         self._splits = {
-            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer, **options)
+            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer, max_length=self.max_length, clip=self.clip)
             for split, rows in selection.rows.items()
         }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
