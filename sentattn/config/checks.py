@@ -8,14 +8,13 @@ from typing import Any, TypeAlias
 
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, Placed, closest
-from sentattn.config.groups import Choices, get_path, load
+from sentattn.config.groups import MISSING, Choices, get_path, load
 from sentattn.config.parameters import known, leaves, read, settable
 from sentattn.config.schema import BETTER, COMMAND_KEYS, OWNED, TOP, TRAIN
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Count, Kind, Node, Tree, as_typed, mismatch
 from sentattn.errors import Fault, SettingError
 
-MISSING = "???"
 OPTIONAL = ("experiment", "model/wide")
 """Groups that need no choice."""
 

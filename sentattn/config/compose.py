@@ -17,8 +17,8 @@ from yaml import YAMLError
 
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, closest, read, split_folders
-from sentattn.config.checks import MISSING, Composition, check_combinations, check_settings, flat
-from sentattn.config.groups import Choices, defaults, get_path, load
+from sentattn.config.checks import Composition, check_combinations, check_settings, flat
+from sentattn.config.groups import MISSING, Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
 from sentattn.config.schema import CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.targets import FIRST, check_targets, renamed

@@ -16,6 +16,9 @@ from yaml import YAMLError
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError
 
+MISSING = "???"
+"""The value of a setting that has to be typed."""
+
 
 @functools.cache
 def conf_dir() -> Path:
@@ -87,7 +90,7 @@ class Choices:
             node = get_path(settings, group.replace("/", "."))
             shares: dict[str, float] = {}
             for name in self.names(group) if isinstance(node, Mapping) else ():
-                agrees = {key: node.get(key) == value for key, value in self.node(group, name).items()}
+                agrees = {key: value in (node.get(key), MISSING) for key, value in self.node(group, name).items()}
                 agrees.pop("defaults", None)
                 if agrees.get("_target_", True) and agrees.get("name", True):
                     shares[name] = sum(agrees.values()) / max(1, len(agrees))
