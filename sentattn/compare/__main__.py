@@ -2,7 +2,7 @@
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
                                   [pairs=declared] [plan=FILE.yaml] [write_plan=true]
-                                  [reference=tfidf,nbsvm,fasttext] [insight=true] [format=table] [output=FILE]
+                                  [reference=tfidf,nbsvm,...] [insight=true] [format=table] [output=FILE]
                                   [report=FILE] [to=wandb]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
@@ -19,7 +19,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   write_plan  true: writes such a file, with the pairs that the runs' settings make; no prediction is read
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
               logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words), fasttext (Joulin et al. 2016, 1 and 2
-              words, three seeds; where it is installed)
+              words, three seeds; where it is installed). probe: logistic regression over the mean and over the first
+              state of the pretrained encoder of the runs, which is not trained
   insight     true: what the attention means, as tables below the leaderboard: the shape of the weights, their
               faithfulness and, on the demo, plausibility, on a sample of 200 rows; a number, or all, for another
               sample. Kept with each run, so the next call is fast
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from sentattn.compare.comparison import Comparison
 
 PAGES = (".html", ".htm")
-REFERENCES = ("tfidf", "nbsvm", "fasttext")
+REFERENCES = ("tfidf", "nbsvm", "fasttext", "probe")
 OPTIONS: dict[str, tuple[str, Any]] = {
     "split": ("str", None),
     "where": ("str", ""),

@@ -1,6 +1,7 @@
-"""References: linear models over n-grams, fitted on the rows of a comparison and stored as runs.
+"""References: linear models over n-grams or frozen states, fitted on the rows of a comparison and stored as runs.
 
-A text is its tokens with a space between two. Shapes: N texts, F n-grams, C classes.
+A text is its tokens with a space between two. Shapes: N texts, B of a batch, L tokens, F n-grams, E components of a
+state, C classes.
 """
 
 from __future__ import annotations
@@ -9,45 +10,87 @@ import json
 import tempfile
 import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import EvaluatedRun, read_runs
-from sentattn.config.compose import setting_hash
+from sentattn.config.compose import PRETRAINED, setting_hash
+from sentattn.config.schema import Settings
+from sentattn.config.targets import TARGET
 from sentattn.config.types import Tree
+from sentattn.console import Progress
+from sentattn.data.tokenizer import RULES, Tokenizer
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
+from sentattn.models.pretrained import Pretrained, count_parameters
+from sentattn.prediction.model import LoadedRun
 from sentattn.run import create
+from sentattn.training.states import use_cached_states
 
 if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
+    from sentattn.models.classifier import TextClassifier
 
 Texts: TypeAlias = Sequence[str]
-Predictor: TypeAlias = Callable[[Texts], Floats]
-"""Texts to the probability of each class, (N, C)."""
+Predictor: TypeAlias = Callable[[Any], Floats]
+"""Texts, or their states_NE, to the probability of each class, (N, C)."""
 Fitting: TypeAlias = tuple[int, Callable[[float, int], Predictor]]
+
+PROBE, STATES = "probe", ("mean", "first")
+Inputs: TypeAlias = tuple["TextData", Callable[[str], Any]]
+"""The data, and a function from the name of a split to what a reference reads of its rows."""
+ENCODER, CLIPPING = ("name", "revision", "layer", "dtype"), ("clip", "max_length")
+"""Settings of the embedding and of the data that states depend on."""
 
 MIN_COUNT = 2
 SMOOTHING = 1.0
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+PROBE_STRENGTHS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 RATES = (0.05, 0.1, 0.25, 0.5, 1.0)
 LABEL = "\ue000label"
 """Begins a label in the file that fastText reads; no token begins with it."""
 VECTOR, EPOCHS = 10, 5
 
 
+class Source(NamedTuple):
+    """What a reference is fitted on.
+
+    Attributes:
+        run: A run on the same rows.
+        model: Settings of the reference, save the chosen one.
+        read: Reads the data and what the reference is fitted on, by the setting `states`; None are words.
+        clipping: Settings of the data that it depends on.
+        parameters: Number of parameters beside those that are fitted.
+    """
+
+    run: EvaluatedRun
+    model: Tree
+    read: Callable[[], Mapping[str | None, Inputs]]
+    clipping: Sequence[str] = ()
+    parameters: int = 0
+
+    def is_of(self, run: EvaluatedRun) -> bool:
+        """Returns whether a run is this reference, fitted on the same training rows."""
+        is_same = self.model.items() <= run.settings["model"].items()
+        pairs = ((one.settings["data"].get(key) for one in (run, self.run)) for key in self.clipping)
+        return is_same and run.fingerprint == self.run.fingerprint and all(mine == its for mine, its in pairs)
+
+
 def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
     """Adds references to a comparison, and fits those that have no run yet on its training rows.
 
     Each has the strength or learning rate that is best on the validation rows, and is stored as a run under `folder`,
-    or several where the weights are drawn from a seed. A `UserError` if texts or a package are missing.
+    or several where the weights are drawn from a seed. A `UserError` if texts,
+    a package or the encoder of a probe are missing.
     """
     for name in names:
         is_fasttext = name == "fasttext"
@@ -55,47 +98,50 @@ def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -
         if find_spec(package) is None:
             message = f"reference={name} needs {package}: pip install {installed}."
             raise RunError(Fault("reference", "package", message))
-    first = comparison.settings[0].runs[0]
-    data: TextData | None = None
     runs = {run.path.resolve(): run for run in comparison.runs}
-    for name in names:
+    for source in _sources({name: REFERENCES[name].settings for name in names}, comparison):
+        name = source.model["name"]
         stored = _read([folder / comparison.data / name], comparison)
-        known = [run for run in (*comparison.runs, *stored) if run.settings["model"]["name"] == name]
-        if not any(run.fingerprint == first.fingerprint for run in known):
-            data = data or first.read_data(comparison.split)
-            paths = _fit(name, data, comparison, folder)
+        known = [run for run in (*comparison.runs, *stored) if source.is_of(run)]
+        if not known:
+            paths = _fit(source, comparison, folder)
             print("\n".join(f"{name}: {path}" for path in paths))
-            stored = _read(paths, comparison)
-        runs |= {run.path.resolve(): run for run in stored}
+            known = _read(paths, comparison)
+        runs |= {run.path.resolve(): run for run in known}
     return replace(comparison, runs=list(runs.values()))
 
 
 def _read(paths: Sequence[Path], comparison: Comparison) -> list[EvaluatedRun]:
-    """Returns the references that were fitted and evaluated on the rows of a comparison; damaged ones are left out."""
-    fingerprint = comparison.settings[0].runs[0].fingerprint
+    """Returns the references that were evaluated on the rows of a comparison; damaged ones are left out."""
     with suppress(UserError):
         runs, _ = read_runs(paths, split=comparison.split)
-        return [run for run in runs if (run.fingerprint, run.rows.key) == (fingerprint, comparison.rows.key)]
+        return [run for run in runs if run.rows.key == comparison.rows.key]
     return []
 
 
-def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> list[Path]:
+def _fit(source: Source, comparison: Comparison, folder: Path) -> list[Path]:
     """Fits a reference; writes predictions and metrics as directories of finished runs, one for each seed."""
-    reference, first = REFERENCES[name], comparison.settings[0].runs[0]
+    name = source.model["name"]
+    reference = REFERENCES[name]
+    data, read = source.read()[source.model.get("states")]
     started = time.perf_counter()
-    texts = {split: _words(data, split) for split in ("train", "val", "test")}
-    labels = {split: data.split(split).labels for split in texts}
-    parameters, fit = reference.start(texts["train"], labels["train"], len(data.labels))
+    inputs = {split: read(split) for split in ("train", "val", "test")}
+    labels = {split: data.split(split).labels for split in inputs}
+    parameters, fit = reference.start(inputs["train"], labels["train"], len(data.labels))
     models = {value: fit(value, 0) for value in reference.values}
-    best = max(models, key=lambda value: correct(models[value](texts["val"]), labels["val"]).mean())
+    best = max(models, key=lambda value: correct(models[value](inputs["val"]), labels["val"]).mean())
     seconds = time.perf_counter() - started
+    of_data = dict(source.run.settings["data"])
+    tokenizer = data.tokenizer.fingerprint if name == PROBE else None
+    if tokenizer is None and data.rules not in RULES:
+        of_data["tokenizer"] = "words"
     paths = []
     for seed in range(reference.seeds):
         model = models[best] if seed == 0 else fit(best, seed)
-        predictions = {split: (data.split(split), model(texts[split]).astype(np.float32)) for split in ("val", "test")}
+        predictions = {split: (data.split(split), model(inputs[split]).astype(np.float32)) for split in ("val", "test")}
         settings = {
-            "model": {"name": name, "ngrams": reference.ngrams, "min_count": MIN_COUNT, reference.chosen: best},
-            "data": first.settings["data"],
+            "model": {**source.model, reference.chosen: best},
+            "data": of_data,
             "seed": seed,
             "output_dir": str(folder),
         }
@@ -108,7 +154,7 @@ def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> lis
         }
         result = {
             "status": "finished",
-            "setting": setting_hash(settings),
+            "setting": setting_hash(settings, tokenizer=tokenizer),
             "study": None,
             "model": name,
             "data": comparison.data,
@@ -116,21 +162,40 @@ def _fit(name: str, data: TextData, comparison: Comparison, folder: Path) -> lis
             "settings": settings,
             "deterministic": reference.seeds == 1,
             "metrics": metrics,
-            "parameters": {"total": parameters},
+            "parameters": {"total": parameters + source.parameters},
             "seconds": {"train": seconds, "total": seconds},
-            "data_fingerprint": first.fingerprint,
+            "data_fingerprint": source.run.fingerprint,
         }
         run.write_result(json.loads(json.dumps(result)))
         paths.append(run.path)
     return paths
 
 
-def _words(data: TextData, split: str) -> list[str]:
-    """All tokens of each text as the models read them, with a space between two; nothing is clipped."""
-    from sentattn.data.tokenizer import Tokenizer
+def _sources(references: Mapping[str, Tree], comparison: Comparison) -> Iterator[Source]:
+    """Yields what references with these fixed settings are fitted on; texts and states are read once, when needed.
 
+    Raises:
+        RunError: If a probe has no pretrained encoder, or that has changed since.
+    """
+    run = comparison.settings[0].runs[0]
+
+    @cache
+    def read() -> dict[str | None, Inputs]:
+        data = run.read_data(comparison.split)
+        return {None: (data, partial(_words, data))}
+
+    for name, settings in references.items():
+        if name == PROBE:
+            yield from _probes(comparison)
+        else:
+            yield Source(run, {"name": name, **settings}, read)
+
+
+def _words(data: TextData, split: str) -> list[str]:
+    """All words of each text, with a space between two, as models of words read them; nothing is clipped."""
     rows = data.split(split)
-    tokenizer = Tokenizer(data.tokenizer.words, lowercase=data.lowercase, normalize=data.normalize, rules=data.rules)
+    rules: Any = data.rules if data.rules in RULES else "words"
+    tokenizer = Tokenizer([], lowercase=data.lowercase, normalize=data.normalize, rules=rules)
     encoded = tokenizer.encode([rows.texts(i) for i in range(len(rows))])
     words = (" ".join(text.tokens) for text in encoded)
     if data.normalize:
@@ -138,18 +203,65 @@ def _words(data: TextData, split: str) -> list[str]:
     return [text.lower() if data.lowercase else text for text in words]
 
 
+def _probes(comparison: Comparison) -> Iterator[Source]:
+    """Yields mean and first state of each pretrained encoder of the runs, as they read it and clip long texts."""
+    by_reading: dict[str, EvaluatedRun] = {}
+    for run in comparison.runs:
+        embedding = run.settings["model"].get("embedding") or {}
+        if embedding.get(TARGET) == PRETRAINED:
+            reading = [embedding[key] for key in ENCODER] + [run.settings["data"][key] for key in CLIPPING]
+            by_reading.setdefault(json.dumps(reading), run)
+    if not by_reading:
+        message = "reference=probe needs a run with model/embedding=pretrained among those compared, and there is none"
+        raise RunError(Fault("reference", "missing", f"{message}: train one with model=pretrained, or leave it out."))
+    for run in by_reading.values():
+        model = LoadedRun(run.path, trust=run.run.trust).classifier.model
+        encoder = model.embedding
+        assert isinstance(encoder, Pretrained)
+        read = cache(partial(_read_states, run, comparison.split, model))
+        node: Tree = {"name": PROBE, "encoder": encoder.fingerprint, "layer": encoder.layer, "dtype": encoder.dtype}
+        for states in STATES:
+            yield Source(run, {**node, "states": states}, read, CLIPPING, count_parameters(encoder.folder))
+
+
+def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> dict[str | None, Inputs]:
+    """Returns the data of a run with the mean of the states of each row, (N, E), and the same with the first."""
+    encoder, device = model.embedding, torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    assert isinstance(encoder, Pretrained)
+    data = run.read_data(split)
+    pooled: dict[str, dict[str, Floats]] = {"mean": {}, "first": {}}
+    with Progress() as progress:
+        use_cached_states(replace(Settings.of(run.settings), test=True), data, model, device, progress)
+        for name in ("train", "val", "test"):
+            mean_NE, first_NE = (np.empty((len(data.split(name)), encoder.width)) for _ in pooled)
+            for number, batch in enumerate(batches := data.batches(name), start=1):
+                states_BLE, mask_BL1 = batch.states_BLE, batch.mask_BL[..., None]
+                if states_BLE is None:
+                    states_BLE = encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device)).cpu()
+                mean_NE[batch.rows_B] = (states_BLE.double() * mask_BL1).sum(dim=1) / mask_BL1.sum(dim=1)
+                first_NE[batch.rows_B] = states_BLE[:, 0]
+                progress(f"States of {name}", number, len(batches))
+            pooled["mean"][name], pooled["first"][name] = mean_NE, first_NE
+    return {states: (data, of_split.__getitem__) for states, of_split in pooled.items()}
+
+
 class Reference(NamedTuple):
     """A kind of linear model over n-grams of at most `ngrams` words, with the values of the setting that is chosen.
 
-    `start` takes training texts, their labels and the number of classes; it returns the number of parameters, and a
-    function that fits a model with a value and a seed. One seed is enough where all trainings are equal.
+    Attributes:
+        settings: Its fixed settings.
+        chosen: The setting that is chosen on validation rows.
+        values: Its values.
+        seeds: Number of trainings, one where all are equal.
+        start: Takes training texts or their states, labels and the number of classes; returns the number of
+            parameters, and a function that fits a model with a value of the chosen setting and a seed.
     """
 
-    ngrams: int
+    settings: Tree
     chosen: str
     values: tuple[float, ...]
     seeds: int
-    start: Callable[[Texts, Ints, int], Fitting]
+    start: Callable[[Any, Ints, int], Fitting]
 
 
 def start_tfidf(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
@@ -252,10 +364,30 @@ def start_fasttext(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
     return (words + buckets + classes) * VECTOR, fit
 
 
+def start_probe(states_NE: Floats, labels_N: Ints, classes: int) -> Fitting:
+    """Logistic regression over one state a text, by LBFGS to convergence; the inverse strength C is chosen.
+
+    Components are scaled to mean 0 and variance 1 over the training rows, so that C means the same for any encoder.
+    """
+    mean_E, std_E = states_NE.mean(axis=0), states_NE.std(axis=0)
+    std_E[std_E == 0] = 1
+
+    def scaled(others_NE: Floats) -> Floats:
+        result_NE: Floats = (others_NE - mean_E) / std_E
+        return result_NE
+
+    def fit(c: float, seed: int) -> Predictor:
+        model = _logistic_regression(scaled(states_NE), labels_N, classes, c, max_iter=10_000, tol=1e-6)
+        return lambda others_NE: model(scaled(others_NE))
+
+    return (states_NE.shape[1] + 1) * (classes if classes > 2 else 1), fit
+
+
 REFERENCES: Mapping[str, Reference] = {
-    "tfidf": Reference(2, "c", STRENGTHS, 1, start_tfidf),
-    "nbsvm": Reference(3, "c", STRENGTHS, 1, start_nbsvm),
-    "fasttext": Reference(2, "lr", RATES, 3, start_fasttext),
+    "tfidf": Reference({"ngrams": 2, "min_count": MIN_COUNT}, "c", STRENGTHS, 1, start_tfidf),
+    "nbsvm": Reference({"ngrams": 3, "min_count": MIN_COUNT}, "c", STRENGTHS, 1, start_nbsvm),
+    "fasttext": Reference({"ngrams": 2, "min_count": MIN_COUNT}, "lr", RATES, 3, start_fasttext),
+    PROBE: Reference({}, "c", PROBE_STRENGTHS, 1, start_probe),
 }
 
 
@@ -264,10 +396,12 @@ def _vectorizer(ngrams: int) -> Tree:
     return {"ngram_range": (1, ngrams), "token_pattern": r"\S+", "lowercase": False, "min_df": MIN_COUNT}
 
 
-def _logistic_regression(features_NF: Any, labels_N: Ints, classes: int, c: float) -> Callable[[Any], Floats]:
+def _logistic_regression(
+    features_NF: Any, labels_N: Ints, classes: int, c: float, *, max_iter: int = 200, tol: float = 1e-4
+) -> Callable[[Any], Floats]:
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=c, max_iter=200).fit(features_NF, labels_N)
+    model = LogisticRegression(C=c, max_iter=max_iter, tol=tol).fit(features_NF, labels_N)
 
     def probabilities(others_NF: Any) -> Floats:
         result = np.zeros((others_NF.shape[0], classes))
