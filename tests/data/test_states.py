@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -118,6 +120,20 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         compute(cache, Rows([3]), encoder=encoder)
     assert (error.value.faults[0].key, error.value.faults[0].kind) == ("data.cache_dir", "resources")
     assert not encoder.texts
+
+
+def test_two_that_begin_at_once_compute_each_text_once(tmp_path: Path) -> None:
+    rows, encoders, start = Rows([3, 5, 2, 4] * 50), [Encoder(), Encoder()], Barrier(2)
+
+    def compute(encoder: Encoder) -> None:
+        cache = make_cache(tmp_path)
+        start.wait()
+        cache.compute([rows], encoder, no_progress)  # type: ignore[list-item]
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(compute, encoders))
+    assert sum(encoder.texts for encoder in encoders) == 200
+    assert_states(make_cache(tmp_path), rows)
 
 
 def test_another_process_reads_the_files_by_their_paths(tmp_path: Path) -> None:

@@ -28,11 +28,12 @@ def drawn(plan: Plan, seed: int) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, Plan]:
-    return {name: read_plan([f"sweep={name}"]) for name in FILES}
+    typed = {"pooling": ["model.embedding.name=folder"]}
+    return {name: read_plan([f"sweep={name}", *typed.get(name, [])]) for name in FILES}
 
 
 def test_the_files_of_the_readme_are_there() -> None:
-    assert {"default", "fair", "pareto", "structured_imdb", "structured_yelp"} <= set(FILES)
+    assert {"default", "fair", "pooling", "pareto", "structured_imdb", "structured_yelp"} <= set(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -58,6 +59,26 @@ def test_the_studies_of_fair_differ_in_the_model_alone(shipped: dict[str, Plan])
     for one in studies:
         assert (one.space, one.trials, one.sampler, one.seed) == (first.space, first.trials, first.sampler, first.seed)
         assert [word for word in one.overrides if not word.startswith("model=")] == ["data=imdb"]
+
+
+def test_the_studies_of_pooling_differ_in_the_attention_alone(shipped: dict[str, Plan]) -> None:
+    studies = shipped["pooling"].studies
+    attentions = [next(word for word in one.overrides if word.startswith("model/attention=")) for one in studies]
+    first = studies[0]
+    for one in studies:
+        assert (one.space, one.budget, one.sampler, one.seed) == (first.space, first.budget, first.sampler, first.seed)
+        assert (one.sampler["name"], one.pruner["name"], one.confirm) == ("qmc", "none", 0)
+        shared = [word for word in one.overrides if not word.startswith(("model/attention=", "model.freeze"))]
+        assert shared == [word for word in first.overrides if not word.startswith("model/attention=")]
+    frozen = [one.study for one in studies if "model.freeze_attention=true" in one.overrides]
+    assert frozen == ["pooling-imdb-structured_frozen", "pooling-imdb-query_frozen"]
+    of_words = {"last", "relation"}  # not over states of a pretrained encoder
+    names = {file.stem for file in (sweeps_dir().parent / "conf" / "model" / "attention").glob("*.yaml")}
+    assert {word.partition("=")[2] for word in attentions} == names - of_words
+
+
+def test_a_sweep_over_an_encoder_needs_its_name() -> None:
+    assert kinds("sweep=pooling") == [("model.embedding.name", "missing")]
 
 
 def test_a_bare_command_is_the_default(shipped: dict[str, Plan]) -> None:
