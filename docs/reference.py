@@ -77,6 +77,11 @@ COMMAND: dict[str, tuple[str, dict[str, str]]] = {
         {"": "`null`"},
     ),
     "check": ("Stop before the training: the data, the shapes, and what memory and time to expect.", {"": "`false`"}),
+    "match_parameters": (
+        "A run directory, or `latest`: a check prints the `model.head.width` with which this model trains as many "
+        "parameters as that run, within 2%.",
+        {"": "`null`"},
+    ),
     "resume": (
         "An interrupted run directory that is continued with its own settings; `auto` continues the newest "
         "interrupted run of the settings typed, or begins one.",

@@ -23,7 +23,9 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
   resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
   trust                    trust=true lets these load classes of your own, which can run any code
-  check                    check=true stops before the training: shapes, parameters, memory and time to expect
+  check                    check=true stops before the training: shapes, parameters, memory and time to expect.
+                           match_parameters=RUN with it prints the model.head.width that trains as many parameters as
+                           that run
   checkpoint_minutes=5     between two checkpoints inside an epoch; 0 writes one after each step
 
   trainer=default          ddp takes two devices (trainer.devices=8 for more); data.batch_size stays the rows of a step
@@ -127,7 +129,7 @@ def _train(arguments: list[str]) -> None:
     if request.check:
         from sentattn.training.dry_run import check
 
-        check(settings, seeds=request.seeds)
+        check(settings, seeds=request.seeds, match_parameters=request.match_parameters)
         return
     from sentattn.training.fit import fit_seeds
 

@@ -26,13 +26,15 @@ OVERRIDES = "overrides"
 class Request:
     """What is to be trained: the settings of the first run, and the command's own keys.
 
-    `resume` is the run directory to continue, or `auto`; None begins anew.
+    `resume` is the run directory to continue, or `auto`; None begins anew. `match_parameters` is a run whose number of
+    parameters a check matches.
     """
 
     settings: Settings
     seeds: int = 1
     check: bool = False
     resume: str | None = None
+    match_parameters: str | None = None
 
     def runs(self) -> list[Settings]:
         """The settings of each run: each has the seed after that of the one before."""
@@ -71,7 +73,8 @@ def read_request(arguments: Sequence[str]) -> Request:
         faults.append(Fault("seeds", "range", message))
     if faults:
         raise SettingError(*dict.fromkeys(faults))
-    return Request(Settings.of(settings), keys.get("seeds", 1), keys.get("check", False), keys.get("resume"))
+    own = {key: value for key, value in keys.items() if key in Request.__dataclass_fields__}
+    return Request(Settings.of(settings), **own)
 
 
 def read_single(arguments: Sequence[str]) -> Request:
@@ -93,6 +96,9 @@ def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     if keys.get("trust") and resume == AUTO and "from" not in keys:
         message = "trust=true has no effect without from= or resume=DIR: leave it out."
         faults.append(Fault("trust", "no_effect", message))
+    if "match_parameters" in keys and not keys.get("check"):
+        message = f"match_parameters={keys['match_parameters']} has no effect without check=true: type both, or none."
+        faults.append(Fault("match_parameters", "no_effect", message))
     clashing = ["check"] if keys.get("check") and "resume" in keys else []
     for key in [*clashing, *(key for key in ("from", "seeds") if key in keys and resume != AUTO)]:
         message = f"{key}={types.as_typed(keys[key])} cannot be combined with resume={resume}: leave one of them out."

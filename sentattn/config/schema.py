@@ -118,7 +118,14 @@ BOUNDS = {metric: (least, largest) for metric, (_, least, largest) in METRICS.it
 SEEDS = 3
 """Fewest seeds of a setting with an interval or a verdict, unless all its trainings are equal."""
 
-COMMAND_KEYS: dict[str, Kind] = {"seeds": Count, "from": str, "check": bool, "resume": str, "trust": bool}
+COMMAND_KEYS: dict[str, Kind] = {
+    "seeds": Count,
+    "from": str,
+    "check": bool,
+    "match_parameters": str,
+    "resume": str,
+    "trust": bool,
+}
 """Types of the keys of the training command itself: they are no settings, so no run keeps them."""
 
 TRAIN = "train"
@@ -131,7 +138,7 @@ RAW = frozenset(
     COLUMNS
     | {f"data.{key}" for key in ("path", "train", "val", "test")}
     | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror", "tokenizer")}
-    | {"output_dir", "from", "resume", "run", "model.embedding.name", "model.embedding.revision"}
+    | {"output_dir", "from", "match_parameters", "resume", "run", "model.embedding.name", "model.embedding.revision"}
 )
 """Keys that hold text or paths: their values are taken as they were typed."""
 

@@ -14,12 +14,17 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
+from torch import nn
 from torch.utils.data import DataLoader
 
+from sentattn import build, run
 from sentattn.config.schema import Settings
 from sentattn.console import Progress, plural, table_lines
 from sentattn.data.batching import Batch
 from sentattn.distributed import devices
+from sentattn.errors import Fault, RunError, SettingError
+from sentattn.models.classifier import TextClassifier
+from sentattn.models.head import Head
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
 from sentattn.training.environment import format_bytes, require_memory, total_memory
@@ -52,17 +57,21 @@ FORWARD = 1 / 3
 """Time of a forward pass in that of a training step."""
 CHECKPOINTS = 2
 """The best and the last."""
+TOLERANCE = 0.02
+"""Share by which numbers of parameters that count as equal may differ."""
 
 
-def check(settings: Settings, *, seeds: int = 1) -> None:
+def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = None) -> None:
     """Prints what to expect of trainings with so many seeds: data, shapes, parameters, memory, time and disk.
 
     The steps are those of a batch of average size, of the largest batch, and of the average one again; the last one's
     time is reported.
+    With a run in `match_parameters`, the width of the head that trains as many parameters is printed.
 
     Raises:
-        UserError: If the training would be refused, or its memory is not enough.
+        UserError: If the training would be refused, its memory is not enough, or no width matches.
     """
+    wanted = None if match_parameters is None else _trained_parameters(match_parameters)
     settings = choose_precision(settings)
     trainer = settings.trainer
     world = trainer.get("num_nodes", 1) * devices.count_here({**trainer, "num_nodes": 1})
@@ -76,6 +85,8 @@ def check(settings: Settings, *, seeds: int = 1) -> None:
         require_memory(settings, module.model, rows=len(largest.labels_B), tokens=largest.tokens_BL.shape[1])
         print(_lengths(lengths, data.max_length, padding=1 - lengths.sum() / (world * tokens.sum())))
         print("\n".join([*_shapes(module, largest, len(batches)), *describe_states(settings, data, module.model)]))
+        if wanted is not None:
+            print(_matching_width(settings, module.model, len(data.labels), wanted))
         environment.reset_peak_memory()
         timer = Timer(signals)
         once = build_trainer({**trainer, **ONE_PASS}, callbacks=[*averaging(settings), timer])
@@ -115,6 +126,47 @@ class Timer(Callback):
         now = time.perf_counter()
         self.seconds.append(now - self._started)
         self._started = now
+
+
+def _trained_parameters(path: str) -> int:
+    """Returns the number of parameters that a run has trained.
+
+    Raises:
+        RunError: If there is no such run, or its result does not say it.
+    """
+    number = run.load(path).result.get("parameters", {}).get("trainable")
+    if not isinstance(number, int) or not number:
+        message = f"match_parameters={path}: {run.RESULT} does not say how many parameters the run has trained."
+        raise RunError(Fault("match_parameters", "missing", message))
+    return number
+
+
+def _matching_width(settings: Settings, model: TextClassifier, classes: int, wanted: int) -> str:
+    """Returns a line with the width of the head with which a model trains nearest to so many parameters.
+
+    Raises:
+        SettingError: If none does within `TOLERANCE`.
+    """
+    others = _trainable(model) - _trainable(model.head)
+
+    def total(width: int | None) -> int:
+        node = {**settings.model["head"], "width": width}
+        with torch.device("meta"):
+            return others + _trainable(build.instantiate(node, Head, dim=model.pooling.out_dim, classes=classes))
+
+    narrow = total(1)
+    width = 1 + round((wanted - narrow) / (total(2) - narrow))  # each unit has as many parameters
+    best = min((None, max(1, width)), key=lambda width: abs(total(width) - wanted))
+    difference = total(best) / wanted - 1
+    found = f"{total(best):,} trained parameters, {difference:+.2%} against {wanted:,} of match_parameters"
+    if abs(difference) >= TOLERANCE:
+        message = f"no model.head.width trains as many parameters, within {TOLERANCE:.0%}: the nearest has {found}."
+        raise SettingError(Fault("match_parameters", "conflict", message))
+    return f"model.head.width={'null' if best is None else best}: {found}."
+
+
+def _trainable(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
 def _lengths(lengths: NDArray[np.int64], max_length: int | None, *, padding: float) -> str:

@@ -123,6 +123,7 @@ def test_keys_that_conflict_with_resume(saved: Path) -> None:
         (["seeds="], "seeds", "missing", ""),
         (["seeds=2", "seeds=3"], "seeds", "conflict", ""),
         (["seed=4294967295", "seeds=2"], "seeds", "range", "4294967296"),
+        (["match_parameters=latest"], "match_parameters", "no_effect", "check=true"),
         (["chek=true"], "chek", "unknown", "Did you mean 'check'?"),
         (["resme=auto"], "resme", "unknown", "Did you mean 'resume'?"),
         (["--seeds=3"], "seeds", "unknown", "'seeds'"),

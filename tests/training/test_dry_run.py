@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from encoder_files import write_encoder
 from refusals import refused
 from tiny import tiny
 
@@ -170,3 +172,63 @@ def test_other_variants(
     check(settings_of([f"model={model}", "data.limit=100", "trainer.accelerator=cpu", "test=false"]))
     printed = capsys.readouterr().out
     assert len(numbers(printed, "encoder    states_BLD")) == 4
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def matched(encoder: Path, trained: int, capsys: pytest.CaptureFixture[str], *settings: str) -> str:
+    """Returns the line on the width of the head that matches a run with so many trained parameters."""
+    other = Path("other")
+    other.mkdir()
+    (other / "config.yaml").write_text("{}")
+    (other / "result.json").write_text(json.dumps({"format": 1, "parameters": {"trainable": trained}}))
+    named = ["model=pretrained", f"model.embedding.name={encoder}", "data.max_length=40", "data.cache_dir=cache"]
+    short = ["data.limit=60", "trainer.accelerator=cpu", "check=true", "match_parameters=other"]
+    request = read_request([*named, *short, *settings])
+    check(request.settings, match_parameters=request.match_parameters)
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("model.head.width")]
+    return line
+
+
+@pytest.mark.parametrize("settings", [(), ("model.head.width=7",)])
+@pytest.mark.parametrize(
+    ("trained", "width", "total"),
+    [
+        # LayerNorm 2 x 16, and a head (16 + 1) w + (w + 1) 2 on 2 classes, or (16 + 1) 2 without hidden layer
+        (66, "null", 66),
+        (1000, "51", 32 + 19 * 51 + 2),
+        (2000, "103", 32 + 19 * 103 + 2),
+    ],
+)
+def test_the_width_that_matches_the_parameters_of_a_run(
+    encoder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: tuple[str, ...],
+    trained: int,
+    width: str,
+    total: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = matched(encoder, trained, capsys, *settings)
+    assert line.startswith(f"model.head.width={width}: {total:,} ")
+    assert abs(total / trained - 1) < 0.02
+
+
+@pytest.mark.parametrize("trained", [40, 75])
+def test_no_width_matches(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trained: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(lambda: matched(encoder, trained, capsys)) == [("match_parameters", "conflict")]
+
+
+def test_a_run_without_a_number_of_parameters_cannot_be_matched(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(lambda: matched(encoder, 0, capsys)) == [("match_parameters", "missing")]
