@@ -38,6 +38,7 @@ class PieceTokenizer(Tokenizer):
         num_special: Number of special tokens; their ids are the first.
         mask_id: Id of the token that stands for a hidden piece; that of `<unk>` if there is none.
         library_ids_V: The library's id of each id.
+        ids_V: The id of each of the library's ids; 0 where it has none.
         fingerprint: SHA-256 of the content, 16 hexadecimal digits.
 
     Raises:
@@ -66,13 +67,13 @@ class PieceTokenizer(Tokenizer):
         self.num_special = len(first) + len(others)
         in_order = [*first, *others, *pieces]
         self.library_ids_V: NDArray[np.int64] = np.array([number_of[token] for token in in_order], dtype=np.int64)
-        self._ids_V = np.zeros(int(self.library_ids_V.max()) + 1, dtype=np.int32)
-        self._ids_V[self.library_ids_V] = np.arange(len(in_order))
+        self.ids_V: NDArray[np.int32] = np.zeros(int(self.library_ids_V.max()) + 1, dtype=np.int32)
+        self.ids_V[self.library_ids_V] = np.arange(len(in_order))
         self._names = in_order
         self.mask_id = in_order.index(mask) if (mask := _first(MASKS, number_of)) else 1
         whole = library.encode("a")
         is_special = np.array(whole.special_tokens_mask, dtype=bool)
-        ids, inside = self._ids_V[whole.ids], np.flatnonzero(~is_special)
+        ids, inside = self.ids_V[whole.ids], np.flatnonzero(~is_special)
         self.prefix, self.suffix = ids[: inside[0]], ids[inside[-1] + 1 :]
         library.encode_special_tokens = True
         if max_length is not None and max_length <= (around := len(self.prefix) + len(self.suffix)):
@@ -92,7 +93,7 @@ class PieceTokenizer(Tokenizer):
 
     def read(self, text: str) -> array[int]:
         """Returns the ids of the pieces of a text, without special tokens."""
-        ids: NDArray[np.int32] = self._ids_V[self._backend.encode(text, add_special_tokens=False).ids]
+        ids: NDArray[np.int32] = self.ids_V[self._backend.encode(text, add_special_tokens=False).ids]
         return array("i", ids.tobytes())
 
     def _encode_chunk(self, texts: Sequence[str]) -> list[Encoded]:
@@ -101,7 +102,7 @@ class PieceTokenizer(Tokenizer):
 
     def _encoded(self, text: str, encoding: tokenizers.Encoding) -> Encoded:
         ids, spans = self._clipped(
-            self._ids_V[encoding.ids], encoding.offsets, around=len(self.prefix) + len(self.suffix)
+            self.ids_V[encoding.ids], encoding.offsets, around=len(self.prefix) + len(self.suffix)
         )
         if not len(ids):
             return Encoded(ids, [], [])

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.onnx.ops import symbolic
 
-from sentattn.data.tokenizer import spacy_version
+from sentattn.data.pieces import PieceTokenizer
+from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID, spacy_version
 from sentattn.errors import Fault, RunError
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.model import Classifier
@@ -47,10 +48,18 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
     """
     require_replaceable(folder)
     text, model, labels = classifier.config["text"], classifier.model, list(classifier.labels)
-    longest, rules = text["max_length"], text.get("tokenizer", "words")
+    tokenizer = classifier.tokenizer
+    pieces = tokenizer if isinstance(tokenizer, PieceTokenizer) else None
+    longest, rules = text["max_length"], "pieces" if pieces else text.get("tokenizer", "words")
+    library_ids_V = pieces.library_ids_V if pieces else np.arange(len(tokenizer))
+    ids_V = torch.from_numpy(pieces.ids_V).long() if pieces else None
+    padding, unknown = int(library_ids_V[PAD_ID]), int(library_ids_V[UNKNOWN_ID])
     with replacement(folder) as new:
-        write_graph(model, new / GRAPH, max_length=longest)
-        difference, shapes = verify(new / GRAPH, model, num_embeddings=len(classifier.tokenizer), max_length=longest)
+        write_graph(model, new / GRAPH, max_length=longest, ids_V=ids_V)
+        num_ids = len(tokenizer) if ids_V is None else len(ids_V)
+        difference, shapes = verify(
+            new / GRAPH, model, num_embeddings=num_ids, max_length=longest, ids_V=ids_V, padding=padding
+        )
         length = "length" if longest != 1 else 1
         weights = ["batch", model.attention.hops, length]
         config = {
@@ -58,7 +67,11 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
             "model": model.name,
             "opset": OPSET,
             "inputs": {
-                "tokens": {"dtype": "int64", "shape": ["batch", length], "is": "ids, 0 after the end of a text"},
+                "tokens": {
+                    "dtype": "int64",
+                    "shape": ["batch", length],
+                    "is": f"ids, {padding} after the end of a text",
+                },
                 "lengths": {"dtype": "int64", "shape": ["batch"], "is": "number of tokens of each text, 1 or more"},
             },
             "outputs": {
@@ -68,13 +81,19 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
             "classes": labels,
             "max_length": longest,
             "clip": text["clip"],
-            "lowercase": text["lowercase"],
+            "lowercase": None if pieces else text["lowercase"],
             "normalize": text.get("normalize"),
             "tokenizer": rules,
+            "padding": padding,
+            "unknown": unknown,
+            "special_tokens": {
+                place: [{"id": int(pieces.library_ids_V[i]), "token": pieces.pieces[i]} for i in ids] if pieces else []
+                for place, ids in (("before", tokenizer.prefix), ("after", tokenizer.suffix))
+            },
             "spacy": spacy_version() if rules == "spacy" else None,
             "compared": {"largest_difference": difference, "shapes": shapes},
         }
-        classifier.tokenizer.save(new / TOKENIZER)
+        tokenizer.save(new / TOKENIZER)
         for name, content in ((LABELS, labels), (CONFIG, config)):
             (new / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name(SCRIPT), new / SCRIPT)
@@ -116,9 +135,16 @@ def replacement(folder: Path) -> Iterator[Path]:
                     old.rename(target)
 
 
-def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) -> None:
-    """Writes a model as an ONNX file for texts of up to `max_length` tokens; a `RunError` with torch's reason."""
-    classifier = with_onnx_lstms(OnnxClassifier(model)).eval()
+def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, ids_V: Tensor | None = None) -> None:
+    """Writes a model as an ONNX file for texts of up to `max_length` tokens; None for any length.
+
+    With `ids_V`, the graph takes other ids, and begins with a look-up of the model's.
+
+    Raises:
+        RunError: If the model cannot be exported; with torch's message.
+    """
+    original = OnnxClassifier(model, ids_V).eval()
+    classifier = with_onnx_lstms(original)
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
     inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
     batch = torch.export.Dim("batch")
@@ -127,6 +153,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
     shapes = {"tokens_BL": {0: batch, **lengths}, "lengths_B": {0: batch}}
     try:
         with _quiet(), torch.no_grad():
+            original(*inputs)  # a frozen encoder is loaded when it is first used, which tracing would not survive
             program = torch.export.export(classifier, inputs, dynamic_shapes=shapes, strict=False)
             if any(node.target in DECOMPOSED for node in program.graph.nodes):
                 program = program.run_decompositions(DECOMPOSED)
@@ -160,14 +187,22 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None) ->
 
 
 class OnnxClassifier(nn.Module):
-    """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention."""
+    """A classifier with the inputs and outputs of the graph: ids and lengths to probabilities and attention.
 
-    def __init__(self, model: TextClassifier) -> None:
+    Its input is lengths instead of a mask, so that there is no padding between words. Its ids are the model's, or those
+    of a tokenizer's file, whose number in the model is in `ids_V`.
+    """
+
+    ids_V: Tensor | None
+
+    def __init__(self, model: TextClassifier, ids_V: Tensor | None = None) -> None:
         super().__init__()
         self.model = model
+        self.register_buffer("ids_V", ids_V)
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns probabilities_BC and weights_BRL, float32, for ids (0 after the end of a text) and lengths, int64."""
+        """Returns probabilities_BC and weights_BRL, float32, for ids (padding after a text) and lengths, int64."""
+        tokens_BL = tokens_BL if self.ids_V is None else self.ids_V[tokens_BL]
         mask_BL = torch.arange(tokens_BL.shape[1], device=tokens_BL.device) < lengths_B[:, None]
         classified = self.model(tokens_BL, mask_BL)
         return classified.logits_BC.float().softmax(dim=-1), classified.attended.weights_BRL.float()
@@ -255,7 +290,13 @@ def _quiet() -> Iterator[None]:
 
 
 def verify(
-    path: Path, model: TextClassifier, *, num_embeddings: int, max_length: int | None
+    path: Path,
+    model: TextClassifier,
+    *,
+    num_embeddings: int,
+    max_length: int | None,
+    ids_V: Tensor | None = None,
+    padding: int = PAD_ID,
 ) -> tuple[float, list[tuple[int, int]]]:
     """Runs an ONNX file and its model, on the CPU and in evaluation mode, on the same random ids.
 
@@ -267,9 +308,9 @@ def verify(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only
     options.intra_op_num_threads = torch.get_num_threads()
-    reference = OnnxClassifier(model).eval()
+    reference = OnnxClassifier(model, ids_V).eval()
     worst, shapes, session = 0.0, [], None
-    for tokens_BL, lengths_B in _inputs(num_embeddings, max_length):
+    for tokens_BL, lengths_B in _inputs(num_embeddings, max_length, padding):
         try:
             session = session or onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             outputs = session.run(None, {"tokens": tokens_BL, "lengths": lengths_B})
@@ -288,7 +329,9 @@ def verify(
     return worst, shapes
 
 
-def _inputs(num_embeddings: int, max_length: int | None) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _inputs(
+    num_embeddings: int, max_length: int | None, padding: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yields batches of ids with their lengths: one token, two, some with padding, the longest."""
     longest = max_length or UNBOUNDED
     random = np.random.default_rng(0)
@@ -296,4 +339,4 @@ def _inputs(num_embeddings: int, max_length: int | None) -> Iterator[tuple[NDArr
         lengths_B = np.array(lengths, dtype=np.int64)
         # A Zipf distribution, frequent words first, so that some n-grams are in the vocabulary.
         ids_BL = np.floor(num_embeddings ** random.random((len(lengths), lengths_B.max()))).astype(np.int64)
-        yield np.where(np.arange(lengths_B.max()) < lengths_B[:, None], ids_BL, 0), lengths_B
+        yield np.where(np.arange(lengths_B.max()) < lengths_B[:, None], ids_BL, padding), lengths_B

@@ -4,7 +4,8 @@ usage: python predict.py [--json] "This movie is amazing" ["Another text" ...]
 
 Prints the label of each text, the probability of each class, the tokens that are not in the vocabulary, and the
 attention to each token, one column per hop; with --json one object per line, in which `unknown` lists the indices of
-the tokens that are not in the vocabulary. From Python: Model(folder).predict(texts).
+the tokens that are not in the vocabulary. From Python: Model(folder).predict(texts). Tokens are words, or the pieces of
+words that a pretrained encoder reads, with its special tokens, whose spans are empty.
 """
 
 from __future__ import annotations
@@ -16,17 +17,24 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
 BATCH = 8
-PAD, UNKNOWN = 0, 1
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 Span = tuple[int, int]
+
+
+class Encoded(NamedTuple):
+    """The ids of the tokens of a text, the tokens, and their spans in the text, in characters."""
+
+    ids: list[int]
+    tokens: list[str]
+    spans: list[Span]
 
 
 class Model:
@@ -36,6 +44,9 @@ class Model:
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.labels: list[str] = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True  # those that a text happens to contain are text
         self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
 
     def predict(self, texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -46,29 +57,29 @@ class Model:
         """
         encoded = [self._encode(text) for text in texts]
         predictions: dict[int, dict[str, Any]] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(encoded[i][0]))  # little padding
+        order = sorted(range(len(texts)), key=lambda i: len(encoded[i].ids))  # little padding
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
-            lengths = np.array([len(encoded[i][0]) for i in batch], dtype=np.int64)
-            tokens = np.full((len(batch), lengths.max()), PAD, dtype=np.int64)
+            lengths = np.array([len(encoded[i].ids) for i in batch], dtype=np.int64)
+            tokens = np.full((len(batch), lengths.max()), self.config["padding"], dtype=np.int64)
             for row, i in enumerate(batch):
-                tokens[row, : lengths[row]] = encoded[i][0]
+                tokens[row, : lengths[row]] = encoded[i].ids
             outputs = self._session.run(["probabilities", "attention"], {"tokens": tokens, "lengths": lengths})
             for i, length, probabilities, weights in zip(batch, lengths, *outputs, strict=True):
-                ids, spans = encoded[i]
+                ids, tokens, spans = encoded[i]
                 predictions[i] = {
                     "text": texts[i],
                     "label": self.labels[probabilities.argmax()],
                     "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
-                    "tokens": [texts[i][first:end] for first, end in spans],
+                    "tokens": tokens,
                     "spans": spans,
-                    "unknown": [index for index, number in enumerate(ids) if number == UNKNOWN],
+                    "unknown": [index for index, number in enumerate(ids) if number == self.config["unknown"]],
                     "attention": weights[:, :length].tolist(),
                 }
         return [predictions[i] for i in range(len(texts))]
 
-    def _encode(self, text: str) -> tuple[list[int], list[Span]]:
-        """Returns the ids of the tokens, clipped as in training, and their spans in the text."""
+    def _encode(self, text: str) -> Encoded:
+        """Encodes a text, clipped as in training."""
         text.encode()  # a ValueError for lone surrogates, as in command lines that are not UTF-8
         if self.config["tokenizer"] == "spacy":
             spans = spacy_spans(text, self.config["spacy"])
@@ -76,11 +87,24 @@ class Model:
             ids = self._tokenizer.encode(lines, add_special_tokens=False).ids
         else:
             encoding = self._tokenizer.encode(text, add_special_tokens=False)
-            ids, spans = encoding.ids, with_marks(text, encoding.offsets)
+            ids, spans = encoding.ids, encoding.offsets
+            if self.config["tokenizer"] != "pieces":
+                spans = with_marks(text, spans)
         if not ids:
             raise ValueError(f"a text must have at least one token, got {text!r}.")
-        kept = kept_positions(len(ids), self.config["max_length"], self.config["clip"])
-        return [ids[i] for i in kept], [spans[i] for i in kept]
+        before, after = self.config["special_tokens"]["before"], self.config["special_tokens"]["after"]
+        longest = self.config["max_length"]
+        if longest is not None:
+            longest -= len(before) + len(after)
+        kept = kept_positions(len(ids), longest, self.config["clip"])
+        special_ids, names = ([[token[key] for token in part] for part in (before, after)] for key in ("id", "token"))
+        words = [text[spans[i][0] : spans[i][1]] for i in kept]
+        empty: list[list[Span]] = [[(0, 0)] * len(before), [(len(text), len(text))] * len(after)]
+        return Encoded(
+            [*special_ids[0], *(ids[i] for i in kept), *special_ids[1]],
+            [*names[0], *words, *names[1]],
+            [*empty[0], *(spans[i] for i in kept), *empty[1]],
+        )
 
 
 def kept_positions(count: int, max_length: int | None, clip: str) -> list[int]:

@@ -1,0 +1,107 @@
+"""Models over subwords, exported: the script gives what the model gives, from ids of the exported tokenizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from encoder_files import SPECIAL, write_encoder
+from tokenizers import Tokenizer
+
+from sentattn.build import build_model
+from sentattn.config.compose import compose
+from sentattn.data.pieces import read_tokenizer
+from sentattn.export import predict as script
+from sentattn.export.onnx_folder import write_export
+from sentattn.models.embedding import TrainingTexts
+from sentattn.prediction.model import TEXT_SETTINGS, Classifier
+
+MAX_LENGTH = 13
+TEXTS = [
+    "bad",
+    "I did not like the ending of this film at all, it was far too long!",  # longer than is read
+    "A [SEP] in [MASK] a text [CLS] is text, [PAD] and [UNK] too.",
+    "cafe\u0301 \u2764\ufe0f, \U0001f600 \u65e5\u672c \u00dcBER",
+    "Not good.\n<br />Not bad.",
+]
+PRETRAINED = ("model=pretrained", "model/attention=structured")
+MODELS = [
+    (*PRETRAINED,),
+    (*PRETRAINED, "model.embedding.frozen=false", "data.clip=head"),
+    (*PRETRAINED, "model.embedding.layer=mix", "model/encoder=bilstm", "data.clip=tail"),
+    ("model=structured",),
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def classifier(encoder: Path, *settings: str) -> Classifier:
+    """An untrained model over the tokens of the encoder's tokenizer."""
+    named = f"model.embedding.name={encoder}" if "model=pretrained" in settings else f"data.tokenizer={encoder}"
+    composed = compose([*settings, named, f"data.max_length={MAX_LENGTH}"])
+    text = {key: composed["data"][key] for key in TEXT_SETTINGS}
+    tokenizer = read_tokenizer(str(encoder), max_length=MAX_LENGTH, clip=text["clip"])
+    torch.manual_seed(0)
+    ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
+    model = build_model(composed["model"], **ids, classes=2)
+    model.prepare_training(lambda: TrainingTexts(*[np.empty(0, np.int64)] * 3))
+    with torch.no_grad():  # with initial weights, all texts have nearly the same probabilities
+        for part in (model.attention, model.head):
+            for parameter in part.parameters():
+                parameter.mul_(3)
+    return Classifier(model=model, tokenizer=tokenizer, labels=["bad", "good"], config={"text": text})
+
+
+@pytest.mark.parametrize("settings", MODELS, ids=" ".join)
+def test_the_script_reads_texts_as_the_model_does(settings: tuple[str, ...], encoder: Path, tmp_path: Path) -> None:
+    trained = classifier(encoder, *settings)
+    write_export(trained, tmp_path / "onnx")
+    predictions, expected = script.Model(tmp_path / "onnx").predict(TEXTS), trained.predict(TEXTS)
+    # Frozen states are rounded to float16: the last bits of the encoder decide which way.
+    for prediction, of_model in zip(predictions, expected, strict=True):
+        for key in ("text", "label", "tokens", "spans", "unknown"):
+            assert prediction[key] == getattr(of_model, key)
+        assert prediction["probabilities"] == pytest.approx(of_model.probabilities, abs=1e-3)
+        np.testing.assert_allclose(prediction["attention"], of_model.attention, atol=1e-3)
+    shares = [prediction["probabilities"]["good"] for prediction in predictions]
+    assert max(shares) - min(shares) > 1e-2
+    assert max(len(prediction["tokens"]) for prediction in predictions) == MAX_LENGTH
+
+
+def test_the_graph_takes_ids_of_the_file(encoder: Path, tmp_path: Path) -> None:
+    """As the library gives them, special tokens included; its numbers are not those of the model."""
+    trained = classifier(encoder, *PRETRAINED)
+    write_export(trained, tmp_path / "onnx")
+    library = Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json"))
+    library.no_truncation()
+    text = "The film \u65e5 was good."  # with an unknown sign
+    ids = library.encode(text).ids
+    assert ids != trained.tokenizer.encode([text])[0].ids.tolist()
+    session = onnxruntime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
+    inputs = {"tokens": np.array([[*ids, 0]]), "lengths": np.array([len(ids)])}
+    [probabilities] = session.run(["probabilities"], inputs)
+    [expected] = trained.predict([text])
+    assert probabilities[0].tolist() == pytest.approx([*expected.probabilities.values()], abs=1e-3)
+
+
+def test_the_description_has_ids_of_the_file_and_no_path(encoder: Path, tmp_path: Path) -> None:
+    write_export(classifier(encoder, *PRETRAINED), tmp_path / "onnx")
+    content = (tmp_path / "onnx" / "config.json").read_text()
+    config = json.loads(content)
+    named = {
+        place: [(token["id"], token["token"]) for token in part] for place, part in config["special_tokens"].items()
+    }
+    assert named == {
+        "before": [(SPECIAL.index("[CLS]"), "[CLS]")],
+        "after": [(SPECIAL.index("[SEP]"), "[SEP]")],
+    }
+    assert (config["padding"], config["unknown"]) == (SPECIAL.index("[PAD]"), SPECIAL.index("[UNK]"))
+    assert (config["tokenizer"], config["lowercase"]) == ("pieces", None)
+    assert str(encoder) not in content
