@@ -3,8 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from sentattn.prediction.prediction import Prediction
+import numpy as np
+
+from sentattn.prediction.prediction import NGram, Prediction
 
 SENTENCE = "Slow at first, but the ending is GREAT."
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -39,3 +42,22 @@ def paired(text: str = SENTENCE, *maps: list[list[float]]) -> Prediction:
     prediction = example(text)
     count = len(prediction.tokens)
     return replace(prediction, pairs=list(maps) or [[peaked(count, at=(i + 1) % count) for i in range(count)]])
+
+
+PIECES = [(0, 0), (0, 4), (4, 7), (8, 11), (11, 12), (13, 15), (15, 15)]
+"""[CLS] play ing not ! 12 [SEP]"""
+
+
+def with_spans(
+    text: str, spans: list[tuple[int, int]], weights: list[float], *, are_pieces: bool = True, **more: Any
+) -> Prediction:
+    """A prediction with one hop over pieces of words; tokens of empty spans are special."""
+    tokens = [text[start:end] or ("[SEP]" if start else "[CLS]") for start, end in spans]
+    return Prediction(text, "good", {"good": 1.0}, tokens, spans, [weights], are_pieces=are_pieces, **more)
+
+
+def pieces() -> Prediction:
+    """A prediction over pieces of words and special tokens, with pairs."""
+    pairs = np.random.default_rng(0).dirichlet(np.ones(7), size=7)
+    more = {"pairs": [pairs.tolist()], "unknown": [2, 4], "ngrams": [NGram((1, 4), {"good": 0.5})]}
+    return with_spans("playing not! 12", PIECES, [0.1, 0.2, 0.05, 0.3, 0.05, 0.2, 0.1], **more)

@@ -17,11 +17,13 @@ from sentattn.compare.report.summaries import NEGATION, errors, surest
 from sentattn.compare.runs import names, read_runs
 from sentattn.config.types import Node
 from sentattn.data.corpus import Split
+from sentattn.data.pieces import PieceTokenizer
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints
 from sentattn.models.attention.uniform import Uniform
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.prediction.prediction import Prediction, visible
+from sentattn.prediction.words import word_spans
 from sentattn.run import MODEL
 
 MOST_MODELS = 8
@@ -50,13 +52,21 @@ class Model:
         """Whether every token of a text has the same weight by construction."""
         return isinstance(self.classifier.model.attention, Uniform)
 
+    def word_spans(self, text: str) -> list[tuple[int, int]]:
+        """Returns start and end of the words that the page shows: those of tokens, or of pieces joined."""
+        spans = self.encoded_spans(text)
+        return word_spans(text, spans) if isinstance(self.classifier.tokenizer, PieceTokenizer) else spans
+
     def encoded_spans(self, text: str) -> list[tuple[int, int]]:
         """Returns start and end of the tokens that this model reads, in characters."""
         return self.classifier.tokenizer.encode([text])[0].spans
 
     def without(self, text: str, token: int) -> tuple[str, str]:
-        """Returns a text without one of the tokens, whose neighbours stay separated, and the token; or a `RunError`."""
-        spans = self.encoded_spans(text)
+        """Returns a text without one of the words that this model reads, and the word.
+
+        The words on both sides stay separated by a space. A `RunError` if there is no such word.
+        """
+        spans = self.word_spans(text)
         if not 0 <= token < len(spans):
             message = f"{self.name} reads {len(spans)} tokens of this text; there is no token {token}."
             raise RunError(Fault("token", "range", message))

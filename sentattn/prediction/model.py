@@ -24,7 +24,7 @@ from sentattn.config.groups import Choices
 from sentattn.config.targets import check_targets
 from sentattn.config.types import Json
 from sentattn.data.batching import pad
-from sentattn.data.pieces import read_tokenizer
+from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError
 from sentattn.models.classifier import TextClassifier
@@ -163,6 +163,7 @@ class Classifier:
                 unknown=np.flatnonzero(encoding.ids == UNKNOWN_ID).tolist(),
                 parts={part: dict(zip(self.labels, logits_BC[row].tolist(), strict=True)) for part, logits_BC in parts},
                 ngrams=ngrams[row],
+                are_pieces=isinstance(self.tokenizer, PieceTokenizer),
             )
 
     def _ngrams(self, model: WideAndDeep, terms: WideTerms, length: int) -> list[list[NGram]]:

@@ -11,6 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from sentattn.prediction.words import in_words
+
 NO_TEXT = "no text"
 UNREAD = " ... "
 """Shown for a stretch of the text that the model did not read."""
@@ -60,6 +62,7 @@ class Prediction:
         parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
             the vector of logits whose softmax the probabilities are.
         ngrams: Of a model with a wide part, the n-grams that change a logit most, the largest change first.
+        are_pieces: Whether tokens are pieces of words and special tokens, which pages show by whole words.
     """
 
     text: str
@@ -72,6 +75,7 @@ class Prediction:
     unknown: list[int] = field(default_factory=list)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
     ngrams: list[NGram] = field(default_factory=list)
+    are_pieces: bool = False
 
     def __post_init__(self) -> None:
         assert self.attention, "a prediction has at least one row of attention"
@@ -110,6 +114,8 @@ class Prediction:
         """Returns the HTML for a notebook: the label, and the text shaded by each row of attention, without scripts."""
         if self.label is None:
             return f"<p>{self.name}</p>"
+        if self.are_pieces:
+            return in_words(self)._repr_html_()
         words = [visible(word) for word in self.tokens]
         pairs = "" if self.pairs is None else f"largest weights from token to token: {pair_summary(words, self.pairs)}"
         texts = filter(None, [*notes(self), pairs])

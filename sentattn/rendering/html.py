@@ -28,6 +28,7 @@ from sentattn.prediction.prediction import (
     summary,
     visible,
 )
+from sentattn.prediction.words import in_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -73,6 +74,7 @@ def _environment(package: str) -> Environment:
 
 def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, object]:
     """Returns the variables of `article.html` for a prediction; weights uniform by construction shade nothing."""
+    prediction = in_words(prediction)
     words = [clipped(word) for word in prediction.tokens]
     cut = cut_note(prediction)
     return {
@@ -100,6 +102,7 @@ def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, ob
 
 def shaded_pieces(prediction: Prediction, *, is_shaded: bool = True) -> list[tuple[Piece, float | None, bool]]:
     """Returns a text piece by piece: of a token the strength of its mean attention, and whether it is unknown."""
+    prediction = in_words(prediction)
     strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
     shaded: list[tuple[Piece, float | None, bool]] = []
     for piece in pieces(prediction.text, prediction.spans):

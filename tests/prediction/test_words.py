@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from example_predictions import pieces, with_spans
 
-from sentattn.prediction.prediction import NGram, Prediction
-from sentattn.prediction.words import in_words
-
-
-def make(text: str, spans: list[tuple[int, int]], weights: list[float], **more: object) -> Prediction:
-    tokens = [text[start:end] or "[CLS]" for start, end in spans]
-    return Prediction(text, "good", {"good": 1.0}, tokens, spans, [weights], **more)  # type: ignore[arg-type]
-
-
-SPANS = [(0, 0), (0, 4), (4, 7), (8, 11), (11, 12), (13, 15), (15, 15)]
-"""[CLS] play ing not ! 12 [SEP]"""
-
-
-def pieces() -> Prediction:
-    pairs = np.random.default_rng(0).dirichlet(np.ones(7), size=7)
-    more = {"pairs": [pairs.tolist()], "unknown": [2, 4], "ngrams": [NGram((1, 4), {"good": 0.5})]}
-    return make("playing not! 12", SPANS, [0.1, 0.2, 0.05, 0.3, 0.05, 0.2, 0.1], **more)
+from sentattn.prediction.prediction import Prediction
+from sentattn.prediction.words import in_words, word_spans
 
 
 def test_pieces_of_a_word_are_joined_and_special_tokens_left_out() -> None:
@@ -40,9 +26,16 @@ def test_pairs_are_added_over_what_is_read_and_averaged_over_what_reads() -> Non
 
 
 def test_words_stay_as_they_are() -> None:
-    prediction = make("not bad, 8/10", [(0, 3), (4, 7), (7, 8), (9, 13)], [0.25] * 4)
+    prediction = with_spans("cannot 8/10", [(0, 3), (3, 6), (7, 11)], [0.5, 0.25, 0.25], are_pieces=False)
     assert in_words(prediction) is prediction
 
 
 def test_an_empty_prediction_stays() -> None:
     assert in_words(Prediction.empty("...")).tokens == []
+
+
+def test_pieces_that_are_bytes_of_one_character_are_one_word() -> None:
+    prediction = with_spans("a \u2764\ufe0f film", [(0, 1), (2, 4), (2, 4), (3, 4), (5, 9)], [0.2] * 5)
+    words = in_words(prediction)
+    assert words.spans == word_spans(prediction.text, prediction.spans) == [(0, 1), (2, 4), (5, 9)]
+    np.testing.assert_allclose(words.attention, [[0.2, 0.6, 0.2]])

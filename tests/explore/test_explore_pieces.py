@@ -1,0 +1,67 @@
+"""The explorer of two models over a pretrained encoder: words on the page, and words that are removed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from encoder_files import write_encoder
+from starlette.testclient import TestClient
+
+from sentattn import fit
+from sentattn.explore.content import load_models, read_rows
+from sentattn.explore.server import LOOPBACK, Explorer, app
+
+SHORT = [
+    "model=pretrained",
+    "logger=none",
+    "data=demo",
+    "data.limit=60",
+    "trainer.max_epochs=1",
+    "trainer.accelerator=cpu",
+    "data.max_length=40",
+]
+TEXT = "An unbelievable film!"
+WORDS = ["An", "unbelievable", "film", "!"]
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
+    folder = tmp_path_factory.mktemp("pretrained")
+    named = [f"model.embedding.name={write_encoder(folder / 'encoder')}", f"data.cache_dir={folder / 'cache'}"]
+    for attention in ("uniform", "structured"):
+        fit([*SHORT, *named, f"model/attention={attention}", f"output_dir={folder / 'outputs'}"])
+    models, faults = load_models([folder / "outputs"])
+    rows, more = read_rows(models, "test")
+    assert not [*faults, *more]
+    return Explorer(models, rows)
+
+
+@pytest.fixture
+def client(explorer: Explorer) -> TestClient:
+    return TestClient(app(explorer, LOOPBACK), base_url="http://127.0.0.1:8765")
+
+
+def test_both_models_show_whole_words(client: TestClient, explorer: Explorer) -> None:
+    assert len(explorer.models[0].encoded_spans(TEXT)) > len(WORDS) + 2
+    answer = client.post("/api/predict", json={"text": TEXT, "pairs": True})
+    assert answer.status_code == 200
+    articles = answer.json()["articles"]
+    assert len(articles) == len(explorer.models) == 2
+    for article in articles:
+        [text] = re.findall(r'class="text".*?</p>', article, flags=re.DOTALL)
+        assert re.findall(r"<span[^>]*>([^<]+)</span>", text) == WORDS
+
+
+@pytest.mark.parametrize(("token", "expected"), [(1, "An film!"), (3, "An unbelievable film")])
+def test_a_whole_word_is_removed(client: TestClient, token: int, expected: str) -> None:
+    answer = client.post("/api/predict", json={"text": TEXT, "model": 1, "token": token}).json()
+    assert (answer["text"], answer["removed"]) == (expected, WORDS[token])
+
+
+def test_there_is_no_word_for_a_special_token(client: TestClient) -> None:
+    assert client.post("/api/predict", json={"text": TEXT, "model": 0, "token": len(WORDS)}).status_code >= 400
+
+
+def test_rows_of_the_test_set_are_listed(client: TestClient) -> None:
+    assert client.get("/api/rows", params={"order": "rows"}).json()["total"] > 0
