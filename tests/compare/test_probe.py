@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_files import write_encoder
-from sentattn.compare.settings import Setting
+from sentattn.compare.runs import Setting
 from sklearn.linear_model import LogisticRegression
 
 from sentattn import fit

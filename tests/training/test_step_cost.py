@@ -66,7 +66,7 @@ def step(variant: str, *, length: int) -> Count:
     for _ in range(2):
         with Count() as count:
             mask_BL, lengths_B = torch.ones_like(tokens_BL, dtype=torch.bool), torch.full((ROWS,), length)
-            classified = model.forward_training(tokens_BL, mask_BL, labels_B, lengths_B)
+            classified = model.forward_training(tokens_BL, mask_BL, labels_B, lengths_B=lengths_B)
             optimizer.zero_grad()
             entropy = model.cross_entropy(classified, labels_B, loss.cross_entropy)
             loss.with_penalty(entropy, classified.attended.weights_BRL).loss.backward()
@@ -83,7 +83,7 @@ def test_operator_calls_and_memory_of_a_step(variant: str) -> None:
 
 def test_every_preset_has_a_bound() -> None:
     presets = {path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml")}
-    assert presets == set(CALLS_AND_MB)
+    assert presets - {"pretrained"} == set(CALLS_AND_MB)  # whose encoder is outside a step
 
 
 @pytest.mark.parametrize("variant", ["relation", "relation_plain"])

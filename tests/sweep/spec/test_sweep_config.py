@@ -66,7 +66,7 @@ def test_the_studies_of_pooling_differ_in_the_attention_alone(shipped: dict[str,
     attentions = [next(word for word in one.overrides if word.startswith("model/attention=")) for one in studies]
     first = studies[0]
     for one in studies:
-        assert (one.space, one.budget, one.sampler, one.seed) == (first.space, first.budget, first.sampler, first.seed)
+        assert (one.space, one.trials, one.sampler, one.seed) == (first.space, first.trials, first.sampler, first.seed)
         assert (one.sampler["name"], one.pruner["name"], one.confirm) == ("qmc", "none", 0)
         shared = [word for word in one.overrides if not word.startswith(("model/attention=", "model.freeze"))]
         assert shared == [word for word in first.overrides if not word.startswith("model/attention=")]
