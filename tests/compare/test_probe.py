@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_files import write_encoder
-from sentattn.compare.runs import Setting
 from sklearn.linear_model import LogisticRegression
 
 from sentattn import fit
 from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.references import REFERENCES, add_references
+from sentattn.compare.runs import Setting
 from sentattn.data.states import StateCache
 from sentattn.errors import RunError
 from sentattn.prediction.model import LoadedRun
