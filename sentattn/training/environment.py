@@ -43,6 +43,8 @@ DEPRECATIONS = (
 )
 """Warnings about calls that the lowest supported version of a library needs."""
 WARM_UP, REPEATS = 3, 15
+LONGEST_MEASUREMENT = 1.0
+"""Seconds after which a latency is not measured again: a batch over a frozen encoder takes seconds on a CPU."""
 STATUS, CLEAR_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 """Where Linux shows the peak memory of this process, and where it is reset (proc_pid_clear_refs(5))."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -130,14 +132,14 @@ def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> d
 def _median_ms(model: TextClassifier, batch: Batch, device: torch.device) -> float:
     tokens_BL, mask_BL = batch.tokens_BL.to(device), batch.mask_BL.to(device)
     lengths_B = torch.from_numpy(batch.lengths_B)
-    times = []
-    for _ in range(WARM_UP + REPEATS):
+    seconds = list[float]()
+    while len(seconds) < WARM_UP + REPEATS and sum(seconds) < LONGEST_MEASUREMENT:
         started = time.perf_counter()
         model(tokens_BL, mask_BL, lengths_B=lengths_B)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        times.append(1000 * (time.perf_counter() - started))
-    return statistics.median(times[WARM_UP:])
+        seconds.append(time.perf_counter() - started)
+    return 1000 * statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
 
 
 def reset_peak_memory() -> None:

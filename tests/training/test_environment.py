@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from sentattn.config.compose import compose
 from sentattn.config.schema import Settings
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
+from sentattn.data.datamodule import TextData
+from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
 from sentattn.training import environment, evaluate
 from sentattn.training.environment import require_memory, total_memory
@@ -131,13 +134,36 @@ def test_a_compiled_model_has_the_same_predictions(tmp_path: Path, model: str) -
     assert other.probabilities == pytest.approx(one.probabilities, abs=1e-3)
 
 
-def test_latency_is_measured_on_the_device_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lightning's teardown moves the model to the CPU; here the device of the training is the one without values."""
+def mean_with_data() -> tuple[TextClassifier, TextData]:
     settings = compose(["model=mean", "data.limit=200", "data.batch_size=20", "logger=none"])
     data = build.build_data(settings)
     with Progress() as progress:
         data.prepare(progress)
     model = build.build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
+    return model, data
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(0.01, 18), (0.3, 4), (2.0, 1)])
+def test_latency_of_a_slow_model_is_measured_less_often(
+    seconds: float, passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, data = mean_with_data()
+    now, calls = [0.0], list[int]()
+
+    def forward(module: object, inputs: tuple[torch.Tensor, ...]) -> None:
+        now[0] += seconds
+        calls.append(len(inputs[0]))
+
+    model.register_forward_pre_hook(forward)
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    times = environment.latency_ms(model, data, torch.device("cpu"))
+    assert times == pytest.approx({"one": 1000 * seconds, "batch": 1000 * seconds})
+    assert (calls.count(1), calls.count(20)) == (passes, passes)
+
+
+def test_latency_is_measured_on_the_device_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lightning's teardown moves the model to the CPU; here the device of the training is the one without values."""
+    model, data = mean_with_data()
     seen, built = list[torch.Tensor](), list[int]()
     model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
     split = type(data.split("val"))
