@@ -4,7 +4,8 @@ usage: python benchmarks/hf_trainer.py [model=structured] [steps=20] [rounds=5] 
 
 The `Trainer` groups texts by length, pads them, clips gradients, and takes its default optimizer, fused AdamW. Ours is
 Lightning as in a training, with the average of the weights on top. Times are from the first step to the end of the
-last, by real tokens. SETTINGS are settings of a training, such as data.path=aclImdb_v1.tar.gz.
+last, by real tokens. SETTINGS are settings of a training, such as data.path=aclImdb_v1.tar.gz, or
+`model=pretrained model.embedding.name=FOLDER model.embedding.frozen=false` to tune an encoder.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
 def main(arguments: dict[str, str]) -> None:
     """Prints a table."""
     rounds, steps = (int(arguments.pop(key, default)) for key, default in (("rounds", "5"), ("steps", "20")))
-    arguments = {"model": "structured", "data": "imdb", "logger": "none"} | arguments
+    arguments = {"model": "structured", "data": "imdb", "logger": "none", "trainer.precision": "32-true"} | arguments
     settings = compose([f"{key}={value}" for key, value in arguments.items()])
     settings["trainer"] |= {"limit_train_batches": steps, "limit_val_batches": 0, "max_epochs": 1}
     quiet_libraries()
@@ -102,7 +103,7 @@ def main(arguments: dict[str, str]) -> None:
         clock, hugging.tokens = Theirs(), 0
         options = TrainingArguments(
             folder,
-            per_device_train_batch_size=64,
+            per_device_train_batch_size=settings["data"]["batch_size"],
             max_steps=steps,
             train_sampling_strategy="group_by_length",
             learning_rate=0.005,

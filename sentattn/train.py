@@ -65,7 +65,6 @@ from typing import TYPE_CHECKING
 import yaml
 
 from sentattn.config import command_line
-from sentattn.data.readers import tables
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.run import RESULT, Run
@@ -118,6 +117,7 @@ def main(arguments: list[str]) -> None:
 
 def _train(arguments: list[str]) -> None:
     from sentattn.config.request import read_request
+    from sentattn.data.readers import tables
 
     rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)
