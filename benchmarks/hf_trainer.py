@@ -5,7 +5,8 @@ usage: python benchmarks/hf_trainer.py [model=structured] [steps=20] [rounds=5] 
 The `Trainer` groups texts by length, pads them, clips gradients, and takes its default optimizer, fused AdamW. Ours is
 Lightning as in a training, with the average of the weights on top. Times are from the first step to the end of the
 last, by real tokens. SETTINGS are settings of a training, such as data.path=aclImdb_v1.tar.gz, or
-`model=pretrained model.embedding.name=FOLDER model.embedding.frozen=false` to tune an encoder.
+`model=pretrained model/attention=first model.embedding.name=FOLDER model.embedding.frozen=false` to tune an encoder:
+the `Trainer` then tunes transformers' own classifier, which reads the first state too.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from measure import interleave, report
 from pytorch_lightning import Callback
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
 from sentattn.build import build_data, build_model
 from sentattn.config.compose import compose
+from sentattn.models.pretrained import Pretrained
 from sentattn.training.callbacks import averaging
 from sentattn.training.environment import quiet_libraries, set_up_torch
 from sentattn.training.trainer import build_lit, build_trainer
@@ -60,10 +62,9 @@ class Wrapped(nn.Module):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.tokens = model, 0
+        self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        self.tokens += int(attention_mask.sum())
         logits = self.model(input_ids, attention_mask).logits_BC
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
@@ -85,12 +86,18 @@ def main(arguments: dict[str, str]) -> None:
     set_up_torch(settings)
     data = build_data(settings)
     data.prepare()
-    tokens, offsets = data.split("train").flat()
-    texts = zip(np.split(tokens, offsets[1:-1]), data.split("train").labels.tolist(), strict=True)
+    flat, offsets = data.split("train").flat()
+    texts = zip(np.split(flat, offsets[1:-1]), data.split("train").labels.tolist(), strict=True)
     rows = [{"input_ids": torch.from_numpy(ids), "labels": label} for ids, label in texts]
     model, wrapped = (build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=2) for _ in range(2))
     lit, hugging = build_lit(settings, data, model, class_counts=data.class_counts), Wrapped(wrapped)
-    seed = iter(range(1000))
+    if isinstance(model.embedding, Pretrained):
+        hugging = AutoModelForSequenceClassification.from_pretrained(model.embedding.folder)
+        rows = [{**row, "input_ids": model.embedding.library_ids_V[row["input_ids"]]} for row in rows]
+    tokens, seed = list[int](), iter(range(1000))
+    hugging.register_forward_pre_hook(
+        lambda _, __, batch: tokens.append(int(batch["attention_mask"].sum())), with_kwargs=True
+    )
 
     def ours() -> float:
         clock, data.seed = Ours(), next(seed)
@@ -100,7 +107,8 @@ def main(arguments: dict[str, str]) -> None:
         return (clock.ended - clock.started) / sum(counted)
 
     def theirs() -> float:
-        clock, hugging.tokens = Theirs(), 0
+        clock = Theirs()
+        tokens.clear()
         options = TrainingArguments(
             folder,
             per_device_train_batch_size=settings["data"]["batch_size"],
@@ -115,7 +123,7 @@ def main(arguments: dict[str, str]) -> None:
             seed=next(seed),
         )
         Trainer(hugging, options, data_collator=collate, train_dataset=rows, callbacks=[clock]).train()
-        return (clock.ended - clock.started) / hugging.tokens
+        return (clock.ended - clock.started) / sum(tokens)
 
     with tempfile.TemporaryDirectory() as folder:
         forms: dict[str, Callable[[], float]] = {"Hugging Face `Trainer`": theirs, "ours": ours}
