@@ -31,7 +31,7 @@ from sentattn.training.environment import format_bytes, require_memory, total_me
 from sentattn.training.fit import choose_precision, prepare
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.signals import Signals
-from sentattn.training.states import describe_states
+from sentattn.training.states import describe_states, plan_states
 from sentattn.training.trainer import build_trainer
 
 OUTPUTS = {
@@ -76,7 +76,7 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     trainer = settings.trainer
     world = trainer.get("num_nodes", 1) * devices.count_here({**trainer, "num_nodes": 1})
     with Signals() as signals, Progress() as progress, environment.explained_out_of_memory():
-        data, module, _, _ = prepare(settings, progress)
+        data, module, evaluator, _ = prepare(settings, progress)
         loader, lengths = data.train_dataloader(), data.split("train").lengths
         batches = [rows[::world] for rows in loader.sampler]  # those of one rank
         tokens = np.array([len(rows) * lengths[rows].max() for rows in batches])
@@ -84,7 +84,11 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
         average, largest = (loader.dataset[batches[abs(tokens - size).argmin()]] for size in sizes)
         require_memory(settings, module.model, rows=len(largest.labels_B), tokens=largest.tokens_BL.shape[1])
         print(_lengths(lengths, data.max_length, padding=1 - lengths.sum() / (world * tokens.sum())))
-        print("\n".join([*_shapes(module, largest, len(batches)), *describe_states(settings, data, module.model)]))
+        if (plan := plan_states(settings, data, module.model)) is not None:
+            print(describe_states(plan, evaluator.device))
+            if plan.has_room:
+                average, largest = (_with_states(batch, plan.cache.width) for batch in (average, largest))
+        print("\n".join(_shapes(module, largest, len(batches))))
         if wanted is not None:
             print(_matching_width(settings, module.model, len(data.labels), wanted))
         environment.reset_peak_memory()
@@ -98,7 +102,10 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     state = sum(value.nbytes for value in states if torch.is_tensor(value))
     limit, number = trainer.get("limit_train_batches"), len(batches)
     taken = number if limit is None else min(limit, number) if isinstance(limit, int) else int(limit * number)
-    per_token = FORWARD * timer.seconds[-1] / average.tokens_BL.numel()
+    # Of a step with a frozen encoder that computes its states, nearly all is its forward pass.
+    computes_states = module.model.embedding.frozen_parameters and average.states_BLE is None
+    forward = 1.0 if computes_states else FORWARD
+    per_token = forward * timer.seconds[-1] / average.tokens_BL.numel()
     splits = ("val", "test") if settings.test else ("val",)
     passes = {split: per_token * int(data.split(split).lengths.sum()) for split in splits}
     checkpoint = weights + state + (weights if settings.ema_decay is not None else 0)
@@ -106,6 +113,11 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     print(_time(settings, taken * timer.seconds[-1], passes, seeds=seeds, world=world))
     print(_disk(settings.output_dir, seeds * (CHECKPOINTS * checkpoint + weights)))
     print("Nothing was trained; leave out check=true to train.")
+
+
+def _with_states(batch: Batch, width: int) -> Batch:
+    """Returns a batch as one with cached states, whose values do not matter."""
+    return batch._replace(states_BLE=torch.zeros(*batch.tokens_BL.shape, width, dtype=torch.float16))
 
 
 class Timer(Callback):
@@ -182,7 +194,7 @@ def _shapes(module: LitClassifier, largest: Batch, batches: int) -> Iterator[str
     """Yields a line a part: what it returns for the largest batch, and its parameters."""
     rows, longest = largest.tokens_BL.shape
     yield f"The largest of {batches:,} training batches has {rows} texts of at most {longest} tokens."
-    module.example_input_array = (largest.tokens_BL, largest.mask_BL)
+    module.example_input_array = (largest.tokens_BL, largest.mask_BL, largest.states_BLE)
     summary = ModelSummary(module, max_depth=2)
     module.example_input_array = None
     table = [("", "tokens_BL", f"{rows} x {longest}", "")]

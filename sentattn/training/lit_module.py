@@ -97,8 +97,8 @@ class LitClassifier(LightningModule):
         self.lr = math.nan
         self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
-    def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Classified:
-        classified: Classified = self.model(tokens_BL, mask_BL)
+    def forward(self, tokens_BL: Tensor, mask_BL: Tensor, states_BLE: Tensor | None = None) -> Classified:
+        classified: Classified = self.model(tokens_BL, mask_BL, states_BLE=states_BLE)
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from sentattn.console import plural
 from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Split
 from sentattn.data.datamodule import TextData
-from sentattn.data.states import BATCH_TOKENS, StateCache, States
+from sentattn.data.states import BATCH_TOKENS, Missing, StateCache, States
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, SettingError
 from sentattn.models.classifier import TextClassifier
@@ -24,6 +25,40 @@ from sentattn.models.pretrained import Pretrained
 FORMAT = 1
 GPU_TOKENS = 16 * BATCH_TOKENS
 """Tokens that a GPU encodes at once."""
+
+
+class Plan(NamedTuple):
+    """The states of a frozen encoder that a training caches.
+
+    Attributes:
+        encoder: The encoder.
+        cache: Where its states are.
+        splits: Whose states are needed.
+        missing: The texts that have none yet.
+        has_room: Whether the disk can hold these, or states are cached in any case (`model.embedding.cache=true`).
+    """
+
+    encoder: Pretrained
+    cache: StateCache
+    splits: Sequence[Split]
+    missing: Missing
+    has_room: bool
+
+
+def plan_states(settings: Settings, data: TextData, model: TextClassifier) -> Plan | None:
+    """Returns which states a training caches; None without a frozen encoder, and with `model.embedding.cache=false`."""
+    encoder = model.embedding
+    if not isinstance(encoder, Pretrained) or not encoder.frozen or encoder.cache is False:
+        return None
+    layer = "mix" if encoder.layer == "mix" else encoder.layer % (encoder.layers + 1)
+    content = [FORMAT, encoder.fingerprint, layer, encoder.dtype, data.clip, data.max_length]
+    key = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    description = f"{encoder.name}, layer {encoder.layer}, {encoder.dtype}, {data.max_length} tokens ({data.clip})"
+    folder = cache_folder(data.cache_dir) / f"states-{key}"
+    cache = StateCache(folder, width=encoder.width, description=description)
+    splits = [data.split(name) for name in ("train", "val", *(("test",) if settings.test else ()))]
+    missing = cache.missing(splits)
+    return Plan(encoder, cache, splits, missing, encoder.cache is True or missing.size <= cache.free())
 
 
 def use_cached_states(
@@ -36,28 +71,30 @@ def use_cached_states(
     Raises:
         DataError: If the states cannot be cached, with `model.embedding.cache=true`, or the cache cannot be written.
     """
-    embedding = model.embedding
-    if not isinstance(embedding, Pretrained) or not embedding.frozen or embedding.cache is False:
+    if (plan := plan_states(settings, data, model)) is None:
         return
-    cache, splits = _cache(data, embedding), _splits(settings, data)
-    missing = cache.missing(splits)
-    if embedding.cache == "auto" and ranks.from_rank_zero(missing.size > cache.free()):
+    encoder, cache, splits, missing, has_room = plan
+    if not ranks.from_rank_zero(has_room):
         gigabytes = f"{missing.size / 1e9:.1f} GB, and {cache.free() / 1e9:.1f} GB are free"
         print(f"States are not cached, since they take {gigabytes}: they are computed in every epoch.")
         return
 
     def encode(tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
-        return embedding.encode(tokens_BL.to(device), mask_BL.to(device))
+        return encoder.encode(tokens_BL.to(device), mask_BL.to(device))
 
     if missing.texts:
         print(f"States of {len(missing.texts):,} texts ({missing.size / 1e9:.1f} GB) are cached in {cache.folder}.")
-    rank, tokens = ranks.rank(), BATCH_TOKENS if device.type == "cpu" else GPU_TOKENS
+    rank, tokens = ranks.rank(), _batch_tokens(device)
     with ranks.raise_on_all_ranks():
         cache.compute(splits, encode, progress, rank=rank, world_size=ranks.world(), batch_tokens=tokens)
     # Ranks on a machine with a cache of its own compute the rest there.
     cache.compute(splits, encode, progress, rank=rank, batch_tokens=tokens)
     for split in splits:
         split.states = States(cache, split)
+
+
+def _batch_tokens(device: torch.device) -> int:
+    return BATCH_TOKENS if device.type == "cpu" else GPU_TOKENS
 
 
 def require_positions(settings: Settings, model: TextClassifier) -> None:
@@ -75,39 +112,25 @@ def require_positions(settings: Settings, model: TextClassifier) -> None:
         raise SettingError(Fault("data.max_length", "range", message))
 
 
-def describe_states(settings: Settings, data: TextData, model: TextClassifier) -> list[str]:
-    """Returns a line on what the states cost that a training would cache: texts, bytes and minutes."""
-    embedding = model.embedding
-    if not isinstance(embedding, Pretrained) or not embedding.frozen or embedding.cache is False:
-        return []
-    cache = _cache(data, embedding)
-    missing = cache.missing(_splits(settings, data))
+def describe_states(plan: Plan, device: torch.device) -> str:
+    """Returns a line on what states cost that a training would cache: texts, bytes and minutes.
+
+    Raises:
+        DataError: If the training would refuse to cache them, because the disk has no room.
+    """
+    encoder, cache, _, missing, has_room = plan
     if not missing.texts:
-        return [f"States: all are cached in {cache.folder}."]
+        return f"States: all are cached in {cache.folder}."
+    if has_room:
+        cache.require_space(missing)
     split, row = missing.texts[len(missing.texts) // 2]
-    tokens = int(split.lengths[row])
-    batch = split[[row] * max(1, BATCH_TOKENS // tokens)]
+    batch = split[[row] * max(1, _batch_tokens(device) // int(split.lengths[row]))]
     for _ in range(2):  # the first one reads the weights
         started = time.perf_counter()
-        embedding.encode(batch.tokens_BL, batch.mask_BL)
+        encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device)).cpu()
         seconds = (time.perf_counter() - started) / batch.tokens_BL.numel() * missing.tokens
-    lack = "" if missing.size <= cache.free() else f", which has {cache.free() / 1e9:.1f} GB left"
-    return [
-        f"States: {plural(len(missing.texts), 'text')} to encode once, {missing.size / 1e9:.2f} GB in {cache.folder}"
-        f"{lack}; about {seconds / 60:.1f} min on the CPU."
-    ]
-
-
-def _splits(settings: Settings, data: TextData) -> Sequence[Split]:
-    return [data.split(name) for name in ("train", "val", *(("test",) if settings.test else ()))]
-
-
-def _cache(data: TextData, embedding: Pretrained) -> StateCache:
-    """Returns the cache of an encoder's states of texts that are clipped as those of the data are."""
-    layer = "mix" if embedding.layer == "mix" else embedding.layer % (embedding.layers + 1)
-    content = [FORMAT, embedding.fingerprint, layer, embedding.dtype, data.clip, data.max_length]
-    key = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-    description = (
-        f"{embedding.name}, layer {embedding.layer}, {embedding.dtype}, {data.max_length} tokens ({data.clip})"
-    )
-    return StateCache(cache_folder(data.cache_dir) / f"states-{key}", width=embedding.width, description=description)
+    size, minutes = f"{missing.size / 1e9:.2f} GB", f"{seconds / 60:.1f} min on the {device.type.upper()}"
+    if not has_room:
+        free = f"{cache.folder.parent} has {cache.free() / 1e9:.1f} GB left"
+        return f"States: computed in every epoch, since they take {size} and {free}."
+    return f"States: {plural(len(missing.texts), 'text')} to encode once, {size} in {cache.folder}; about {minutes}."

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from encoder_files import write_encoder
+from refusals import refused
 from safetensors.torch import load_file, save_file
 
 import sentattn
 from sentattn import fit, train
+from sentattn.config.request import read_request
 from sentattn.data.states import StateCache
 from sentattn.errors import RunError, SettingError, UserError
+from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import LoadedRun
+from sentattn.training import dry_run, states
 
 DECAY = ["weight_decay_on=attention_and_head", "optimizer.weight_decay=0.1"]
 SHORT = ["logger=none", "data=demo", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu", "test=false"]
@@ -147,8 +153,51 @@ def test_settings_without_effect_are_refused(typed: list[str], setting: str, key
     assert (key, kind) in {(fault.key, fault.kind) for fault in error.value.faults}
 
 
-def test_check_says_what_the_states_cost(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert train.main([*typed, "check=true"]) == 0
-    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("States:")]
-    assert " GB " in line
-    assert " min " in line
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs an hour for each batch of states that the encoder computes, and stands still otherwise."""
+    hours, encode = [0.0], Pretrained.encode
+
+    def slow(self: Pretrained, tokens_BL: torch.Tensor, mask_BL: torch.Tensor) -> torch.Tensor:
+        hours[0] += 1
+        return encode(self, tokens_BL, mask_BL)
+
+    monkeypatch.setattr(Pretrained, "encode", slow)
+    time = SimpleNamespace(perf_counter=lambda: 3600 * hours[0])
+    monkeypatch.setattr(dry_run, "time", time)
+    monkeypatch.setattr(states, "time", time)
+
+
+@pytest.mark.parametrize(
+    ("settings", "room", "is_once"),
+    [
+        (["test=true"], 10**9, True),
+        (["model.embedding.cache=false"], 10**9, False),
+        ([], 0, False),
+        (["model.embedding.frozen=false"], 10**9, None),
+    ],
+    ids=["cached", "without_cache", "without_room", "tuned"],
+)
+def test_check_counts_cached_states_once(
+    typed: list[str],
+    clock: None,
+    settings: list[str],
+    room: int,
+    is_once: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(StateCache, "free", lambda self: room)
+    assert train.main([*changed(typed, *settings), "check=true"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    [time] = [line for line in lines if line.startswith("Time:")]
+    assert ("about 0.0 s a run" in time) is (is_once is not False)
+    priced = [line for line in lines if line.startswith("States:") and " min " in line]
+    assert len(priced) == (is_once is True)
+    assert all(float(line.partition(" min ")[0].rpartition(" ")[2].replace(",", "")) > 60 for line in priced)
+
+
+def test_check_refuses_states_that_the_training_would_refuse(typed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StateCache, "free", lambda self: 0)
+    settings = read_request([*typed, "model.embedding.cache=true"]).settings
+    assert refused(lambda: dry_run.check(settings)) == [("data.cache_dir", "resources")]
