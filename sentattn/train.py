@@ -128,7 +128,10 @@ def _train(arguments: list[str]) -> None:
     tables.check(settings.data)
     if request.check:
         from sentattn.training.dry_run import check
+        from sentattn.training.resume import require_encoder
 
+        if request.origin is not None:
+            require_encoder(Run(request.origin), settings)
         check(settings, seeds=request.seeds, match_parameters=request.match_parameters)
         return
     from sentattn.training.fit import fit_seeds

@@ -12,7 +12,7 @@ from sentattn import run
 from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
-from sentattn.config.compose import compose, override
+from sentattn.config.compose import ENCODER, compose, override
 from sentattn.config.schema import COMMAND_KEYS, Settings
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
@@ -26,14 +26,16 @@ OVERRIDES = "overrides"
 class Request:
     """What is to be trained: the settings of the first run, and the command's own keys.
 
-    `resume` is the run directory to continue, or `auto`; None begins anew. `match_parameters` is a run whose number of
-    parameters a check matches.
+    `resume` is the run directory to continue, or `auto`; None begins anew. `origin` is the run directory that the
+    settings are from, unless another encoder was typed. `match_parameters` is a run whose number of parameters a check
+    matches.
     """
 
     settings: Settings
     seeds: int = 1
     check: bool = False
     resume: str | None = None
+    origin: Path | None = None
     match_parameters: str | None = None
 
     def runs(self) -> list[Settings]:
@@ -74,7 +76,9 @@ def read_request(arguments: Sequence[str]) -> Request:
     if faults:
         raise SettingError(*dict.fromkeys(faults))
     own = {key: value for key, value in keys.items() if key in Request.__dataclass_fields__}
-    return Request(Settings.of(settings), **own)
+    has_encoder = any(word.startswith(f"{ENCODER}=") for word in words)
+    origin = None if has_encoder or "from" not in keys else _run_directory(keys["from"])
+    return Request(Settings.of(settings), origin=origin, **own)
 
 
 def read_single(arguments: Sequence[str]) -> Request:
@@ -140,6 +144,14 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> Tree:
         f"or a list such as {OVERRIDES}: [model=structured, data=imdb]."
     )
     raise SettingError(Fault("from", "unreadable", message))
+
+
+def _run_directory(path: str) -> Path | None:
+    """Returns the run directory that `read_saved` reads, or None where it reads another file."""
+    file = Path(path)
+    if not file.is_file():
+        return run.load(path).path
+    return file.parent if file.name == run.CONFIG else None
 
 
 def _of_run(saved: run.Run) -> Tree:

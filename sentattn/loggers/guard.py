@@ -123,7 +123,8 @@ class Guard(Logger):
 
     def _finish(self, logger: Logger, summary: Node, failed: bool) -> None:
         # The rows have the metrics of training and validation already.
-        values = {name: value for name, value in summary.items() if not name.startswith(("train/", "val/"))}
+        others = {name: value for name, value in summary.items() if not name.startswith(("train/", "val/"))}
+        values = {name: value for name, value in others.items() if not isinstance(value, str)}
         if (best := summary.get("best_epoch")) is not None:
             logger.log_metrics(values, step=int(best))
         logger.finalize("failed" if failed else "success")
@@ -152,7 +153,7 @@ def first_line(error: Exception) -> str:
 def summarize(result: Node) -> Json:
     """Returns the values of a `result.json` by names such as `val/accuracy`, `seconds/total` and `latency_ms/one`."""
     summary: Json = {"best_epoch": result.get("best_epoch"), **result.get("metrics", {})}
-    for name in ("seconds", "parameters", "latency_ms", "tokens_per_second", "peak_memory_bytes"):
+    for name in ("seconds", "parameters", "latency_ms", "tokens_per_second", "peak_memory_bytes", "encoder"):
         value = result.get(name)
         summary |= {f"{name}/{key}": x for key, x in value.items()} if isinstance(value, Mapping) else {name: value}
     return {name: value for name, value in summary.items() if value is not None}

@@ -58,15 +58,15 @@ def read_checkpoint(path: Path) -> State:
     return checkpoint
 
 
-def read_identity(path: Path) -> Mapping[str, str]:
-    """Returns the hashes of the setting and of the data that a checkpoint was written with.
+def read_identity(path: Path) -> Mapping[str, str | None]:
+    """Returns the hashes of setting, data and pretrained encoder (or None) that a checkpoint was written with.
 
     Raises:
         RunError: If it is missing or damaged, or was written by another version of sentattn.
     """
     try:
         identity: Mapping[str, str] = read_checkpoint(path)["callbacks"][Checkpoints.__qualname__]["identity"]
-        return {name: identity[name] for name in ("setting", "data_fingerprint")}
+        return {name: identity[name] for name in ("setting", "data_fingerprint", "encoder")}
     except (KeyError, TypeError) as error:
         message = f"{path} does not say which setting it belongs to: another version of sentattn wrote it."
         raise RunError(Fault(str(path), "damaged", message)) from error
@@ -99,8 +99,8 @@ class Checkpoints(Checkpoint):
     the one before, before and after each validation, and after a signal. It holds weights, their average, optimizer,
     schedule, the position in the epoch, the epoch's means so far, the rows of metrics and all random states.
 
-    With `minutes` None, none is written at a time interval. `identity` holds hashes of the setting and of the data,
-    which must be the same when the training resumes.
+    With `minutes` None, none is written at a time interval. `identity` holds hashes of setting, data and pretrained
+    encoder, which must be the same when the training resumes.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Checkpoints(Checkpoint):
         signals: Signals,
         *,
         minutes: float | None,
-        identity: dict[str, str],
+        identity: dict[str, str | None],
     ) -> None:
         self.folder, self.recorder, self.signals, self.minutes = folder, recorder, signals, minutes
         self.identity = identity

@@ -116,12 +116,14 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str) -> tuple[Evaluation
         return Evaluator(trainer, progress)(lit, data, split), data.split(split)
 
 
-def initial_result(settings: Node, module: LitClassifier, identity: Mapping[str, str], study: str | None) -> Tree:
+def initial_result(
+    settings: Node, module: LitClassifier, identity: Mapping[str, str | None], study: str | None
+) -> Tree:
     """Returns the part of a result that is known before the training."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.model.parameters()]
     return {
         "status": None,
-        "setting": identity["setting"],
+        **identity,
         "study": study,
         "model": settings["model"]["name"],
         "data": settings["data"]["name"],
@@ -136,7 +138,6 @@ def initial_result(settings: Node, module: LitClassifier, identity: Mapping[str,
         "seconds": {"train": None, "total": None},
         "git": git_revision(),
         "versions": versions(),
-        "data_fingerprint": identity["data_fingerprint"],
     }
 
 

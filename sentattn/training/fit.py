@@ -37,7 +37,13 @@ from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.launch import FOLDER, TASK, announce, launch
-from sentattn.training.resume import find_finished, find_interrupted, open_interrupted, require_same
+from sentattn.training.resume import (
+    find_finished,
+    find_interrupted,
+    open_interrupted,
+    require_encoder,
+    require_same,
+)
 from sentattn.training.signals import Signals
 from sentattn.training.states import require_positions, use_cached_states
 from sentattn.training.trainer import build_lit, build_optimizer, build_trainer
@@ -53,13 +59,14 @@ if TYPE_CHECKING:
 class Prepared(NamedTuple):
     """The data, the module to train on it, and what evaluates its best epoch.
 
-    `identity` holds hashes of the setting and of the data, which must be the same when a run is resumed.
+    `identity` holds hashes of setting, data and pretrained encoder (or None), which must be the same when a run is
+    resumed.
     """
 
     data: TextData
     module: LitClassifier
     evaluator: evaluate.Evaluator
-    identity: dict[str, str]
+    identity: dict[str, str | None]
 
 
 def fit_seeds(request: Request) -> Iterator[runs.Run]:
@@ -71,6 +78,8 @@ def fit_seeds(request: Request) -> Iterator[runs.Run]:
     Raises:
         TrainingError: After the last seed, with the errors of all.
     """
+    if request.origin is not None:
+        require_encoder(runs.Run(request.origin), request.settings)
     if request.resume not in (None, AUTO):
         yield fit(request.settings, resume=Path(str(request.resume)))
         return
@@ -190,12 +199,9 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     build_optimizer(settings, outline)
     data = _build_datamodule(settings, progress)
     module = _build_module(settings, data)
-    files = {
-        "vectors": data.word_vectors.fingerprint if data.word_vectors else None,
-        "encoder": module.model.embedding.fingerprint,
-        "tokenizer": data.tokenizer.fingerprint,
-    }
-    identity = {"setting": setting_hash(settings, **files), "data_fingerprint": data.fingerprint}
+    encoder, vectors = module.model.embedding.fingerprint, data.word_vectors.fingerprint if data.word_vectors else None
+    setting = setting_hash(settings, vectors=vectors, encoder=encoder, tokenizer=data.tokenizer.fingerprint)
+    identity = {"setting": setting, "data_fingerprint": data.fingerprint, "encoder": encoder}
     return Prepared(data, module, evaluator, identity)
 
 
@@ -266,7 +272,7 @@ def _train(
     checkpoints = Checkpoints(folder, recorder, signals, minutes=minutes, identity=identity)
     logger = None
     if ranks.is_rank_zero():
-        logger = build_logger(settings, run.path, setting=identity["setting"], resumed=resumed, study=study)
+        logger = build_logger(settings, run.path, setting=result["setting"], resumed=resumed, study=study)
     steps = [] if logger is None else [StepPoints(logger, every=settings.trainer.get("log_every_n_steps") or 0)]
     callbacks = [
         *(FiniteLoss(), recorder, EpochLines(recorder, progress), *steps),

@@ -6,19 +6,21 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
 from sentattn import run
-from sentattn.config.compose import setting_hash
+from sentattn.config.compose import ENCODER, setting_hash
 from sentattn.config.groups import get_path
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
+from sentattn.data.hub import content_hash, find_folder
 from sentattn.distributed.devices import resolve_precision
 from sentattn.errors import Fault, RunError, UserError
 
-SAME = ("seed", "test", "data.vectors", "model.embedding.name")
+SAME = ("seed", "test", "data.vectors", ENCODER)
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
 Identity: TypeAlias = tuple[object, ...]
 
@@ -27,7 +29,7 @@ def open_interrupted(path: Path) -> run.Run:
     """Opens a run that was interrupted while it was trained or evaluated.
 
     Raises:
-        RunError: If it has ended, or was interrupted before its first checkpoint.
+        RunError: If it has ended, was interrupted before its first checkpoint, or its pretrained encoder has changed.
     """
     interrupted = run.load(path)
     path = interrupted.path
@@ -37,10 +39,41 @@ def open_interrupted(path: Path) -> run.Run:
         raise RunError(Fault("resume", "conflict", f"{path} has ended ({status}), nothing is left to resume; {again}"))
     if not interrupted.last_checkpoint.is_file():
         raise RunError(Fault("resume", "missing", f"{path} has no checkpoint to resume from; {again}"))
+    require_encoder(interrupted, interrupted.settings)
     return interrupted
 
 
-def require_same(interrupted: run.Run, current: Mapping[str, str]) -> None:
+def require_encoder(saved: run.Run, settings: Node) -> None:
+    """Refuses to train with the settings of a run on a pretrained encoder whose files have changed since.
+
+    Raises:
+        RunError: If they have, and `settings` have the same encoder as the run.
+    """
+    if get_path(settings, ENCODER) == get_path(saved.settings, ENCODER) and (change := _encoder_change(saved)):
+        again = f"python -m sentattn.train from={shlex.quote(str(saved.path))}"
+        message = (
+            f"{saved.path} began with other files of the pretrained encoder: {change}. Restore them, or train on those "
+            f"of now from the start: {again} {ENCODER}={shlex.quote(str(get_path(settings, ENCODER)))}"
+        )
+        raise RunError(Fault(ENCODER, "conflict", message))
+
+
+def _encoder_change(saved: run.Run) -> str:
+    """Returns which hash a run's encoder had and has now; empty where that is the same, or cannot be known."""
+    from sentattn.training.checkpoint import read_identity
+
+    name, revision = (get_path(saved.settings, f"model.embedding.{key}") for key in ("name", "revision"))
+    if name is None:
+        return ""
+    with suppress(UserError):  # which the training raises
+        is_over = (saved.path / run.RESULT).exists()
+        before = saved.result.get("encoder") if is_over else read_identity(saved.last_checkpoint)["encoder"]
+        now = content_hash(find_folder(name, revision, key=ENCODER))
+        return "" if before in (None, now) else f"{ENCODER}={name} had the hash {before}, and has {now} now"
+    return ""
+
+
+def require_same(interrupted: run.Run, current: Mapping[str, str | None]) -> None:
     """Refuses to resume a run with other rows, vectors or settings than its checkpoint says that it began with.
 
     Raises:
@@ -51,7 +84,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str]) -> None:
     before = read_identity(interrupted.last_checkpoint)
     for name, key, cause in (
         ("data_fingerprint", "data", "its data was"),
-        ("setting", "resume", "its config.yaml, word vectors or pretrained encoder, or sentattn itself, was"),
+        ("setting", "resume", "its config.yaml, word vectors or tokenizer, or sentattn itself, was"),
     ):
         if before[name] != current[name]:
             message = (
@@ -108,18 +141,20 @@ def find_running(settings: Node, saved: SavedRuns | None = None) -> Path | None:
 
 
 def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None:
-    """Returns the newest finished run of these settings on the current rows of the data, or None.
+    """Returns the newest finished run of these settings on the current rows and pretrained encoder, or None.
 
-    A run on other rows is reported and skipped. Rows are not compared where the data cannot be read.
+    A run on others is reported and skipped. Rows are not compared where the data cannot be read.
     """
     for saved_run in (saved or SavedRuns()).of(settings):
         if not (result := _finished(saved_run, settings["seed"])):
             continue
         before = result.get("data_fingerprint")
         now = _fingerprint(json.dumps(settings["data"], sort_keys=True)) if before else ""
-        if not now or before == now:
+        is_other = now and before != now
+        other = f"data_fingerprint {before}, now {now}" if is_other else _encoder_change(saved_run)
+        if not other:
             return saved_run.path
-        message = f"it was trained on other data (data_fingerprint {before}, now {now}) and does not count as finished."
+        message = f"it was trained on other data or another encoder ({other}) and does not count as finished."
         print(f"warning: {saved_run.path}: {message}", file=sys.stderr)
     return None
 

@@ -21,6 +21,7 @@ from sentattn.errors import RunError, SettingError, UserError
 from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import LoadedRun
 from sentattn.training import dry_run, states
+from sentattn.training.resume import find_finished
 
 DECAY = ["weight_decay_on=attention_and_head", "optimizer.weight_decay=0.1"]
 SHORT = ["logger=none", "data=demo", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu", "test=false"]
@@ -117,6 +118,51 @@ def test_a_changed_encoder_is_refused(typed: list[str], encoder: Path, tmp_path:
     other = fit(changed(typed, f"model.embedding.name={folder}"))
     assert other.result["setting"] != run.result["setting"]
     assert len(states_of(tmp_path)) == 2
+
+
+@pytest.fixture
+def changed_since(typed: list[str], encoder: Path, tmp_path: Path) -> tuple[LoadedRun, list[str]]:
+    """A finished run whose encoder's weights have changed, and its settings."""
+    folder = Path(shutil.copytree(encoder, tmp_path / "encoder"))
+    settings = changed(typed, f"model.embedding.name={folder}")
+    run = fit(settings)
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 1.5 * weight for name, weight in weights.items()}, folder / "model.safetensors")
+    return run, settings
+
+
+ENCODER_CHANGED = [("model.embedding.name", "conflict")]
+
+
+def test_a_run_is_not_the_origin_of_a_training_on_a_changed_encoder(
+    changed_since: tuple[LoadedRun, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, settings = changed_since
+    for origin in (run.path, run.path / "config.yaml"):
+        assert refused(lambda origin=origin: fit(f"from={origin}")) == ENCODER_CHANGED  # type: ignore[misc]
+    capsys.readouterr()
+    assert train.main([f"from={run.path}", "check=true"]) == 2
+    assert "States" not in capsys.readouterr().out
+    [name] = [setting for setting in settings if setting.startswith("model.embedding.name=")]
+    again = fit([f"from={run.path}", name])
+    assert again.result["encoder"] != run.result["encoder"]
+
+
+def test_a_run_of_another_encoder_is_not_resumed(changed_since: tuple[LoadedRun, list[str]]) -> None:
+    run, settings = changed_since
+    (run.path / "result.json").unlink()
+    assert refused(lambda: fit(f"resume={run.path}")) == ENCODER_CHANGED
+    assert refused(lambda: fit([*settings, "resume=auto"])) == ENCODER_CHANGED
+    assert refused(lambda: fit(f"from={run.path}")) == ENCODER_CHANGED
+
+
+def test_a_run_of_another_encoder_does_not_count_as_finished(
+    typed: list[str], changed_since: tuple[LoadedRun, list[str]]
+) -> None:
+    run, settings = changed_since
+    assert find_finished(read_request(settings).settings) is None
+    other = fit(settings)
+    assert find_finished(read_request(settings).settings) == other.path != run.path
 
 
 def test_the_same_encoder_at_another_place_is_the_same_setting(typed: list[str], encoder: Path, tmp_path: Path) -> None:
