@@ -30,7 +30,7 @@ def write_tokenizer(folder: Path, *, vocab_size: int = 200) -> Tokenizer:
     return tokenizer
 
 
-def write_encoder(folder: Path, *, layers: int = 2, positions: int = 64, seed: int = 0) -> Path:
+def write_encoder(folder: Path, *, layers: int = 2, positions: int = 64, seed: int = 0, dropout: float = 0.1) -> Path:
     """Writes a random BERT, 16 wide, with its tokenizer."""
     from transformers import BertConfig, BertModel
 
@@ -44,6 +44,8 @@ def write_encoder(folder: Path, *, layers: int = 2, positions: int = 64, seed: i
         intermediate_size=32,
         max_position_embeddings=positions,
         initializer_range=0.5,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
         architectures=["BertModel"],
     )
     BertModel(config).save_pretrained(folder)

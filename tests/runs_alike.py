@@ -1,8 +1,10 @@
-"""Whether two runs are the same run, bit by bit."""
+"""Runs that are killed, and whether two runs are the same run, bit by bit."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,26 @@ from typing import Any
 import pyarrow.parquet as pq
 import torch
 
+from sentattn import fit
+
+HANGS = 600.0
 TIMES = ("train_seconds", "seconds", "train/tokens_per_second")
+
+
+def kill_in_the_second_epoch(arguments: list[str], output_dir: Path) -> Path:
+    """Trains in a process of its own and kills it in the middle; returns the run that is left."""
+    process = multiprocessing.get_context("fork").Process(target=fit, args=(arguments,))
+    process.start()
+    deadline = time.monotonic() + HANGS
+    while not list(output_dir.glob("*/*/*/metrics.jsonl")):
+        assert process.is_alive(), "the training ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.kill()
+    process.join()
+    [left] = output_dir.glob("*/*/*")
+    assert not (left / "result.json").exists(), "the training ended before it could be killed"
+    return left
 
 
 def assert_alike(one: Path, other: Path) -> None:

@@ -147,7 +147,7 @@ class StateCache:
         world_size: int = 1,
         batch_tokens: int = BATCH_TOKENS,
     ) -> None:
-        """Computes the states of texts that have none yet: all of them, or this rank's share.
+        """Computes the states of texts that have none yet: all of them, or those of this rank.
 
         Raises:
             DataError: If the disk cannot hold them, or the folder cannot be written.
@@ -161,7 +161,8 @@ class StateCache:
                     missing = self.missing(splits)  # another process may have computed them meanwhile
                     meta = {"width": self.width, "description": self.description}
                     (self.folder / META).write_text(json.dumps(meta), encoding="utf-8")
-                    self._append(missing.texts[rank::world_size], encode, progress, rank, batch_tokens)
+                    share = [text for text in missing.texts if _owner(text, world_size) == rank]
+                    self._append(share, encode, progress, rank, batch_tokens)
         with suppress(OSError):  # of a cache that may be read only
             (self.folder / USED).touch()
 
@@ -217,3 +218,9 @@ class StateCache:
 
     def _file(self, name: str, part: int) -> Path:
         return self.folder / f"{name}-{part}.bin"
+
+
+def _owner(text: tuple[Split, int], world_size: int) -> int:
+    """Returns the rank that encodes a text, whatever other ranks have encoded meanwhile."""
+    split, row = text
+    return int(split.row_id[row], 16) % world_size

@@ -154,15 +154,15 @@ def fit(
             prepared = prepare(settings, progress)
             if run:
                 require_same(run, prepared.identity)
-            elif ranks.is_rank_zero():
+            data, module, evaluator, _ = prepared
+            use_cached_states(settings, data, module.model, evaluator.device, progress)
+            progress.close()
+            if run is None and ranks.is_rank_zero():
                 run = runs.create(settings, directory)
                 locks.enter_context(runs.lock(run.path))
         run = ranks.from_rank_zero(run)
         assert run is not None, "rank 0 has created it"
         with _explained_end(run, signals):
-            data, module, evaluator, _ = prepared
-            use_cached_states(settings, data, module.model, evaluator.device, progress)
-            progress.close()
             _train(settings, prepared, run, study, callbacks, signals, progress, resumed=resume is not None)
             ranks.wait_for_rank_zero()
     return run

@@ -16,12 +16,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from encoder_files import write_encoder
 from refusals import fault_of, faults, refused
 from runs_alike import rows
 from tiny import tiny
 
 from sentattn import fit
 from sentattn.config.schema import Settings
+from sentattn.data.states import ROW
 from sentattn.distributed import devices
 from sentattn.errors import DataError, Fault, Interruption, RunError
 from sentattn.run import Run
@@ -101,6 +103,33 @@ def test_the_result_has_the_devices_and_the_same_setting(both: list[Run]) -> Non
     assert both[1].result["status"] == "finished"
     words = [run.result["tokens_per_second"] * run.result["seconds"]["train"] for run in both]
     assert words[1] == pytest.approx(words[0], rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frozen", [True, False])
+def test_two_processes_over_a_pretrained_encoder(frozen: bool, tmp_path: Path) -> None:
+    encoder = write_encoder(tmp_path / "encoder", dropout=0.0)
+    settings = [
+        *("model=pretrained", "model/attention=structured", f"model.embedding.name={encoder}"),
+        *(f"model.embedding.frozen={str(frozen).lower()}", "model.head.dropout=0", "data.max_length=40"),
+        *("optimizer=sgd", "optimizer.lr=0.1", "data.limit=101", "data.batch_size=20", "logger=none"),
+        *("trainer.max_epochs=2", "trainer.accelerator=cpu"),
+    ]
+    folders = [tmp_path / "one", tmp_path / "two"]
+    devices = [[], ["trainer=ddp", "trainer.accelerator=cpu"]]
+    one, two = (
+        fit([*settings, *of_these, f"output_dir={folder}", f"data.cache_dir={folder / 'cache'}"])
+        for folder, of_these in zip(folders, devices, strict=True)
+    )
+    assert two.settings["trainer"]["devices"] == 2
+    first, second = _checkpoint(one)["state_dict"], _checkpoint(two)["state_dict"]
+    assert any("encoder." in name and "layer" in name for name in first) is not frozen
+    for name, weights in first.items():
+        torch.testing.assert_close(second[name], weights, rtol=0, atol=1e-4, msg=name)
+    assert two.metrics == pytest.approx(one.metrics, abs=1e-4)
+    texts = [sum(len(file.read_bytes()) for file in folder.rglob("rows-*.bin")) // ROW.itemsize for folder in folders]
+    assert texts[0] == texts[1], "each text is encoded by one of the processes"
+    assert [len(list(folder.rglob("rows-*.bin"))) for folder in folders] == ([1, 2] if frozen else [0, 0])
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import wandb
+from encoder_files import write_encoder
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
@@ -21,6 +22,7 @@ from wandb_server import serving
 import sentattn
 from sentattn import fit
 from sentattn.config.compose import compose, setting_hash
+from sentattn.data.hub import content_hash
 from sentattn.errors import SettingError
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_run
@@ -96,6 +98,18 @@ def test_summary_has_the_best_epoch_and_the_costs(run: Run, logged: dict[str, An
     for name in ("seconds/train", "seconds/total", "parameters/total", "latency_ms/one", "latency_ms/batch"):
         group, _, key = name.partition("/")
         assert summary[name] == pytest.approx(result[group][key])
+
+
+def test_a_pretrained_run_has_the_name_and_the_hash_of_its_encoder(tmp_path: Path) -> None:
+    encoder = write_encoder(tmp_path / "encoder")
+    settings = ["model=pretrained", f"model.embedding.name={encoder}", "data.max_length=40", "data.limit=60"]
+    small = ["trainer.max_epochs=1", "trainer.accelerator=cpu", "logger=wandb"]
+    run = fit([*settings, *small, f"output_dir={tmp_path / 'outputs'}"])
+    logged = read(run.path)
+    assert logged["config"]["model"]["embedding"]["name"] == str(encoder)
+    assert logged["summary"]["encoder"] == run.result["encoder"] == content_hash(encoder)
+    assert logged["config"]["embedding"] == "pretrained"
+    assert logged["summary"]["val/accuracy"] == pytest.approx(run.metrics["val/accuracy"])
 
 
 def test_the_best_epoch_has_heat_maps(run: Run, logged: dict[str, Any]) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import json
-import multiprocessing
 import os
 import random
 import resource
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -22,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import fault_of
-from runs_alike import assert_alike
+from runs_alike import assert_alike, kill_in_the_second_epoch
 from tiny import tiny
 
 from sentattn import fit
@@ -30,7 +28,6 @@ from sentattn.distributed import ranks
 from sentattn.run import Run
 from sentattn.training.checkpoint import Checkpoints, FileInPlace, random_state, restore_random_state
 
-HANGS = 600.0
 SIZES = {
     "structured": ["model.embedding.size=8", "model.encoder.hidden=4", "model.attention.hidden=5"],
     "transformer": ["model.embedding.size=8", "model.encoder.heads=2"],
@@ -45,22 +42,6 @@ def settings(model: str, output_dir: Path) -> list[str]:
         *("logger=none", "data.limit=200", "data.batch_size=20", "trainer.max_epochs=3", "trainer.accelerator=cpu"),
         *("checkpoint_minutes=0", f"output_dir={output_dir}"),
     ]
-
-
-def kill_in_the_second_epoch(arguments: list[str], output_dir: Path) -> Path:
-    """Trains in a process of its own and kills it in the middle; returns the run that is left."""
-    process = multiprocessing.get_context("fork").Process(target=fit, args=(arguments,))
-    process.start()
-    deadline = time.monotonic() + HANGS
-    while not list(output_dir.glob("*/*/*/metrics.jsonl")):
-        assert process.is_alive(), "the training ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    process.kill()
-    process.join()
-    [left] = output_dir.glob("*/*/*")
-    assert not (left / "result.json").exists(), "the training ended before it could be killed"
-    return left
 
 
 @pytest.mark.parametrize("model", SIZES)

@@ -41,6 +41,7 @@ RESULT_KEYS = {
     "git",
     "versions",
     "data_fingerprint",
+    "encoder",
 }
 
 WITHOUT_MOMENTUM = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0"]

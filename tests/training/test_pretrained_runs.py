@@ -11,6 +11,7 @@ import pytest
 import torch
 from encoder_files import write_encoder
 from refusals import refused
+from runs_alike import assert_alike, kill_in_the_second_epoch
 from safetensors.torch import load_file, save_file
 
 import sentattn
@@ -64,6 +65,19 @@ def test_states_are_cached_and_a_second_run_reads_them(
 
     monkeypatch.setattr(StateCache, "_append", no_encoder)
     assert metrics(fit(typed)) == metrics(first)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_killed_run_resumes_to_the_same_result(typed: list[str], tmp_path: Path, frozen: bool) -> None:
+    layers = [] if frozen else ["model.embedding.layer_decay=0.5"]
+    dropout = ["model.embedding.dropout=0.1", "model.head.dropout=0.1", "model/attention=structured"]
+    settings = ["trainer.max_epochs=3", "data.limit=200", f"model.embedding.frozen={str(frozen).lower()}", "test=true"]
+    of_both = [*changed(typed, *settings), *layers, *dropout]
+    whole = fit(changed(of_both, f"output_dir={tmp_path / 'whole'}"))
+    assert bool(states_of(tmp_path)) is frozen
+    cut = changed(of_both, f"output_dir={tmp_path / 'cut'}", f"data.cache_dir={tmp_path / 'another'}")
+    left = kill_in_the_second_epoch(cut, tmp_path / "cut")
+    assert_alike(whole.path, fit(f"resume={left}").path)
 
 
 def test_without_a_cache_the_metrics_are_the_same(typed: list[str], tmp_path: Path) -> None:
