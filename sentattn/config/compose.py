@@ -28,7 +28,7 @@ from sentattn.errors import DataError, Fault, SettingError, suggestion
 NOT_A_REFERENCE = "$\x00{"
 """Stands for the beginning of a reference in texts that hold none."""
 VECTORS, SIZE = "data.vectors", "model.embedding.size"
-ENCODER, TOKENIZER = "model.embedding.name", "data.tokenizer"
+ENCODER, REVISION, TOKENIZER = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
 """`data.max_length` of `conf/data/_base.yaml`, and of a pretrained encoder where none is typed."""
@@ -203,7 +203,8 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
     if get_path(c.written, "model.embedding._target_") != PRETRAINED:
         return values
     typed = {argument.key: argument for argument in values}
-    name = typed[ENCODER].text if ENCODER in typed else str(get_path(c.written, ENCODER))
+    name, revision = (typed[key].text if key in typed else str(get_path(c.written, key)) for key in (ENCODER, REVISION))
+    name = name if revision in ("None", "null") else f"{name}@{revision}"
     if TOKENIZER in typed and typed[TOKENIZER].text != name:
         message = f"{typed[TOKENIZER]} does not fit {ENCODER}={name}, which has a tokenizer of its own: leave it out."
         c.refuse(typed[TOKENIZER], "conflict", message)

@@ -6,20 +6,21 @@ import hashlib
 from pathlib import Path
 
 from sentattn.data.cache import sha256
+from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
 
 CONFIG_FILE, TOKENIZER_FILE = "config.json", "tokenizer.json"
 WEIGHTS_FILES = ("*.safetensors", "*.safetensors.index.json")
 
 
-def find_folder(name: str, revision: str | None = None, *, key: str) -> Path:
+def find_folder(name: str, *, key: str) -> Path:
     """Returns the folder of an encoder or tokenizer; downloads it from the Hub if it is no folder.
 
     The Hub's cache and `HF_HUB_OFFLINE` are honoured. Only data is downloaded, no code and no pickles.
 
     Args:
-        name: A folder, or a name such as `sentence-transformers/all-MiniLM-L6-v2`.
-        revision: Branch, tag or commit on the Hub.
+        name: A folder, or a name such as `sentence-transformers/all-MiniLM-L6-v2`, with `@` and a branch, tag or commit
+            if it is not to be the newest.
         key: The setting that names it.
 
     Raises:
@@ -29,17 +30,18 @@ def find_folder(name: str, revision: str | None = None, *, key: str) -> Path:
     if path.is_dir():
         return path
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise DataError(Fault(key, "not_found", f"{key}={name}: there is no such folder."))
+        raise DataError(Fault(key, "not_found", f"{key}={name}: there is no such folder.{neighbour(path)}"))
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         files = [CONFIG_FILE, TOKENIZER_FILE, *WEIGHTS_FILES]
-        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
+        repository, _, revision = name.partition("@")
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=files))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError, ValueError) as error:
         message = (
             f"{key}={name} is no folder here, and cannot be had from the Hugging Face Hub "
-            f"({type(error).__name__}): type {key}=FOLDER, or download it where there is a network."
+            f"({type(error).__name__}): type {key}=FOLDER, or download it where there is a network.{neighbour(path)}"
         )
         raise DataError(Fault(key, "not_found", message)) from error
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import json
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,15 +40,15 @@ class PieceTokenizer(Tokenizer):
         fingerprint: SHA-256 of the content, 16 hexadecimal digits.
 
     Raises:
-        DataError: If it is no tokenizer of this kind, or has no token for padding or for unknown pieces.
+        ValueError: If it is no tokenizer of this kind, or has no token for padding or for unknown pieces.
+        DataError: If `max_length` has no room for pieces.
     """
 
     def __init__(self, content: str, *, max_length: int | None = None, clip: Clip = "both") -> None:
         try:
             library = tokenizers.Tokenizer.from_str(content)
         except Exception as error:  # the library raises nothing narrower
-            message = f"{TOKENIZER_FILE} is not a readable tokenizer: {error}."
-            raise DataError(Fault("data.tokenizer", "unreadable", message)) from error
+            raise ValueError(f"it is no tokenizer ({error})") from error
         library.no_truncation()
         library.no_padding()
         self._content = content
@@ -59,8 +57,7 @@ class PieceTokenizer(Tokenizer):
         special = {token.content for token in library.get_added_tokens_decoder().values() if token.special}
         roles = {role: _first(names, number_of) for role, names in (("[PAD]", PADS), ("[UNK]", UNKNOWNS))}
         if missing := [role for role, token in roles.items() if token is None]:
-            message = f"The tokenizer has no token {' and no token '.join(missing)}, which a model needs."
-            raise DataError(Fault("data.tokenizer", "unsupported", message))
+            raise ValueError(f"it has no token {' and no token '.join(missing)}, which a model needs")
         first = [token for token in roles.values() if token is not None]
         others = sorted(special.difference(first), key=number_of.__getitem__)
         pieces = sorted(number_of.keys() - special - {*first}, key=number_of.__getitem__)
@@ -118,27 +115,21 @@ def _first(names: Sequence[str], vocabulary: dict[str, int]) -> str | None:
 
 
 def read_tokenizer(
-    name: str, *, revision: str | None = None, max_length: int | None = None, clip: Clip = "both"
+    name: str, *, key: str = "data.tokenizer", max_length: int | None = None, clip: Clip = "both"
 ) -> PieceTokenizer:
-    """Reads the `tokenizer.json` of a folder, a file or a name on the Hugging Face Hub.
+    """Reads the `tokenizer.json` of a folder, a file or a name on the Hugging Face Hub, which the setting `key` has.
 
     Raises:
         DataError: If there is none, or it cannot be used.
     """
     path = Path(name).expanduser()
-    path = path if path.is_file() else find_folder(name, revision, key="data.tokenizer") / TOKENIZER_FILE
+    path = path if path.is_file() else find_folder(name, key=key) / TOKENIZER_FILE
     try:
-        content = path.read_text(encoding="utf-8")
-        is_object = isinstance(json.loads(content), dict)
-    except (OSError, ValueError) as error:
-        message = f"data.tokenizer={name}: {path} cannot be read: {getattr(error, 'strerror', None) or error}."
-        raise DataError(Fault("data.tokenizer", "unreadable", message)) from error
-    if not is_object:
-        raise DataError(Fault("data.tokenizer", "unreadable", f"data.tokenizer={name}: {path} is no tokenizer."))
-    return PieceTokenizer(content, max_length=max_length, clip=clip)
-
-
-@functools.lru_cache(maxsize=4)
-def library_ids(folder: Path) -> tuple[int, ...]:
-    """Returns the library's id of each id of the tokenizer in a folder."""
-    return tuple(read_tokenizer(str(folder)).library_ids_V.tolist())
+        return PieceTokenizer(path.read_text(encoding="utf-8"), max_length=max_length, clip=clip)
+    except FileNotFoundError as error:
+        reason = f"there is no {TOKENIZER_FILE}, and other tokenizers do not say where a piece is in the text"
+        raise DataError(Fault(key, "missing", f"{key}={name}: {reason}.")) from error
+    except DataError:
+        raise
+    except ValueError as error:  # also of a text that is not UTF-8
+        raise DataError(Fault(key, "unreadable", f"{key}={name}: {path} cannot be used: {error}.")) from error

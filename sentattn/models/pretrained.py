@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, Positive, Share, checked
-from sentattn.data.hub import CONFIG_FILE, WEIGHTS_FILES, content_hash, find_folder
+from sentattn.data.hub import CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILES, content_hash, find_folder
 from sentattn.data.pieces import read_tokenizer
 from sentattn.errors import DataError, Fault, SettingError
 from sentattn.models.dropout import Dropout
@@ -23,7 +23,7 @@ from sentattn.models.embedding import Embedding, TrainingTexts
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
-NAME, LENGTH = "model.embedding.name", "data.max_length"
+NAME = "model.embedding.name"
 Type = Literal["float32", "bfloat16"]
 
 
@@ -86,15 +86,18 @@ class Pretrained(Embedding):
         cache: bool | Literal["auto"] = "auto",
     ) -> None:
         super().__init__()
-        self.folder = find_folder(name, revision, key=NAME)
+        self.folder = find_folder(name if revision is None else f"{name}@{revision}", key=NAME)
         self.name, self.frozen, self.layer, self.dtype, self.cache = name, frozen, layer, dtype, cache
         self.lr, self.layer_decay, self.tuned_layers = lr, layer_decay, tuned_layers
         config = read_config(self.folder)
         self.fingerprint = content_hash(self.folder)
-        tokenizer = read_tokenizer(str(self.folder))
+        parameters = count_parameters(self.folder)
+        tokenizer = read_tokenizer(str(self.folder), key=NAME)
         if len(tokenizer) > config.vocab_size:
-            message = f"{NAME}={name}: the tokenizer has {len(tokenizer):,} tokens, the encoder {config.vocab_size:,}."
-            raise DataError(Fault(NAME, "conflict", message))
+            reason = (
+                f"{TOKENIZER_FILE} has {len(tokenizer):,} tokens, and the encoder vectors for {config.vocab_size:,}"
+            )
+            raise _refused(self.folder, "conflict", reason)
         self.blank_id = tokenizer.mask_id
         self.register_buffer("library_ids_V", torch.from_numpy(tokenizer.library_ids_V), persistent=False)
         self.register_buffer("one", torch.ones(()), persistent=False)  # of the type that the model computes with
@@ -103,19 +106,23 @@ class Pretrained(Embedding):
         if layer != "mix" and not -self.layers - 1 <= layer <= self.layers:
             message = f"model.embedding.layer must be {-self.layers - 1} to {self.layers} or mix, got {layer}."
             raise SettingError(Fault("model.embedding.layer", "range", message))
-        if tuned_layers is not None and tuned_layers > self.layers:
-            message = f"model.embedding.tuned_layers must be at most {self.layers}, got {tuned_layers}."
-            raise SettingError(Fault("model.embedding.tuned_layers", "range", message))
         self.out_dim = int(config.hidden_size)
         self.mixed = self.layers + 1 if layer == "mix" else 1
         self.width = self.mixed * self.out_dim
         self.mix_scores = nn.Parameter(torch.zeros(self.mixed)) if layer == "mix" else None
         self.norm = nn.LayerNorm(self.out_dim) if norm else nn.Identity()
         self.dropout = Dropout(dropout)
-        self.encoder = None if frozen else _untrained(self.folder)
-        self.frozen_parameters = count_parameters(self.folder) if frozen else 0
-        if self.encoder is not None:
-            for parameter in {*self.encoder.parameters()} - {p for layer in self._tuned_parts() for p in layer}:
+        self.frozen_parameters = parameters if frozen else 0
+        self.encoder: PreTrainedModel | None = None
+        if not frozen:
+            from transformers import AutoModel
+
+            self.encoder = _without_pooler(AutoModel.from_config(config, trust_remote_code=False))
+            parts = self._tuned_parts()
+            if tuned_layers is not None and tuned_layers != len(parts):
+                message = f"model.embedding.tuned_layers must be at most {len(parts)}, got {tuned_layers}."
+                raise SettingError(Fault("model.embedding.tuned_layers", "range", message))
+            for parameter in {*self.encoder.parameters()} - {p for layer in parts for p in layer}:
                 parameter.requires_grad_(False)
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor, states_BLE: Tensor | None = None) -> Tensor:
@@ -207,47 +214,54 @@ def read_config(folder: Path) -> PretrainedConfig:
         SettingError: If transformers is not installed.
     """
     try:
-        from transformers import AutoConfig
+        from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+        from transformers.utils import logging
     except ImportError as error:
         message = 'model/embedding=pretrained needs transformers: type pip install "sentattn[pretrained]".'
         raise SettingError(Fault("model/embedding", "package", message)) from error
-
-    def refuse(kind: str, reason: str) -> DataError:
-        return DataError(Fault(NAME, kind, f"{NAME}={folder}: {reason}."))
-
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
     content: dict[str, object] = {}
     try:
         content = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except FileNotFoundError as error:
-        raise refuse("missing", f"{CONFIG_FILE} is missing") from error
+        raise _refused(folder, "missing", f"{CONFIG_FILE} is missing") from error
     except Exception as error:  # transformers has no common class of errors
         if "auto_map" in content:
-            raise refuse("unsupported", "its configuration asks for code of its own, which is never run") from error
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        raise refuse("unreadable", f"{CONFIG_FILE} cannot be read: {reason}") from error
-    names = " ".join(getattr(config, "architectures", None) or ())
-    if config.is_encoder_decoder or "CausalLM" in names or "LMHead" in names:
-        raise refuse("unsupported", f"{names or config.model_type} is no encoder; choose one such as BERT")
-    if not any(folder.glob(WEIGHTS_FILES[0])):
-        raise refuse("missing", f"there are no weights as {WEIGHTS_FILES[0]}; pickled weights are not read")
+            reason = "it needs code of its own, which is never run; choose an encoder that transformers has itself"
+            raise _refused(folder, "unsupported", reason) from error
+        raise _refused(folder, "unreadable", f"{CONFIG_FILE} cannot be read: {_first_line(error)}") from error
+    is_decoder = config.is_encoder_decoder or getattr(config, "is_decoder", False)
+    if is_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        reason = f"{config.model_type} is no encoder that is trained to fill in words; choose one such as BERT"
+        raise _refused(folder, "unsupported", reason)
     return config
+
+
+def _refused(folder: Path, kind: str, reason: str) -> DataError:
+    return DataError(Fault(NAME, kind, f"{NAME}={folder}: {reason}."))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0].rstrip(".")
 
 
 def count_parameters(folder: Path) -> int:
     """Returns the number of parameters in the files of weights, from their headers.
 
     Raises:
-        DataError: If a file is damaged.
+        DataError: If there is no such file, or one is damaged.
     """
-    number = 0
-    for file in folder.glob(WEIGHTS_FILES[0]):
+    number, files = 0, list(folder.glob(WEIGHTS_FILES[0]))
+    if not files:
+        raise _refused(folder, "missing", f"there are no weights as {WEIGHTS_FILES[0]}; pickled weights are not read")
+    for file in files:
         try:
             with safe_open(file, framework="pt") as weights:
                 number += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
         except (OSError, SafetensorError) as error:
-            message = f"{NAME}={folder}: {file.name} cannot be read: {error}."
-            raise DataError(Fault(NAME, "unreadable", message)) from error
+            raise _refused(folder, "unreadable", f"{file.name} cannot be read: {error}") from error
     return number
 
 
@@ -266,34 +280,27 @@ def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel
     """Returns a frozen encoder; `fingerprint` is that of its files, so that changed files are read again.
 
     Raises:
-        DataError: If its weights cannot be read.
+        DataError: If its weights cannot be read, or are not those of its configuration.
     """
     from transformers import AutoModel
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
     try:
-        encoder: PreTrainedModel = AutoModel.from_pretrained(
+        encoder, loaded = AutoModel.from_pretrained(
             folder,
             dtype=getattr(torch, dtype),
-            attn_implementation="sdpa",
+            ignore_mismatched_sizes=True,  # which are refused below
+            output_loading_info=True,
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
         )
     except Exception as error:  # transformers has no common class of errors
-        message = f"{NAME}={folder}: the weights cannot be read: {(str(error).strip() or repr(error)).splitlines()[0]}"
-        raise DataError(Fault(NAME, "unreadable", message)) from error
+        raise _refused(folder, "unreadable", f"the weights cannot be read: {_first_line(error)}") from error
+    lacking = [*loaded["missing_keys"], *(name for name, *_ in loaded["mismatched_keys"])]
+    if lacking := [name for name in lacking if not name.startswith("pooler.")]:
+        reason = f"its weights do not fit {CONFIG_FILE}: {len(lacking)} are missing or of another size ({lacking[0]})"
+        raise _refused(folder, "conflict", reason)
     return _without_pooler(encoder).eval().requires_grad_(False)
-
-
-def _untrained(folder: Path) -> PreTrainedModel:
-    from transformers import AutoConfig, AutoModel
-
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    encoder: PreTrainedModel = AutoModel.from_config(config, attn_implementation="sdpa", trust_remote_code=False)
-    return _without_pooler(encoder)
 
 
 def _without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:

@@ -16,10 +16,11 @@ from pytorch_lightning.callbacks import LambdaCallback
 from sentattn import build
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
+from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault
 from sentattn.metrics import MAJORITY, format_value, majority_share
-from sentattn.prediction.model import ENCODER, TEXT_SETTINGS, Classifier, LoadedRun
+from sentattn.prediction.model import ENCODER, TEXT_SETTINGS, TOKENIZER, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, writing
 from sentattn.training.callbacks import SPEED
 from sentattn.training.environment import (
@@ -96,7 +97,10 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str) -> tuple[Evaluation
     """
     quiet_libraries()
     classifier = run.classifier
-    settings = {**settings, "data": {**settings["data"], "normalize": None, **classifier.config["text"]}}
+    text = classifier.config["text"]
+    if text.get("tokenizer", RULES[0]) not in RULES:
+        text = {**text, "tokenizer": str(run.path / MODEL / TOKENIZER)}
+    settings = {**settings, "data": {**settings["data"], "normalize": None, **text}}
     data = build.build_data(settings)
     data.test_only(split, classifier.labels, ordered=classifier.config["ordered"])
     with Progress() as progress:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentattn import run
-from sentattn.config.compose import ENCODER, setting_hash
+from sentattn.config.compose import ENCODER, TOKENIZER, setting_hash
 from sentattn.config.groups import get_path
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
@@ -62,13 +62,12 @@ def _encoder_change(saved: run.Run) -> str:
     """Returns which hash a run's encoder had and has now; empty where that is the same, or cannot be known."""
     from sentattn.training.checkpoint import read_identity
 
-    name, revision = (get_path(saved.settings, f"model.embedding.{key}") for key in ("name", "revision"))
-    if name is None:
+    if (name := get_path(saved.settings, ENCODER)) is None:
         return ""
     with suppress(UserError):  # which the training raises
         is_over = (saved.path / run.RESULT).exists()
         before = saved.result.get("encoder") if is_over else read_identity(saved.last_checkpoint)["encoder"]
-        now = content_hash(find_folder(name, revision, key=ENCODER))
+        now = content_hash(find_folder(get_path(saved.settings, TOKENIZER), key=ENCODER))  # with its revision
         return "" if before in (None, now) else f"{ENCODER}={name} had the hash {before}, and has {now} now"
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import huggingface_hub
 import numpy as np
 import pytest
 from encoder_files import SPECIAL, write_tokenizer
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as LibraryTokenizer
 
+from sentattn.config.compose import compose
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.errors import DataError
 
@@ -124,7 +126,7 @@ def test_without_a_token_for_padding(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(DataError) as error:
         read_tokenizer(str(tmp_path))
-    assert error.value.faults[0].kind == "unsupported"
+    assert error.value.faults[0].kind == "unreadable"
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nothing", "no-such/name"])
@@ -134,11 +136,25 @@ def test_no_such_folder_or_name(name: str) -> None:
     assert (error.value.faults[0].key, error.value.faults[0].kind) == ("data.tokenizer", "not_found")
 
 
+def test_a_revision_follows_the_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    def download(name: str, *, revision: str | None, **_: object) -> str:
+        asked.append((name, revision))
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    settings = compose(["model=pretrained", "model.embedding.name=some/encoder", "model.embedding.revision=v2"])
+    read_tokenizer(settings["data"]["tokenizer"])
+    read_tokenizer(compose(["model=pretrained", "model.embedding.name=some/encoder"])["data"]["tokenizer"])
+    assert asked == [("some/encoder", "v2"), ("some/encoder", None)]
+
+
 def test_a_folder_without_a_fast_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     with pytest.raises(DataError) as error:
         read_tokenizer(str(tmp_path))
-    assert error.value.faults[0].kind == "unreadable"
+    assert error.value.faults[0].kind == "missing"
 
 
 def test_a_length_without_room_for_pieces(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from encoder_files import write_encoder
+from encoder_files import write_encoder, write_tokenizer
 from safetensors.torch import load_file, save_file
 
 from sentattn.data.pieces import read_tokenizer
@@ -50,7 +50,7 @@ def by_transformers(folder: Path) -> list[list[torch.Tensor]]:
     states = []
     for text in TEXTS:
         with torch.no_grad():
-            output = model(**tokenizer(text, return_tensors="pt", truncation=False), output_hidden_states=True)
+            output = model(tokenizer(text, return_tensors="pt", truncation=False).input_ids, output_hidden_states=True)
         states.append([layer[0] for layer in output.hidden_states])
     return states
 
@@ -168,10 +168,72 @@ def test_a_configuration_that_asks_for_code_is_refused(copied: Path) -> None:
     assert refused(copied) == (NAME, "unsupported")
 
 
-@pytest.mark.parametrize("changes", [{"is_encoder_decoder": True}, {"architectures": ["GPT2LMHeadModel"]}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"is_encoder_decoder": True}, {"is_decoder": True}, {"model_type": "gpt2"}, {"model_type": "llama"}],
+)
 def test_decoders_are_refused(copied: Path, changes: dict[str, object]) -> None:
     change_config(copied, **changes)
     assert refused(copied) == (NAME, "unsupported")
+
+
+def test_an_encoder_of_pictures_is_refused(copied: Path) -> None:
+    (copied / "config.json").write_text('{"model_type": "vit"}')
+    assert refused(copied) == (NAME, "unsupported")
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_weights_that_do_not_fit_the_configuration_are_refused(copied: Path, frozen: bool) -> None:
+    change_config(copied, intermediate_size=31)
+    assert refused(copied, frozen=frozen) == (NAME, "conflict")
+    change_config(copied, intermediate_size=32)
+    weights = load_file(copied / "model.safetensors")
+    save_file(
+        {name: weight for name, weight in weights.items() if "layer.1." not in name}, copied / "model.safetensors"
+    )
+    assert refused(copied, frozen=frozen) == (NAME, "conflict")
+
+
+def test_damaged_weights_of_a_tuned_encoder_are_refused_before_the_training_texts_are_read(copied: Path) -> None:
+    (copied / "model.safetensors").write_bytes((copied / "model.safetensors").read_bytes()[:1000])
+    with pytest.raises(DataError) as error:
+        Pretrained(num_embeddings=8, name=str(copied), frozen=False)
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == (NAME, "unreadable")
+
+
+FAMILIES = {
+    "RobertaConfig": {},
+    "MPNetConfig": {},
+    "DistilBertConfig": {"dim": 16, "hidden_dim": 32},
+    "ElectraConfig": {"embedding_size": 8},
+    "AlbertConfig": {"embedding_size": 8},
+    "ModernBertConfig": {},
+    "DebertaV2Config": {},
+}
+ROOM = {"RobertaConfig": 63, "MPNetConfig": 63}
+"""Texts of families that number positions from the id of padding on have fewer than 64."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_states_of_other_families(family: str, tmp_path: Path) -> None:
+    import transformers
+
+    size = write_tokenizer(tmp_path).get_vocab_size()
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    special = {"pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 4, "cls_token_id": 3, "sep_token_id": 4}
+    settings = {"vocab_size": size, "max_position_embeddings": 64, **shape, **special, **FAMILIES[family]}
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(getattr(transformers, family)(**settings)).eval()
+    model.save_pretrained(tmp_path)
+    embedding = make(tmp_path, norm=False)
+    assert embedding.positions == ROOM.get(family, 64)
+    states_BLE = embedding(*batch(tmp_path))
+    for row, expected in enumerate(by_transformers(tmp_path)):
+        torch.testing.assert_close(states_BLE[row, : len(expected[-1])], expected[-1], rtol=1e-3, atol=2e-3)
+    layers = [len(group["params"]) for group in make(tmp_path, frozen=False).parameter_groups()]
+    assert len(layers) == (1 if family == "AlbertConfig" else 3)  # whose layers are one and the same
+    if family == "AlbertConfig":
+        assert refused(tmp_path, frozen=False, tuned_layers=1) == ("model.embedding.tuned_layers", "range")
 
 
 def test_a_vocabulary_larger_than_the_embedding_is_refused(copied: Path) -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from encoder_files import write_encoder
+from encoder_files import write_encoder, write_tokenizer
 from refusals import refused
 from runs_alike import assert_alike, kill_in_the_second_epoch
 from safetensors.torch import load_file, save_file
@@ -22,6 +22,7 @@ from sentattn.errors import RunError, SettingError, UserError
 from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import LoadedRun
 from sentattn.training import dry_run, states
+from sentattn.training.evaluate import evaluate_run
 from sentattn.training.resume import find_finished
 
 DECAY = ["weight_decay_on=attention_and_head", "optimizer.weight_decay=0.1"]
@@ -119,6 +120,15 @@ def test_subwords_for_a_model_that_is_trained_from_scratch(encoder: Path, tmp_pa
     prediction = sentattn.load(run.path).explain("unbelievable film")
     assert "".join(prediction.tokens[1:-1]) == "unbelievablefilm"
     assert len(prediction.tokens) > 4
+
+
+def test_a_run_is_evaluated_with_its_own_tokenizer(encoder: Path, tmp_path: Path) -> None:
+    tokenizer = Path(shutil.copy(encoder / "tokenizer.json", tmp_path))
+    small = ["model.embedding.size=8", "model.encoder.hidden=4"]
+    run = fit([*SHORT, *small, f"data.tokenizer={tokenizer}", f"output_dir={tmp_path}"])
+    write_tokenizer(tmp_path, vocab_size=150)
+    evaluation, _ = evaluate_run(sentattn.load(run.path), run.settings, "val")
+    assert evaluation.metrics["val/log_loss"] == pytest.approx(run.metrics["val/log_loss"])
 
 
 def test_a_changed_encoder_is_refused(typed: list[str], encoder: Path, tmp_path: Path) -> None:
