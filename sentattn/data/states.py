@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.filesize import decimal
 from torch import Tensor
 
 from sentattn.data.cache import Progress, locked, usable
@@ -126,9 +127,9 @@ class StateCache:
         """
         if missing.size > (free := self.free()):
             message = (
-                f"The states of {len(missing.texts):,} texts take {missing.size / 1e9:.1f} GB, and "
-                f"{self.folder.parent} has {free / 1e9:.1f} GB left: type data.cache_dir=FOLDER on another disk, fewer "
-                "rows, a smaller data.max_length, or model.embedding.cache=false."
+                f"The states of {len(missing.texts):,} texts take {decimal(missing.size)}, and {self.folder.parent} "
+                f"has {decimal(free)} left: type data.cache_dir=FOLDER on another disk, data.limit=ROWS, a smaller "
+                "data.max_length, or model.embedding.cache=false."
             )
             raise DataError(Fault("data.cache_dir", "resources", message))
 
@@ -201,14 +202,15 @@ class StateCache:
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _records(self, part: int) -> NDArray[np.void]:
-        """Returns the records of a file whose states are on the disk; a file that was cut off has fewer."""
+        """Returns the records of a file up to the first one that is damaged, or whose states are not on the disk."""
         try:
             content = self._file("rows", part).read_bytes()
             tokens = self._file("states", part).stat().st_size // (2 * self.width)
         except FileNotFoundError:
             return np.empty(0, dtype=ROW)
         records = np.frombuffer(content[: len(content) // ROW.itemsize * ROW.itemsize], dtype=ROW)
-        is_whole = records["start"] + records["length"] <= tokens
+        ends = records["length"].cumsum(dtype=np.int64)
+        is_whole = (records["start"] == ends - records["length"]) & (records["length"] > 0) & (ends <= tokens)
         return records[: len(records) if is_whole.all() else int(is_whole.argmin())]
 
     def open_states(self, part: int) -> Half:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from rich.filesize import decimal
 from torch import Tensor
 
 from sentattn.config.schema import Settings
@@ -75,15 +76,15 @@ def use_cached_states(
         return
     encoder, cache, splits, missing, has_room = plan
     if not ranks.from_rank_zero(has_room):
-        gigabytes = f"{missing.size / 1e9:.1f} GB, and {cache.free() / 1e9:.1f} GB are free"
-        print(f"States are not cached, since they take {gigabytes}: they are computed in every epoch.")
+        sizes = f"{decimal(missing.size)}, and {decimal(cache.free())} are free"
+        print(f"States are not cached, since they take {sizes}: they are computed in every epoch.")
         return
 
     def encode(tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         return encoder.encode(tokens_BL.to(device), mask_BL.to(device))
 
     if missing.texts:
-        print(f"States of {len(missing.texts):,} texts ({missing.size / 1e9:.1f} GB) are cached in {cache.folder}.")
+        print(f"States of {len(missing.texts):,} texts ({decimal(missing.size)}) are cached in {cache.folder}.")
     rank, tokens = ranks.rank(), _batch_tokens(device)
     with ranks.raise_on_all_ranks():
         cache.compute(splits, encode, progress, rank=rank, world_size=ranks.world(), batch_tokens=tokens)
@@ -129,8 +130,8 @@ def describe_states(plan: Plan, device: torch.device) -> str:
         started = time.perf_counter()
         encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device)).cpu()
         seconds = (time.perf_counter() - started) / batch.tokens_BL.numel() * missing.tokens
-    size, minutes = f"{missing.size / 1e9:.2f} GB", f"{seconds / 60:.1f} min on the {device.type.upper()}"
+    size, minutes = decimal(missing.size), f"{seconds / 60:.1f} min on the {device.type.upper()}"
     if not has_room:
-        free = f"{cache.folder.parent} has {cache.free() / 1e9:.1f} GB left"
+        free = f"{cache.folder.parent} has {decimal(cache.free())} left"
         return f"States: computed in every epoch, since they take {size} and {free}."
     return f"States: {plural(len(missing.texts), 'text')} to encode once, {size} in {cache.folder}; about {minutes}."

@@ -16,7 +16,7 @@ from run_folders import make_run, write_predictions
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import board_lines, cells
 from sentattn.compare.report.page import page, part
-from sentattn.data.vectors import pretrained
+from sentattn.data.vectors import word_vectors
 from sentattn.errors import RunError
 from sentattn.run import Run
 
@@ -249,7 +249,7 @@ def test_word_vectors_are_not_trained_for_texts_alone(
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["data"]["vectors"] = "train"
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    monkeypatch.setattr(pretrained, "train_vectors", None)  # a call would fail
+    monkeypatch.setattr(word_vectors, "train_vectors", None)  # a call would fail
     [comparison], _ = read_comparisons([run], split="val")
     _, texts = comparison.read_texts()
     assert tuple(texts.row_id) == comparison.rows.row_ids

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sentattn.data.cache import no_progress
-from sentattn.data.states import StateCache, States
+from sentattn.data.states import ROW, StateCache, States
 from sentattn.errors import DataError
 
 WIDTH = 3
@@ -96,6 +96,17 @@ def test_states_that_were_cut_off_are_computed_again(tmp_path: Path) -> None:
     file = cache.folder / "states-0.bin"
     file.write_bytes(file.read_bytes()[: 2 * WIDTH * 15])
     assert compute(cache, rows) == 1
+    assert_states(cache, rows)
+
+
+def test_damaged_records_are_computed_again(tmp_path: Path) -> None:
+    cache, rows = make_cache(tmp_path), Rows([8, 7, 6, 5])
+    compute(cache, rows)
+    file = cache.folder / "rows-0.bin"
+    content = bytearray(file.read_bytes())
+    content[2 * ROW.itemsize + 20] ^= 255  # the start of the third text
+    file.write_bytes(content)
+    assert compute(cache, rows) == 2
     assert_states(cache, rows)
 
 

@@ -15,8 +15,8 @@ from torchtext.vocab import Vectors
 from sentattn.data.datamodule import TextData
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.data.torchtext import from_torchtext
-from sentattn.data.vectors.pretrained import read_vectors
 from sentattn.data.vectors.vector_file import torchtext_file
+from sentattn.data.vectors.word_vectors import read_vectors
 
 FIELDS = (("text", Field(tokenize="basic_english", lower=True)), ("label", LabelField()))
 REVIEWS = [('A "very" good film; it\'s fun.<br />Yes!', "pos"), ("Bad, bad (really) film: no.", "neg")]

@@ -7,8 +7,6 @@ import io
 import json
 import os
 import random
-import resource
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from full_disk import no_room
 from refusals import fault_of
 from runs_alike import assert_alike, kill_in_the_second_epoch
 from tiny import tiny
@@ -49,19 +48,6 @@ def test_a_killed_run_resumes_to_the_same_result(model: str, tmp_path: Path) -> 
     whole = fit(settings(model, tmp_path / "whole"))
     left = kill_in_the_second_epoch(settings(model, tmp_path / "cut"), tmp_path / "cut")
     assert_alike(whole.path, fit([f"resume={left}"]).path)
-
-
-@contextmanager
-def no_room() -> Iterator[None]:
-    """No file can grow over a few bytes, as on a disk that is full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_run_killed_before_its_predictions_is_evaluated_again(tiny_run: Run, left: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from encoder_files import write_encoder, write_tokenizer
+from full_disk import no_room
 from refusals import refused
 from runs_alike import assert_alike, kill_in_the_second_epoch
 from safetensors.torch import load_file, save_file
@@ -79,6 +80,25 @@ def test_a_killed_run_resumes_to_the_same_result(typed: list[str], tmp_path: Pat
     cut = changed(of_both, f"output_dir={tmp_path / 'cut'}", f"data.cache_dir={tmp_path / 'another'}")
     left = kill_in_the_second_epoch(cut, tmp_path / "cut")
     assert_alike(whole.path, fit(f"resume={left}").path)
+
+
+def test_a_disk_that_is_full_in_the_middle_of_the_states(
+    typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "BATCH_TOKENS", 64)
+    whole = fit(changed(typed, f"data.cache_dir={tmp_path / 'whole'}"))
+    [complete] = (tmp_path / "whole").glob("states-*/states-0.bin")
+    outputs = f"output_dir={tmp_path / 'full'}"
+    fit(changed(typed, "model.embedding.cache=false"))  # it caches the texts
+    with no_room(complete.stat().st_size // 2):
+        assert refused(lambda: fit(changed(typed, outputs))) == [("data.cache_dir", "unwritable")]
+    assert not list((tmp_path / "full").iterdir()), "no run has begun"
+    [records] = (tmp_path / "cache").glob("states-*/rows-0.bin")
+    before = records.read_bytes()
+    again = fit(changed(typed, outputs))
+    assert metrics(again) == metrics(whole)
+    assert before
+    assert records.read_bytes().startswith(before), "states that were complete are not computed again"
 
 
 def test_without_a_cache_the_metrics_are_the_same(typed: list[str], tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from tiny import tiny
 
 from sentattn import fit
 from sentattn.data.corpus import Corpus
-from sentattn.data.vectors import pretrained
-from sentattn.data.vectors.pretrained import Sentences, WordVectors, train_vectors
+from sentattn.data.vectors import word_vectors
+from sentattn.data.vectors.word_vectors import Sentences, WordVectors, train_vectors
 
 FOOD, SPORT = tuple(f"food{i}" for i in range(30)), tuple(f"sport{i}" for i in range(30))
 
@@ -53,7 +53,7 @@ def test_vectors_are_reproducible_and_trained_once(
     first, elsewhere = train(corpus, tmp_path / "a"), train(corpus, tmp_path / "b")
     assert np.array_equal(first.vectors_VE, elsewhere.vectors_VE)
     assert not np.array_equal(first.vectors_VE, train(corpus, tmp_path / "a", size=9).vectors_VE)
-    monkeypatch.setattr(pretrained, "_train", None)
+    monkeypatch.setattr(word_vectors, "_train", None)
     assert np.array_equal(first.vectors_VE, train(corpus, tmp_path / "a").vectors_VE)
 
 
