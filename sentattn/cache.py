@@ -22,11 +22,13 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
+from rich.filesize import decimal
 
 from sentattn.config import command_line
 from sentattn.console import table_lines
@@ -35,7 +37,7 @@ from sentattn.errors import Fault, RunError, SettingError, suggestion
 
 KEYS = {"cache_dir": "str", "delete": "str", "older": "str"}
 ALL = "all"
-HOURS = {"h": 1, "d": 24}
+SECONDS = {"h": 3600, "d": 24 * 3600}
 META = "meta.json"
 
 
@@ -55,15 +57,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> None:
     values = command_line.raw_arguments(arguments, KEYS)
-    folder, name, older = cache_folder(values.get("cache_dir")), values.get("delete"), values.get("older")
-    if older is not None and name != ALL:
+    folder, name, older = cache_folder(values.get("cache_dir")), values.get("delete"), values.get("older", "0h")
+    if "older" in values and name != ALL:
         raise SettingError(Fault("older", "no_effect", f"older={older} has no effect without delete=all."))
-    hours = _hours(older) if older is not None else 0.0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([dh])", older)
+    if match is None:
+        message = f"older must be a number of days or hours, such as 30d or 12h, got {older!r}."
+        raise SettingError(Fault("older", "type", message))
+    before = time.time() - float(match[1]) * SECONDS[match[2]]
     entries = find_entries(folder)
     if name is None:
-        print("\n".join([f"{folder}: {_gigabytes(sum(entry.size for entry in entries))}", *_table(entries)]))
+        rows = [
+            (entry.path.name, decimal(entry.size), date.fromtimestamp(entry.used).isoformat(), entry.description)
+            for entry in entries
+        ]
+        print(f"{folder}: {decimal(sum(entry.size for entry in entries))}")
+        print(*table_lines([("name", "size", "last use", "what"), *rows], align="<>><", wrap=3), sep="\n")
         return
-    before = time.time() - 3600 * hours
     chosen = [entry for entry in entries if name in (ALL, entry.path.name) and entry.used <= before]
     if name != ALL and not chosen:
         hint = suggestion(name, [entry.path.name for entry in entries])
@@ -71,14 +81,13 @@ def _command(arguments: list[str]) -> None:
     deleted = [entry for entry in chosen if delete(entry)]
     for entry in chosen:
         print(f"{entry.path.name}: {'deleted' if entry in deleted else 'kept, since a process writes it'}")
-    print(f"{_gigabytes(sum(entry.size for entry in deleted))} deleted.")
+    print(f"{decimal(sum(entry.size for entry in deleted))} deleted.")
 
 
 def find_entries(folder: Path) -> list[Entry]:
     """Returns the entries of a cache folder, the largest first."""
-    paths = [path for path in folder.glob("*") if path.suffix != ".lock"] if folder.is_dir() else []
     entries = []
-    for path in paths:
+    for path in (path for path in folder.glob("*") if path.suffix != ".lock"):
         stats = {file: file.stat() for file in (path, *path.rglob("*")) if file.is_file()}
         # Listing reads the description, which is no use.
         times = (max(stat.st_mtime, stat.st_atime) for file, stat in stats.items() if file.name != META)
@@ -90,33 +99,21 @@ def find_entries(folder: Path) -> list[Entry]:
 def delete(entry: Entry) -> bool:
     """Deletes an entry; returns False where a process writes it."""
     locks = [entry.path.with_name(f"{entry.path.name}.lock"), *entry.path.glob("*.lock")]
-    held: list[FileLock] = []
     try:
-        for lock in (FileLock(path) for path in locks):
-            lock.acquire(timeout=0)
-            held.append(lock)
-        if entry.path.is_dir():
-            shutil.rmtree(entry.path)
-        else:
-            entry.path.unlink(missing_ok=True)
+        with ExitStack() as held:
+            for lock in locks:
+                held.enter_context(FileLock(lock).acquire(timeout=0))
+            if entry.path.is_dir():
+                shutil.rmtree(entry.path)
+            else:
+                entry.path.unlink(missing_ok=True)
     except Timeout:
         return False
     except OSError as error:
         message = f"{entry.path} cannot be deleted: {error.strerror or error}."
         raise RunError(Fault("delete", "unwritable", message)) from error
-    finally:
-        for lock in held:
-            lock.release()
     locks[0].unlink(missing_ok=True)
     return True
-
-
-def _hours(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([dh])", text)
-    if match is None:
-        message = f"older must be a number of days or hours, such as 30d or 12h, got {text!r}."
-        raise SettingError(Fault("older", "type", message))
-    return float(match[1]) * HOURS[match[2]]
 
 
 def _description(path: Path) -> str:
@@ -126,18 +123,6 @@ def _description(path: Path) -> str:
         return str(meta["description"]) if "description" in meta else "tokenized corpus"
     except (OSError, ValueError, TypeError):
         return "word vectors or a download"
-
-
-def _table(entries: Sequence[Entry]) -> list[str]:
-    rows = [
-        (entry.path.name, _gigabytes(entry.size), date.fromtimestamp(entry.used).isoformat(), entry.description)
-        for entry in entries
-    ]
-    return table_lines([("name", "size", "last use", "what"), *rows], align="<>><", wrap=3) if rows else ["  empty"]
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 if __name__ == "__main__":

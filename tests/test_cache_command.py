@@ -75,4 +75,4 @@ def test_refusals_delete_nothing(cache: Path, arguments: list[str]) -> None:
 
 def test_an_empty_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"cache_dir={tmp_path / 'none'}"]) == 0
-    assert "empty" in capsys.readouterr().out
+    assert "0 bytes" in capsys.readouterr().out

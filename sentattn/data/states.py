@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from rich.filesize import decimal
 from torch import Tensor
 
 from sentattn.data.cache import Progress, locked, usable
+from sentattn.data.sampling import Rows
 from sentattn.errors import DataError, Fault
 
 if TYPE_CHECKING:
@@ -36,17 +34,18 @@ ROW = np.dtype([("row_id", "S16"), ("start", "<i8"), ("length", "<i4")])
 """A text whose states are complete: the hash of the text, its first token in the file of states, and its tokens."""
 
 
-@dataclass(frozen=True)
-class Missing:
-    """Texts of splits that have no states yet, each once.
+class Missing(NamedTuple):
+    """Texts that have no states yet, each once.
 
     Attributes:
-        texts: The split and the row of each, the longest first.
-        tokens: Number of their tokens.
-        size: Bytes of their states.
+        rows: Their rows in each split, the longest first.
+        texts: Their number.
+        tokens: The number of their tokens.
+        size: The bytes of their states.
     """
 
-    texts: list[tuple[Split, int]]
+    rows: list[tuple[Split, Rows]]
+    texts: int
     tokens: int
     size: int
 
@@ -65,7 +64,7 @@ class States:
         self._parts, self._starts = cache.find(split.row_id)
         self._files: dict[int, Half] = {}
 
-    def gather(self, rows_B: NDArray[np.int64], length: int) -> Half:
+    def gather(self, rows_B: Rows, length: int) -> Half:
         """Returns the states of rows, (B, length, E), 0 on padding."""
         states_BLE = np.zeros((len(rows_B), length, self._cache.width), dtype=np.float16)
         for place, row in enumerate(rows_B.tolist()):
@@ -96,28 +95,34 @@ class StateCache:
     def __init__(self, folder: Path, *, width: int, description: str) -> None:
         self.folder, self.width, self.description = folder, width, description
 
-    def find(self, row_ids: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find(self, row_ids: Sequence[str]) -> tuple[Rows, Rows]:
         """Returns the number of the file and the first token of each text's states; file -1 where it has none."""
-        wanted = np.array(row_ids, dtype="S16")
-        parts, starts = np.full(len(wanted), -1), np.zeros(len(wanted), dtype=np.int64)
-        for part in self._part_numbers():
+        places: dict[bytes, tuple[int, int]] = {}
+        for path in self.folder.glob("rows-*.bin"):
+            part = int(path.stem.removeprefix("rows-"))
             records = self._records(part)
-            if len(records):
-                order = np.argsort(records["row_id"], kind="stable")
-                places = order[np.searchsorted(records["row_id"], wanted, sorter=order).clip(max=len(order) - 1)]
-                is_found = records["row_id"][places] == wanted
-                parts[is_found], starts[is_found] = part, records["start"][places[is_found]]
-        return parts, starts
+            starts = ((part, start) for start in records["start"].tolist())
+            places.update(zip(records["row_id"].tolist(), starts, strict=True))
+        found = [places.get(row_id.encode(), (-1, 0)) for row_id in row_ids]
+        parts, starts_N = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        return parts, starts_N
 
-    def missing(self, splits: Sequence[Split]) -> Missing:
-        """Returns the texts of splits that have no states yet."""
-        texts: dict[str, tuple[Split, int]] = {}
+    def missing(self, splits: Sequence[Split], *, rank: int = 0, world_size: int = 1) -> Missing:
+        """Returns the texts of splits that have no states yet; with several ranks those that a rank encodes.
+
+        These depend on a text alone, not on what others have encoded meanwhile.
+        """
+        seen: set[str] = set()
+        rows: list[tuple[Split, Rows]] = []
         for split in splits:
             parts, _ = self.find(split.row_id)
-            texts |= {split.row_id[row]: (split, row) for row in np.flatnonzero(parts < 0).tolist()}
-        in_order = sorted(texts.values(), key=lambda text: -text[0].lengths[text[1]])
-        tokens = sum(int(split.lengths[row]) for split, row in in_order)
-        return Missing(in_order, tokens, 2 * self.width * tokens)
+            new = {split.row_id[row]: row for row in np.flatnonzero(parts < 0).tolist()}
+            own = [row for row_id, row in new.items() if int(row_id, 16) % world_size == rank and row_id not in seen]
+            seen |= new.keys()
+            if own:
+                rows.append((split, np.array(sorted(own, key=lambda row: -split.lengths[row]))))
+        tokens = sum(int(split.lengths[its_rows].sum()) for split, its_rows in rows)
+        return Missing(rows, sum(len(its_rows) for _, its_rows in rows), tokens, 2 * self.width * tokens)
 
     def require_space(self, missing: Missing) -> None:
         """Refuses to write more states than the disk can hold.
@@ -127,8 +132,8 @@ class StateCache:
         """
         if missing.size > (free := self.free()):
             message = (
-                f"The states of {len(missing.texts):,} texts take {decimal(missing.size)}, and {self.folder.parent} "
-                f"has {decimal(free)} left: type data.cache_dir=FOLDER on another disk, data.limit=ROWS, a smaller "
+                f"The states of {missing.texts:,} texts take {decimal(missing.size)}, and {self.folder.parent} has "
+                f"{decimal(free)} left: type data.cache_dir=FOLDER on another disk, data.limit=ROWS, a smaller "
                 "data.max_length, or model.embedding.cache=false."
             )
             raise DataError(Fault("data.cache_dir", "resources", message))
@@ -159,47 +164,35 @@ class StateCache:
             with usable(self.folder.parent):
                 self.folder.mkdir(exist_ok=True)
                 with locked(self._file("states", rank), progress):
-                    missing = self.missing(splits)  # another process may have computed them meanwhile
                     meta = {"width": self.width, "description": self.description}
                     (self.folder / META).write_text(json.dumps(meta), encoding="utf-8")
-                    share = [text for text in missing.texts if _owner(text, world_size) == rank]
-                    self._append(share, encode, progress, rank, batch_tokens)
+                    # Another process may have computed some meanwhile.
+                    missing = self.missing(splits, rank=rank, world_size=world_size)
+                    self._append(missing, encode, progress, rank, batch_tokens)
         with suppress(OSError):  # of a cache that may be read only
             (self.folder / USED).touch()
 
-    def _append(
-        self, texts: Sequence[tuple[Split, int]], encode: Encode, progress: Progress, rank: int, batch_tokens: int
-    ) -> None:
+    def _append(self, missing: Missing, encode: Encode, progress: Progress, rank: int, batch_tokens: int) -> None:
         records = self._records(rank)
-        end = int(records["start"][-1] + records["length"][-1]) if len(records) else 0
-        rows_path, states_path = self._file("rows", rank), self._file("states", rank)
-        for path, size in ((rows_path, records.nbytes), (states_path, 2 * self.width * end)):
-            with path.open("ab"):
-                os.truncate(path, size)
-        with rows_path.open("ab") as rows_file, states_path.open("ab") as states_file:
-            done = 0
-            while done < len(texts):
-                longest = int(texts[done][0].lengths[texts[done][1]])
-                batch = texts[done : done + max(1, batch_tokens // longest)]
-                tokens_BL = np.zeros((len(batch), longest), dtype=np.int64)
-                lengths = [int(split.lengths[row]) for split, row in batch]
-                for place, (split, row) in enumerate(batch):
-                    tokens_BL[place, : lengths[place]] = split.tokens(np.array([row]))[0][0]
-                mask_BL = np.arange(longest) < np.array(lengths)[:, None]
-                states_BLE = encode(torch.from_numpy(tokens_BL), torch.from_numpy(mask_BL)).cpu().numpy()
-                assert states_BLE.dtype == np.float16
-                states_file.write(states_BLE[mask_BL].tobytes())
-                states_file.flush()
-                starts = end + np.cumsum([0, *lengths[:-1]])
-                ids = [split.row_id[row] for split, row in batch]
-                rows_file.write(np.array(list(zip(ids, starts, lengths, strict=True)), dtype=ROW).tobytes())
-                rows_file.flush()
-                end, done = end + sum(lengths), done + len(batch)
-                progress("Encoding texts", done, len(texts))
-
-    def _part_numbers(self) -> list[int]:
-        names = (path.stem.removeprefix("rows-") for path in self.folder.glob("rows-*.bin"))
-        return sorted(int(name) for name in names if name.isdecimal())
+        done, end = 0, int(records["length"].sum())
+        with self._file("rows", rank).open("ab") as rows_file, self._file("states", rank).open("ab") as states_file:
+            rows_file.truncate(records.nbytes)
+            states_file.truncate(2 * self.width * end)
+            for split, rows in missing.rows:
+                while len(rows):
+                    size = max(1, batch_tokens // int(split.lengths[rows[0]]))
+                    batch, rows = split[rows[:size]], rows[size:]
+                    states_BLE = encode(batch.tokens_BL, batch.mask_BL).cpu().numpy()
+                    assert states_BLE.dtype == np.float16
+                    states_file.write(states_BLE[batch.mask_BL.numpy()].tobytes())
+                    states_file.flush()
+                    ids = [split.row_id[row] for row in batch.rows_B.tolist()]
+                    starts_B = end + batch.lengths_B.cumsum() - batch.lengths_B
+                    new = np.array(list(zip(ids, starts_B, batch.lengths_B, strict=True)), dtype=ROW)
+                    rows_file.write(new.tobytes())
+                    rows_file.flush()
+                    done, end = done + len(ids), end + int(batch.lengths_B.sum())
+                    progress("Encoding texts", done, missing.texts)
 
     def _records(self, part: int) -> NDArray[np.void]:
         """Returns the records of a file up to the first one that is damaged, or whose states are not on the disk."""
@@ -220,9 +213,3 @@ class StateCache:
 
     def _file(self, name: str, part: int) -> Path:
         return self.folder / f"{name}-{part}.bin"
-
-
-def _owner(text: tuple[Split, int], world_size: int) -> int:
-    """Returns the rank that encodes a text, whatever other ranks have encoded meanwhile."""
-    split, row = text
-    return int(split.row_id[row], 16) % world_size

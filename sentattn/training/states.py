@@ -84,7 +84,7 @@ def use_cached_states(
         return encoder.encode(tokens_BL.to(device), mask_BL.to(device))
 
     if missing.texts:
-        print(f"States of {len(missing.texts):,} texts ({decimal(missing.size)}) are cached in {cache.folder}.")
+        print(f"States of {missing.texts:,} texts ({decimal(missing.size)}) are cached in {cache.folder}.")
     rank, tokens = ranks.rank(), _batch_tokens(device)
     with ranks.raise_on_all_ranks():
         cache.compute(splits, encode, progress, rank=rank, world_size=ranks.world(), batch_tokens=tokens)
@@ -124,7 +124,8 @@ def describe_states(plan: Plan, device: torch.device) -> str:
         return f"States: all are cached in {cache.folder}."
     if has_room:
         cache.require_space(missing)
-    split, row = missing.texts[len(missing.texts) // 2]
+    split, rows = missing.rows[0]
+    row = rows[len(rows) // 2]
     batch = split[[row] * max(1, _batch_tokens(device) // int(split.lengths[row]))]
     for _ in range(2):  # the first one reads the weights
         started = time.perf_counter()
@@ -134,4 +135,4 @@ def describe_states(plan: Plan, device: torch.device) -> str:
     if not has_room:
         free = f"{cache.folder.parent} has {decimal(cache.free())} left"
         return f"States: computed in every epoch, since they take {size} and {free}."
-    return f"States: {plural(len(missing.texts), 'text')} to encode once, {size} in {cache.folder}; about {minutes}."
+    return f"States: {plural(missing.texts, 'text')} to encode once, {size} in {cache.folder}; about {minutes}."

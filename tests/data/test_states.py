@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from sentattn.data.batching import Batch
 from sentattn.data.cache import no_progress
 from sentattn.data.states import ROW, StateCache, States
 from sentattn.errors import DataError
@@ -28,9 +29,11 @@ class Rows:
         self.row_id = [f"{first + i:016x}" for i in range(len(lengths))]
         self._first = first
 
-    def tokens(self, rows_B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        [row] = rows_B.tolist()
-        return np.full((1, self.lengths[row]), 10 + self._first + row), np.ones((1, self.lengths[row]), dtype=bool)
+    def __getitem__(self, rows: np.ndarray) -> Batch:
+        lengths_B = self.lengths[rows]
+        mask_BL = torch.arange(lengths_B.max()) < torch.from_numpy(lengths_B)[:, None]
+        rows_B = torch.from_numpy(rows)
+        return Batch(mask_BL * (10 + self._first + rows_B)[:, None], mask_BL, rows_B, rows_B, lengths_B)
 
 
 class Encoder:
@@ -113,7 +116,7 @@ def test_damaged_records_are_computed_again(tmp_path: Path) -> None:
 def test_ranks_share_the_work(tmp_path: Path) -> None:
     cache, rows = make_cache(tmp_path), Rows([8, 7, 6, 5, 4])
     missing = cache.missing([rows])  # type: ignore[list-item]
-    assert [rows.lengths[row] for _, row in missing.texts] == [8, 7, 6, 5, 4]
+    assert [rows.lengths[its_rows].tolist() for _, its_rows in missing.rows] == [[8, 7, 6, 5, 4]]
     # The second rank has its own texts also when the first has written some already.
     with pytest.raises(KeyboardInterrupt):
         compute(cache, rows, encoder=Encoder(stop_after=1), rank=0, world_size=2)
