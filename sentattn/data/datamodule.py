@@ -19,7 +19,7 @@ from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.splits import By, few_rows, select
-from sentattn.data.tokenizer import RULES, Clip, Normalize, Rules, Tokenizer
+from sentattn.data.tokenizer import RULES, Rules, Tokenizer
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
 
@@ -121,24 +121,15 @@ class TextData(LightningDataModule, ABC):
             raise SettingError(wrong)
         super().__init__()
         self.name: str = name
-        self.limit = limit
-        self.drop_duplicates = drop_duplicates
-        self.vocab_size = vocab_size
-        self.min_count = min_count
-        self.rules = tokenizer
-        self.lowercase = lowercase
-        self.normalize: Normalize = normalize
-        self.max_length = max_length
-        self.clip: Clip = clip
-        self.batch_size = batch_size
-        self.batching = batching
-        self.num_buckets = num_buckets
-        self.bucket_ratio = bucket_ratio
-        self.vectors = vectors
-        self.cache_dir = cache_dir
-        self.mirror = mirror
-        self.num_workers = num_workers
-        self.seed, self.vector_size = seed, vector_size
+        self.limit, self.drop_duplicates = limit, drop_duplicates
+        self.vocab_size, self.min_count = vocab_size, min_count
+        self.rules, self.lowercase, self.normalize = tokenizer, lowercase, normalize
+        self.max_length, self.clip = max_length, clip
+        self.batch_size, self.batching = batch_size, batching
+        self.num_buckets, self.bucket_ratio = num_buckets, bucket_ratio
+        self.vectors, self.vector_size = vectors, vector_size
+        self.cache_dir, self.mirror = cache_dir, mirror
+        self.num_workers, self.seed = num_workers, seed
         self.rank, self.world_size = rank, world_size
         self._splits: dict[str, Split] = {}
 

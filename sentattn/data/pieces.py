@@ -12,7 +12,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from sentattn.data.hub import TOKENIZER_FILE, find_folder
-from sentattn.data.tokenizer import SPECIALS, Clip, Encoded, Span, Tokenizer
+from sentattn.data.tokenizer import SPECIALS, UNKNOWN_ID, Clip, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault
 
 PADS, UNKNOWNS, MASKS = ("[PAD]", "<pad>"), ("[UNK]", "<unk>"), ("[MASK]", "<mask>")
@@ -31,6 +31,7 @@ class PieceTokenizer(Tokenizer):
         clip: Which pieces of a longer text are kept, between the special tokens.
 
     Attributes:
+        pieces: The token of each id.
         prefix: Ids of the special tokens before the pieces of a text, such as `[CLS]`.
         suffix: Ids of those after them, such as `[SEP]`.
         num_special: Number of special tokens; their ids are the first.
@@ -55,19 +56,17 @@ class PieceTokenizer(Tokenizer):
         self.fingerprint = hashlib.sha256(content.encode()).hexdigest()[:16]
         number_of = library.get_vocab()
         special = {token.content for token in library.get_added_tokens_decoder().values() if token.special}
-        roles = {role: _first(names, number_of) for role, names in (("[PAD]", PADS), ("[UNK]", UNKNOWNS))}
-        if missing := [role for role, token in roles.items() if token is None]:
-            raise ValueError(f"it has no token {' and no token '.join(missing)}, which a model needs")
-        first = [token for token in roles.values() if token is not None]
-        others = sorted(special.difference(first), key=number_of.__getitem__)
-        pieces = sorted(number_of.keys() - special - {*first}, key=number_of.__getitem__)
-        self.num_special = len(first) + len(others)
-        in_order = [*first, *others, *pieces]
-        self.library_ids_V: NDArray[np.int64] = np.array([number_of[token] for token in in_order], dtype=np.int64)
+        pad, unknown, mask = (next(filter(number_of.__contains__, names), None) for names in (PADS, UNKNOWNS, MASKS))
+        if pad is None or unknown is None:
+            raise ValueError(f"it has no token {PADS[0] if pad is None else UNKNOWNS[0]}, which a model needs")
+        self.num_special = len(special | {pad, unknown})
+        self.pieces = sorted(
+            number_of, key=lambda token: (token != pad, token != unknown, token not in special, number_of[token])
+        )
+        self.library_ids_V: NDArray[np.int64] = np.array([number_of[token] for token in self.pieces], dtype=np.int64)
         self.ids_V: NDArray[np.int32] = np.zeros(int(self.library_ids_V.max()) + 1, dtype=np.int32)
-        self.ids_V[self.library_ids_V] = np.arange(len(in_order))
-        self._names = in_order
-        self.mask_id = in_order.index(mask) if (mask := _first(MASKS, number_of)) else 1
+        self.ids_V[self.library_ids_V] = np.arange(len(self.pieces))
+        self.mask_id = UNKNOWN_ID if mask is None else self.pieces.index(mask)
         whole = library.encode("a")
         is_special = np.array(whole.special_tokens_mask, dtype=bool)
         ids, inside = self.ids_V[whole.ids], np.flatnonzero(~is_special)
@@ -77,12 +76,7 @@ class PieceTokenizer(Tokenizer):
             message = f"data.max_length must be more than {around}, the special tokens of a text, got {max_length}."
             raise DataError(Fault("data.max_length", "range", message))
         self._set(library, max_length, clip, "words")
-        self.words = in_order[len(SPECIALS) :]
-
-    @property
-    def pieces(self) -> list[str]:
-        """The token of each id."""
-        return self._names
+        self.words = self.pieces[len(SPECIALS) :]
 
     def save(self, path: Path) -> None:
         """Writes the `tokenizer.json` as it was read."""
@@ -94,24 +88,19 @@ class PieceTokenizer(Tokenizer):
         return array("i", ids.tobytes())
 
     def _encode_chunk(self, texts: Sequence[str]) -> list[Encoded]:
-        encodings = self._backend.encode_batch(texts, add_special_tokens=False)
-        return [self._encoded(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
-
-    def _encoded(self, text: str, encoding: tokenizers.Encoding) -> Encoded:
-        ids, spans = self._clipped(
-            self.ids_V[encoding.ids], encoding.offsets, around=len(self.prefix) + len(self.suffix)
-        )
-        if not len(ids):
-            return Encoded(ids, [], [])
-        before: list[Span] = [(0, 0)] * len(self.prefix)
-        after: list[Span] = [(len(text), len(text))] * len(self.suffix)
-        names = [[self._names[number] for number in special] for special in (self.prefix, self.suffix)]
-        tokens = [*names[0], *(text[start:end] for start, end in spans), *names[1]]
-        return Encoded(np.concatenate([self.prefix, ids, self.suffix]), tokens, [*before, *spans, *after])
-
-
-def _first(names: Sequence[str], vocabulary: dict[str, int]) -> str | None:
-    return next((name for name in names if name in vocabulary), None)
+        before, after = ([self.pieces[number] for number in special] for special in (self.prefix, self.suffix))
+        chunk = []
+        for text, encoding in zip(texts, self._backend.encode_batch(texts, add_special_tokens=False), strict=True):
+            around = len(before) + len(after)
+            ids, spans = self._clipped(self.ids_V[encoding.ids], encoding.offsets, around=around)
+            if len(ids):
+                ids = np.concatenate([self.prefix, ids, self.suffix])
+                tokens = [*before, *(text[start:end] for start, end in spans), *after]
+                spans = [*[(0, 0)] * len(before), *spans, *[(len(text), len(text))] * len(after)]
+                chunk.append(Encoded(ids, tokens, spans))
+            else:
+                chunk.append(Encoded(ids, [], []))
+        return chunk
 
 
 def read_tokenizer(

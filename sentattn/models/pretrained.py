@@ -94,10 +94,8 @@ class Pretrained(Embedding):
         parameters = count_parameters(self.folder)
         tokenizer = read_tokenizer(str(self.folder), key=NAME)
         if len(tokenizer) > config.vocab_size:
-            reason = (
-                f"{TOKENIZER_FILE} has {len(tokenizer):,} tokens, and the encoder vectors for {config.vocab_size:,}"
-            )
-            raise _refused(self.folder, "conflict", reason)
+            sizes = f"{len(tokenizer):,} tokens, and the encoder vectors for {config.vocab_size:,}"
+            raise _refused(self.folder, "conflict", f"{TOKENIZER_FILE} has {sizes}")
         self.blank_id = tokenizer.mask_id
         self.register_buffer("library_ids_V", torch.from_numpy(tokenizer.library_ids_V), persistent=False)
         self.register_buffer("one", torch.ones(()), persistent=False)  # of the type that the model computes with

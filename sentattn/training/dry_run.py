@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
+from rich.filesize import decimal
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -27,7 +28,7 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.head import Head
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
-from sentattn.training.environment import format_bytes, require_memory, total_memory
+from sentattn.training.environment import require_memory, total_memory
 from sentattn.training.fit import choose_precision, prepare
 from sentattn.training.lit_module import LitClassifier
 from sentattn.training.signals import Signals
@@ -87,7 +88,10 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
         if (plan := plan_states(settings, data, module.model)) is not None:
             print(describe_states(plan, evaluator.device))
             if plan.has_room:
-                average, largest = (_with_states(batch, plan.cache.width) for batch in (average, largest))
+                average, largest = (
+                    batch._replace(states_BLE=torch.zeros(*batch.tokens_BL.shape, plan.cache.width).half())
+                    for batch in (average, largest)
+                )
         print("\n".join(_shapes(module, largest, len(batches))))
         if wanted is not None:
             print(_matching_width(settings, module.model, len(data.labels), wanted))
@@ -113,11 +117,6 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     print(_time(settings, taken * timer.seconds[-1], passes, seeds=seeds, world=world))
     print(_disk(settings.output_dir, seeds * (CHECKPOINTS * checkpoint + weights)))
     print("Nothing was trained; leave out check=true to train.")
-
-
-def _with_states(batch: Batch, width: int) -> Batch:
-    """Returns a batch as one with cached states, whose values do not matter."""
-    return batch._replace(states_BLE=torch.zeros(*batch.tokens_BL.shape, width, dtype=torch.float16))
 
 
 class Timer(Callback):
@@ -213,9 +212,9 @@ def _shapes(module: LitClassifier, largest: Batch, batches: int) -> Iterator[str
 
 def _memory(settings: Settings, weights: int, state: int) -> str:
     peak, (total, name) = environment.peak_memory_bytes(), total_memory(settings.trainer["accelerator"])
-    used = "not measured on this system" if peak is None else f"about {format_bytes(peak)}"
-    of = "" if total is None else f" of {format_bytes(total)} of {name}"
-    return f"Memory: {used}{of}; weights {format_bytes(weights)}, the optimizer's state {format_bytes(state)}."
+    used = "not measured on this system" if peak is None else f"about {decimal(peak)}"
+    of = "" if total is None else f" of {decimal(total)} of {name}"
+    return f"Memory: {used}{of}; weights {decimal(weights)}, the optimizer's state {decimal(state)}."
 
 
 def _time(settings: Settings, training: float, passes: Mapping[str, float], *, seeds: int, world: int) -> str:
@@ -236,6 +235,4 @@ def _disk(folder: str, size: int) -> str:
     path = Path(folder).absolute()
     free = shutil.disk_usage(next(parent for parent in (path, *path.parents) if parent.is_dir())).free
     enough = "" if size < free else " That is not enough: name another folder with output_dir=FOLDER."
-    return (
-        f"Disk: about {format_bytes(size)} for checkpoints and models; {format_bytes(free)} free in {folder}.{enough}"
-    )
+    return f"Disk: about {decimal(size)} for checkpoints and models; {decimal(free)} free in {folder}.{enough}"

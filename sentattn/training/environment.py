@@ -57,8 +57,6 @@ LARGEST_SIZE = 2**31
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
 """Of a parameter, by `trainer.precision`; 4 otherwise."""
-format_bytes = decimal
-"""Formats a number of bytes."""
 
 
 def quiet_libraries() -> None:
@@ -218,8 +216,8 @@ def require_memory(settings: Node, model: TextClassifier, *, rows: int = 0, toke
     memory, name = total_memory(settings["trainer"]["accelerator"])
     if needed > memory:
         message = (
-            f"The model needs at least {format_bytes(needed)} of memory for its {number:,} parameters and a batch, and "
-            f"{name} has {format_bytes(memory)}: lower model.attention.hops (now {attention.hops}) or other sizes in "
+            f"The model needs at least {decimal(needed)} of memory for its {number:,} parameters and a batch, and "
+            f"{name} has {decimal(memory)}: lower model.attention.hops (now {attention.hops}) or other sizes in "
             "model.*, data.batch_size or data.max_length."
         )
         raise TrainingError(Fault("model", "resources", message))
