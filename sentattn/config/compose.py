@@ -209,7 +209,8 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
         message = f"{typed[TOKENIZER]} does not fit {ENCODER}={name}, which has a tokenizer of its own: leave it out."
         c.refuse(typed[TOKENIZER], "conflict", message)
     filled = [] if name == MISSING else [Argument(LAST, TOKENIZER, name, name)]
-    if get_path(c.written, "data.max_length") == LENGTH_OF_WORDS:
+    is_new = get_path(c.saved, "model.embedding._target_") != PRETRAINED
+    if is_new and get_path(c.written, "data.max_length") == LENGTH_OF_WORDS:
         filled.append(Argument(LAST, "data.max_length", str(LENGTH_OF_PIECES), LENGTH_OF_PIECES))
     return [*filled, *values]
 

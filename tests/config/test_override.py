@@ -60,3 +60,11 @@ def test_arguments_of_a_class_may_be_missing_but_not_settings_at_the_top() -> No
     assert kinds(["seed=3"], lambda words: override(saved, words)) == missing
     settings = override(saved, ["objective.mode=max", "ema_decay=0.9"])
     assert settings["loss"] == saved["loss"]
+
+
+def test_the_length_of_a_run_over_a_pretrained_encoder_is_kept() -> None:
+    encoder = ["model=pretrained", "model.embedding.name=encoder"]
+    saved = compose([*encoder, "data.max_length=600"])
+    assert get_path(override(saved, []), "data.max_length") == 600
+    assert get_path(override(saved, ["model.embedding.name=other"]), "data.tokenizer") == "other"
+    assert get_path(override(compose([]), encoder), "data.max_length") == 256
