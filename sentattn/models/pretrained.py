@@ -135,6 +135,7 @@ class Pretrained(Embedding):
             return self.contextual(self.inputs(tokens_BL, mask_BL), mask_BL)
         return self._finish(self.encode(tokens_BL, mask_BL) if states_BLE is None else states_BLE, mask_BL)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # torch has no types for it
     @torch.no_grad()
     def encode(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the states of the frozen encoder, float16: (B, L, E), or of all layers side by side with `mix`."""

@@ -81,7 +81,8 @@ def use_cached_states(
         return
 
     def encode(tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
-        return encoder.encode(tokens_BL.to(device), mask_BL.to(device))
+        states_BLE: Tensor = encoder.encode(tokens_BL.to(device), mask_BL.to(device))
+        return states_BLE
 
     if missing.texts:
         print(f"States of {missing.texts:,} texts ({decimal(missing.size)}) are cached in {cache.folder}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,14 @@ def test_cached_states_and_computed_ones_are_equal(folder: Path) -> None:
     assert states_BLE.dtype is torch.float16
     assert states_BLE.shape[-1] == embedding.width
     torch.testing.assert_close(embedding(tokens_BL, mask_BL, states_BLE), embedding(tokens_BL, mask_BL), rtol=0, atol=0)
+
+
+def test_a_frozen_encoder_is_not_compiled(folder: Path) -> None:
+    embedding, texts = make(folder), batch(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        states_BLE = torch.compile(embedding, backend="eager")(*texts)
+    torch.testing.assert_close(states_BLE, embedding(*texts))
 
 
 def test_a_frozen_encoder_is_no_part_of_the_model(folder: Path) -> None:
