@@ -77,9 +77,9 @@ def build_model(node: Node, *, num_embeddings: int, num_special: int = 2, classe
     pooling = build_part("pooling", Pooling, node["pooling"], dim=attention.out_dim, hops=attention.hops)
     head = build_part("head", Head, node["head"], dim=pooling.out_dim, classes=classes)
     if has_wide := "wide" in node and node["wide"][TARGET] != NO_WIDE:
-        from sentattn.models.wide import Wide, WideAndDeep
+        from sentattn.models.wide import WideAndDeep, WideNGrams
 
-        wide = build_part("wide", Wide, node["wide"], **ids, classes=classes, dim=encoder.out_dim)
+        wide = build_part("wide", WideNGrams, node["wide"], **ids, classes=classes, dim=encoder.out_dim)
     options = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     with explained("model"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import ClassVar, Literal
 
@@ -23,51 +22,6 @@ ROWS = 32
 """Training rows that are read together; ratios of many more for hundreds of classes do not fit a cache."""
 MAX_PLACES = 2**32
 """More than the n-grams of any text."""
-
-
-class Wide(nn.Module, ABC):
-    """Logits of n-grams, which are added to those of the deep part.
-
-    Attributes:
-        orders: Lengths of the n-grams that it reads.
-        lr: Learning rate of `weights`.
-        weight_decay: Their weight decay.
-        share: Its share in the weighted sum of the logits; the attention has the rest.
-    """
-
-    orders: tuple[int, ...] = ()
-    lr: float = 0.0
-    weight_decay: float = 0.0
-    share: float = 0.0
-
-    @property
-    def weights(self) -> list[nn.Parameter]:
-        """The weights that are learned with `lr`; all others are learned as those of the attention are."""
-        return []
-
-    @abstractmethod
-    def forward(
-        self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None
-    ) -> WideTerms:
-        """Returns what its n-grams add to the logits.
-
-        Args:
-            tokens_BL: Ids of the tokens, padded at the end.
-            mask_BL: True at real tokens.
-            states_BLD: The encoder's states, which say what to attend to.
-            labels_B: The labels of training rows; a row's own does not count for it.
-        """
-
-    def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
-        """Reads the training texts once, before training."""
-        return
-
-    def attention(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor | None:
-        """Returns how much an n-gram of each order counts that ends at a token, (B, orders, L), 0 on padding.
-
-        None where no attention decides it, so that all count 1.
-        """
-        return None
 
 
 class NoWide:
@@ -94,7 +48,7 @@ class WideAndDeep(TextClassifier):
         wide_share: Share of the wide part's logits.
     """
 
-    def __init__(self, deep: TextClassifier, wide: Wide) -> None:
+    def __init__(self, deep: TextClassifier, wide: WideNGrams) -> None:
         super().__init__(
             embedding=deep.embedding,
             encoder=deep.encoder,
@@ -167,24 +121,21 @@ class WideAndDeep(TextClassifier):
             ValueError: If the optimizer cannot do so.
         """
         groups = super().parameter_groups(weight_decay_on, options)
-        if not self.wide.weights:
-            return groups
         if "eps" in options:
             plain = {"eps": 1.0}
         elif "momentum" in options:
             plain = {"momentum": 0.0}
         else:
             raise ValueError("model/wide=ngrams needs an optimizer with eps or momentum, such as Adam or SGD")
-        group = {"params": self.wide.weights, "lr": self.wide.lr, "weight_decay": self.wide.weight_decay}
+        group = {"params": [self.wide.weights_FC], "lr": self.wide.lr, "weight_decay": self.wide.weight_decay}
         return [*groups, group | plain]
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """Returns all but the weights of the wide part."""
-        wide = {id(parameter) for parameter in self.wide.weights}
-        return [parameter for parameter in self.parameters() if id(parameter) not in wide]
+        return [parameter for parameter in self.parameters() if parameter is not self.wide.weights_FC]
 
 
-class WideNGrams(Wide):
+class WideNGrams(nn.Module):
     """A linear model over the n-grams of a text, which starts as naive Bayes (Wang and Manning 2012).
 
     logit_c = sum over the text's G distinct n-grams f of a_f r_cf w_cf / sqrt(G), with the log-count ratio r_cf =
@@ -224,6 +175,7 @@ class WideNGrams(Wide):
         weight_decay: Weight decay of the weights, towards 0.
 
     Attributes:
+        weights_FC: The weights that are learned with `lr`; all others are learned as those of the attention are.
         scale: The scale s.
     """
 
@@ -270,11 +222,6 @@ class WideNGrams(Wide):
         self.resize(1 if table == "counted" else vocab_size)
         self.register_load_state_dict_pre_hook(_resize_to)  # type: ignore[no-untyped-call]  # torch has no types for it
 
-    @property
-    def weights(self) -> list[nn.Parameter]:
-        """The weights of the n-grams."""
-        return [self.weights_FC]
-
     def resize(self, size: int) -> None:
         """Makes room for so many n-grams, which have no name, no row and weight 0."""
         if self.keys is not None:
@@ -320,7 +267,14 @@ class WideNGrams(Wide):
     def forward(
         self, tokens_BL: Tensor, mask_BL: Tensor, states_BLD: Tensor, labels_B: Tensor | None = None
     ) -> WideTerms:
-        """Returns what its n-grams add to the logits."""
+        """Returns what its n-grams add to the logits.
+
+        Args:
+            tokens_BL: Ids of the tokens, padded at the end.
+            mask_BL: True at real tokens.
+            states_BLD: The encoder's states, which say what to attend to.
+            labels_B: The labels of training rows; a row's own does not count for it.
+        """
         rows_BG, places_BG = self._rows(tokens_BL)
         ratios_BGC = self._ratios(rows_BG, labels_B)
         if self.training and self.dropout:
