@@ -9,6 +9,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sentattn.config.types import Count, checked
+
 
 class Attended(NamedTuple):
     """The result of an attention.
@@ -57,6 +59,17 @@ class Attention(nn.Module, ABC):
         Each row of a real token sums to 1 over real tokens; padded rows and columns are exactly 0.
         """
         return None
+
+
+class Fixed(Attention):
+    """An attention of one hop, without parameters."""
+
+    learns = False
+
+    @checked
+    def __init__(self, *, dim: Count) -> None:
+        super().__init__()
+        self.out_dim, self.hops = dim, 1
 
 
 def masked_softmax(scores_BRL: Tensor, mask_BL: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention
+from sentattn.models.attention.base import Attended, Fixed
 
 
-class Last(Attention):
+class Last(Fixed):
     """All weight on the last real token, whose state is the value. No parameters.
 
     Where the second half of a state comes from reading backwards, that reading ends at the first token: the value is
@@ -20,13 +20,10 @@ class Last(Attention):
         bidirectional: Whether the second half of a state was read backwards.
     """
 
-    learns = False
-
     @checked
     def __init__(self, *, dim: Count, bidirectional: bool) -> None:
-        super().__init__()
+        super().__init__(dim=dim)
         assert dim % 2 == 0 or not bidirectional, "both directions are equally wide"
-        self.out_dim, self.hops = dim, 1
         self.bidirectional = bidirectional
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:

@@ -5,23 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention
+from sentattn.models.attention.base import Attended, Fixed
 
 
-class Max(Attention):
+class Max(Fixed):
     """Takes the maximum of each channel; a token weighs the share of the channels that it gives.
 
     Tokens that tie for a channel share it evenly. The values are the maxima, not weights_BRL @ states_BLD.
     No parameters.
     """
-
-    learns = False
-
-    @checked
-    def __init__(self, *, dim: Count) -> None:
-        super().__init__()
-        self.out_dim, self.hops = dim, 1
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns the channels' maxima as values_BRD with R = 1."""

@@ -6,24 +6,21 @@ import torch
 from torch import Tensor
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention
+from sentattn.models.attention.base import Attended, Fixed
 from sentattn.models.attention.max import Max
 from sentattn.models.attention.uniform import Uniform
 
 
-class MeanMax(Attention):
+class MeanMax(Fixed):
     """The mean of the states and the maximum of each channel, 2 D wide.
 
     The paper has the last state too (equation 4). A token weighs the mean of its weights in `uniform` and in `max`.
     No parameters.
     """
 
-    learns = False
-
     @checked
     def __init__(self, *, dim: Count) -> None:
-        super().__init__()
-        self.out_dim, self.hops = 2 * dim, 1
+        super().__init__(dim=2 * dim)
         self.mean, self.max = Uniform(dim=dim), Max(dim=dim)
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:

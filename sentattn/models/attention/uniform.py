@@ -5,19 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention
+from sentattn.models.attention.base import Attended, Fixed
 
 
-class Uniform(Attention):
+class Uniform(Fixed):
     """Each of the n real tokens weighs 1/n. No parameters."""
-
-    learns = False
-
-    @checked
-    def __init__(self, *, dim: Count) -> None:
-        super().__init__()
-        self.out_dim, self.hops = dim, 1
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns the mean of the states as values_BRD with R = 1."""
