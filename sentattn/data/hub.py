@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from sentattn.data.cache import sha256
@@ -10,10 +11,11 @@ from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
 
 CONFIG_FILE, TOKENIZER_FILE = "config.json", "tokenizer.json"
-WEIGHTS_FILES = ("*.safetensors", "*.safetensors.index.json")
+WEIGHTS_FILES = "*.safetensors"
+ENCODER_FILES = (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILES, f"{WEIGHTS_FILES}.index.json")
 
 
-def find_folder(name: str, *, key: str) -> Path:
+def find_folder(name: str, *, key: str, files: Sequence[str] = ENCODER_FILES) -> Path:
     """Returns the folder of an encoder or tokenizer; downloads it from the Hub if it is no folder.
 
     The Hub's cache and `HF_HUB_OFFLINE` are honoured. Only data is downloaded, no code and no pickles.
@@ -22,6 +24,7 @@ def find_folder(name: str, *, key: str) -> Path:
         name: A folder, or a name such as `sentence-transformers/all-MiniLM-L6-v2`, with `@` and a branch, tag or commit
             if it is not to be the newest.
         key: The setting that names it.
+        files: Patterns of the files that are downloaded: by default those of an encoder.
 
     Raises:
         DataError: If there is no such folder or name, or the Hub cannot be reached.
@@ -35,9 +38,8 @@ def find_folder(name: str, *, key: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        files = [CONFIG_FILE, TOKENIZER_FILE, *WEIGHTS_FILES]
         repository, _, revision = name.partition("@")
-        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=files))
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=list(files)))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError, ValueError) as error:
         message = (
             f"{key}={name} is no folder here, and cannot be had from the Hugging Face Hub "
@@ -52,6 +54,6 @@ def content_hash(folder: Path) -> str:
     Raises:
         OSError: If a file cannot be read.
     """
-    files = [folder / CONFIG_FILE, folder / TOKENIZER_FILE, *sorted(folder.glob(WEIGHTS_FILES[0]))]
+    files = [folder / CONFIG_FILE, folder / TOKENIZER_FILE, *sorted(folder.glob(WEIGHTS_FILES))]
     hashes = "".join(f"{file.name} {sha256(file)}\n" for file in files if file.is_file())
     return hashlib.sha256(hashes.encode()).hexdigest()[:16]

@@ -112,7 +112,7 @@ def read_tokenizer(
         DataError: If there is none, or it cannot be used.
     """
     path = Path(name).expanduser()
-    path = path if path.is_file() else find_folder(name, key=key) / TOKENIZER_FILE
+    path = path if path.is_file() else find_folder(name, key=key, files=[TOKENIZER_FILE]) / TOKENIZER_FILE
     try:
         return PieceTokenizer(path.read_text(encoding="utf-8"), max_length=max_length, clip=clip)
     except FileNotFoundError as error:

@@ -252,9 +252,9 @@ def count_parameters(folder: Path) -> int:
     Raises:
         DataError: If there is no such file, or one is damaged.
     """
-    number, files = 0, list(folder.glob(WEIGHTS_FILES[0]))
+    number, files = 0, list(folder.glob(WEIGHTS_FILES))
     if not files:
-        raise _refused(folder, "missing", f"there are no weights as {WEIGHTS_FILES[0]}; pickled weights are not read")
+        raise _refused(folder, "missing", f"there are no weights as {WEIGHTS_FILES}; pickled weights are not read")
     for file in files:
         try:
             with safe_open(file, framework="pt") as weights:

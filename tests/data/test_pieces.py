@@ -136,18 +136,20 @@ def test_no_such_folder_or_name(name: str) -> None:
     assert (error.value.faults[0].key, error.value.faults[0].kind) == ("data.tokenizer", "not_found")
 
 
-def test_a_revision_follows_the_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, str | None]] = []
+def test_a_revision_follows_the_name_and_no_weights_are_downloaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str | None, list[str]]] = []
 
-    def download(name: str, *, revision: str | None, **_: object) -> str:
-        asked.append((name, revision))
+    def download(name: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append((name, revision, allow_patterns))
         return str(folder)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     settings = compose(["model=pretrained", "model.embedding.name=some/encoder", "model.embedding.revision=v2"])
     read_tokenizer(settings["data"]["tokenizer"])
     read_tokenizer(compose(["model=pretrained", "model.embedding.name=some/encoder"])["data"]["tokenizer"])
-    assert asked == [("some/encoder", "v2"), ("some/encoder", None)]
+    assert asked == [("some/encoder", "v2", ["tokenizer.json"]), ("some/encoder", None, ["tokenizer.json"])]
 
 
 def test_a_folder_without_a_fast_tokenizer(tmp_path: Path) -> None:
