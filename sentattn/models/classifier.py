@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -172,18 +172,18 @@ class TextClassifier(nn.Module):
             weight_decay_on: Which parameters have the optimizer's weight decay.
             options: Names of the optimizer's arguments.
         """
-        own = self.embedding.parameter_groups()
+        own = self.own_groups(options)
         inside = {id(parameter) for group in own for parameter in group["params"]}
-        trainable = [p for p in self.trained_parameters() if p.requires_grad and id(p) not in inside]
+        trainable = [p for p in self.parameters() if p.requires_grad and id(p) not in inside]
         if weight_decay_on == "all":
             return [{"params": trainable}, *own]
         decayed = {id(w) for part in (self.attention, self.head) for w in part.parameters() if w.dim() > 1}
         return [
             {"params": [parameter for parameter in trainable if id(parameter) in decayed]},
             {"params": [parameter for parameter in trainable if id(parameter) not in decayed], "weight_decay": 0.0},
-            *(group | {"weight_decay": 0.0} for group in own),
+            *({"weight_decay": 0.0} | group for group in own),
         ]
 
-    def trained_parameters(self) -> list[nn.Parameter]:
-        """Returns the parameters that the optimizer's own settings are for, but for those of the embedding's groups."""
-        return list(self.parameters())
+    def own_groups(self, options: Collection[str]) -> list[dict[str, Any]]:
+        """Returns the parameters that have a learning rate of their own, as PyTorch's optimizers take them."""
+        return self.embedding.parameter_groups()

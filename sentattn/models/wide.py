@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from sentattn.config.types import ClosedFraction, Count, Fraction, NonNegative, Positive, checked
 from sentattn.errors import DataError, Fault
-from sentattn.models.classifier import Classified, CrossEntropy, DecayOn, TextClassifier, WideOutput, WideTerms
+from sentattn.models.classifier import Classified, CrossEntropy, TextClassifier, WideOutput, WideTerms
 from sentattn.models.embedding import TrainingTexts
 from sentattn.models.ngrams import frequent_keys, ngram_keys, require_orders, table_rows
 
@@ -111,7 +111,7 @@ class WideAndDeep(TextClassifier):
         super().prepare_training(read)
         self.wide.prepare_training(read)
 
-    def parameter_groups(self, weight_decay_on: DecayOn, options: Collection[str]) -> list[dict[str, object]]:
+    def own_groups(self, options: Collection[str]) -> list[dict[str, Any]]:
         """Adds the weights of the wide part, which have their own learning rate and plain gradient descent.
 
         Adam and its like divide by root mean squares of gradients plus `eps`. These stay below 0.1, so eps=1 turns Adam
@@ -120,7 +120,6 @@ class WideAndDeep(TextClassifier):
         Raises:
             ValueError: If the optimizer cannot do so.
         """
-        groups = super().parameter_groups(weight_decay_on, options)
         if "eps" in options:
             plain = {"eps": 1.0}
         elif "momentum" in options:
@@ -128,11 +127,7 @@ class WideAndDeep(TextClassifier):
         else:
             raise ValueError("model/wide=ngrams needs an optimizer with eps or momentum, such as Adam or SGD")
         group = {"params": [self.wide.weights_FC], "lr": self.wide.lr, "weight_decay": self.wide.weight_decay}
-        return [*groups, group | plain]
-
-    def trained_parameters(self) -> list[nn.Parameter]:
-        """Returns all but the weights of the wide part."""
-        return [parameter for parameter in self.parameters() if parameter is not self.wide.weights_FC]
+        return [*super().own_groups(options), group | plain]
 
 
 class WideNGrams(nn.Module):

@@ -9,15 +9,7 @@ import math
 from typing import NamedTuple
 
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import (
-    CosineAnnealingLR,
-    LambdaLR,
-    LinearLR,
-    LRScheduler,
-    OneCycleLR,
-    SequentialLR,
-    StepLR,
-)
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR, StepLR
 
 from sentattn.config.types import Count, Fraction, Positive, checked
 
@@ -98,15 +90,11 @@ class Cosine:
 
     def __call__(self, optimizer: Optimizer, steps: Steps) -> LRScheduler:
         rise = int(self.warmup_fraction * steps.total)
-        fall = self._fall(optimizer, max(1, steps.total - rise))
-        if not rise:
-            return fall
-        warm = LinearLR(optimizer, start_factor=1 / (rise + 1), total_iters=rise)
-        return SequentialLR(optimizer, [warm, fall], milestones=[rise])
+        fall = max(1, steps.total - rise)
 
-    def _fall(self, optimizer: Optimizer, steps: int) -> LRScheduler:
-        rates = {group["lr"] for group in optimizer.param_groups}
-        if len(rates) == 1:
-            return CosineAnnealingLR(optimizer, T_max=steps, eta_min=self.final_fraction * rates.pop())
-        half = (1 - self.final_fraction) / 2  # a wide part has a rate of its own
-        return LambdaLR(optimizer, lambda step: self.final_fraction + half * (1 + math.cos(math.pi * step / steps)))
+        def share_of_peak(step: int) -> float:
+            if step < rise:
+                return (step + 1) / (rise + 1)
+            return self.final_fraction + (1 - self.final_fraction) / 2 * (1 + math.cos(math.pi * (step - rise) / fall))
+
+        return LambdaLR(optimizer, share_of_peak)
