@@ -116,6 +116,9 @@ class Pretrained(Embedding):
             from transformers import AutoModel
 
             self.encoder = _without_pooler(AutoModel.from_config(config, trust_remote_code=False))
+            for path, part in list(self.encoder.named_modules()):
+                if type(part) is nn.Dropout:  # faster masks on a CPU, of the same share
+                    self.encoder.set_submodule(path, Dropout(part.p))
             parts = self._tuned_parts()
             if tuned_layers is not None and tuned_layers != len(parts):
                 message = f"model.embedding.tuned_layers must be at most {len(parts)}, got {tuned_layers}."

@@ -13,9 +13,11 @@ import pytest
 import torch
 from encoder_files import write_encoder, write_tokenizer
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from sentattn.data.pieces import read_tokenizer
 from sentattn.errors import DataError, SettingError
+from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import TrainingTexts
 from sentattn.models.pretrained import Pretrained
 
@@ -146,6 +148,20 @@ def test_a_tuned_encoder_starts_from_the_weights(folder: Path) -> None:
     states_BLE = make(folder, frozen=False, norm=False)(*batch(folder))
     for row, expected in enumerate(by_transformers(folder)):
         torch.testing.assert_close(states_BLE[row, : len(expected[-1])], expected[-1], rtol=1e-4, atol=1e-4)
+
+
+def test_a_tuned_encoder_has_the_dropout_of_its_config(folder: Path) -> None:
+    from transformers import AutoModel
+
+    expected = {
+        path: part.p for path, part in AutoModel.from_pretrained(folder).named_modules() if isinstance(part, nn.Dropout)
+    }
+    embedding = make(folder, frozen=False, norm=False)
+    assert embedding.encoder is not None
+    found = {path: part.p for path, part in embedding.encoder.named_modules() if isinstance(part, Dropout)}
+    assert found == expected
+    first, second = (embedding.train()(*batch(folder)) for _ in range(2))
+    assert not torch.equal(first, second)
 
 
 def refused(folder: Path, **settings: Any) -> tuple[str, str]:
