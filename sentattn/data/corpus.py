@@ -13,12 +13,12 @@ import reprlib
 import tempfile
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,9 +45,6 @@ from sentattn.data.tokenizer import (
     spacy_version,
 )
 from sentattn.errors import DataError, Fault
-
-if TYPE_CHECKING:
-    from sentattn.data.states import States
 
 FORMAT = 2
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
@@ -188,7 +185,7 @@ class Split(Dataset[Batch]):
         clip: Which tokens of a longer row are kept.
 
     Attributes:
-        states: States of a frozen encoder for its rows, which its batches have, or None.
+        gather_states: Returns the states of a frozen encoder for some rows, (B, length, E), which batches then have.
         labels: Class of each row.
         lengths: Number of tokens of each row after clipping.
         row: Position of each row in its split of the source.
@@ -215,7 +212,7 @@ class Split(Dataset[Batch]):
         around = len(self._prefix) + len(self._suffix)
         self._max_length = None if max_length is None else max_length - around
         self._clip = clip
-        self.states: States | None = None
+        self.gather_states: Callable[[NDArray[np.int64], int], NDArray[np.float16]] | None = None
         self.labels = corpus.labels[rows]
         self.lengths = clipped(self._whole_lengths, self._max_length) + around
         self.row = corpus.positions[rows]
@@ -228,7 +225,8 @@ class Split(Dataset[Batch]):
         rows_B = np.atleast_1d(np.asarray(rows, dtype=np.int64))
         tokens_BL, mask_BL = self.tokens(rows_B)
         tokens, mask, labels, indices = map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B))
-        states = None if self.states is None else torch.from_numpy(self.states.gather(rows_B, tokens_BL.shape[1]))
+        gather = self.gather_states
+        states = None if gather is None else torch.from_numpy(gather(rows_B, tokens_BL.shape[1]))
         return Batch(tokens, mask, labels, indices, self.lengths[rows_B], states)
 
     def tokens(self, rows_B: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

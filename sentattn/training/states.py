@@ -92,7 +92,7 @@ def use_cached_states(
     # Ranks on a machine with a cache of its own compute the rest there.
     cache.compute(splits, encode, progress, rank=rank, batch_tokens=tokens)
     for split in splits:
-        split.states = States(cache, split)
+        split.gather_states = States(cache, split).gather
 
 
 def _batch_tokens(device: torch.device) -> int:
