@@ -22,8 +22,7 @@ from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints
 from sentattn.models.attention.uniform import Uniform
 from sentattn.prediction.model import Classifier, LoadedRun
-from sentattn.prediction.prediction import Prediction, visible
-from sentattn.prediction.words import word_spans
+from sentattn.prediction.prediction import Prediction, visible, word_spans
 from sentattn.run import MODEL
 
 MOST_MODELS = 8

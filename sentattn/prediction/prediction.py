@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sentattn.prediction.words import in_words
+from sentattn.data.tokenizer import Span
 
 NO_TEXT = "no text"
 UNREAD = " ... "
@@ -115,7 +116,7 @@ class Prediction:
         if self.label is None:
             return f"<p>{self.name}</p>"
         if self.are_pieces:
-            return in_words(self)._repr_html_()
+            return self.in_words()._repr_html_()
         words = [visible(word) for word in self.tokens]
         pairs = "" if self.pairs is None else f"largest weights from token to token: {pair_summary(words, self.pairs)}"
         texts = filter(None, [*notes(self), pairs])
@@ -126,6 +127,34 @@ class Prediction:
             for name, row in self.rows.items()
         ]
         return "\n".join([f"<p>{title}</p>", *shaded, *(f"<p><small>{escape(note)}</small></p>" for note in texts)])
+
+    def in_words(self) -> Prediction:
+        """Returns a prediction whose tokens are words: pieces of a word are joined, special tokens left out.
+
+        The weights on the pieces of a word are added, and what its pieces attend to is averaged. The rows of special
+        tokens are left out too, so a row may sum to less than 1. A prediction over words stays as it is.
+        """
+        if not self.are_pieces:
+            return self
+        words_L, spans = _word_of_each(self.text, self.spans), word_spans(self.text, self.spans)
+        member_WL = (words_L == np.arange(len(spans))[:, None]).astype(np.float64)
+        pairs = None
+        if self.pairs is not None:
+            of_word_WL = member_WL / member_WL.sum(axis=1, keepdims=True)
+            pairs = [(of_word_WL @ np.asarray(head) @ member_WL.T).tolist() for head in self.pairs]
+        return replace(
+            self,
+            tokens=[self.text[start:end] for start, end in spans],
+            spans=spans,
+            attention=(np.asarray(self.attention) @ member_WL.T).tolist(),
+            pairs=pairs,
+            unknown=sorted({int(words_L[i]) for i in self.unknown if words_L[i] >= 0}),
+            ngrams=[
+                ngram._replace(tokens=(int(words_L[ngram.tokens[0]]), int(words_L[ngram.tokens[1] - 1]) + 1))
+                for ngram in self.ngrams
+            ],
+            are_pieces=False,
+        )
 
     def words(self, ngram: NGram) -> str:
         """Returns the words of an n-gram of this text."""
@@ -157,6 +186,34 @@ def _shaded(prediction: Prediction, row: Sequence[float]) -> str:
         else f'<span style="background: rgb(255 135 0 / {strength[piece.token]:.2f})">{escape(piece.text)}</span>'
         for piece in pieces(prediction.text, prediction.spans)
     )
+
+
+def word_spans(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Returns the span of each word from those of its pieces."""
+    words: dict[int, Span] = {}
+    for word, (start, end) in zip(_word_of_each(text, spans).tolist(), spans, strict=True):
+        if word >= 0:
+            first, last = words.get(word, (start, end))
+            words[word] = (first, max(last, end))
+    return list(words.values())
+
+
+def _word_of_each(text: str, spans: Sequence[Span]) -> NDArray[np.int64]:
+    """Returns the number of the word of each piece, and -1 for special tokens.
+
+    A piece continues a word if letters or digits meet, or if both are parts of one character, as bytes of it may be.
+    """
+    words, word, end = [], -1, 0
+    for start, stop in spans:
+        if start == stop:
+            words.append(-1)
+            continue
+        meets = start == end and start > 0 and text[start - 1].isalnum() and text[start].isalnum()
+        if word < 0 or not (meets or start < end):
+            word += 1
+        words.append(word)
+        end = stop
+    return np.array(words, dtype=np.int64)
 
 
 class Piece(NamedTuple):

@@ -28,7 +28,6 @@ from sentattn.prediction.prediction import (
     summary,
     visible,
 )
-from sentattn.prediction.words import in_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -74,7 +73,7 @@ def _environment(package: str) -> Environment:
 
 def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, object]:
     """Returns the variables of `article.html` for a prediction; weights uniform by construction shade nothing."""
-    prediction = in_words(prediction)
+    prediction = prediction.in_words()
     words = [clipped(word) for word in prediction.tokens]
     cut = cut_note(prediction)
     return {
@@ -102,7 +101,7 @@ def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, ob
 
 def shaded_pieces(prediction: Prediction, *, is_shaded: bool = True) -> list[tuple[Piece, float | None, bool]]:
     """Returns a text piece by piece: of a token the strength of its mean attention, and whether it is unknown."""
-    prediction = in_words(prediction)
+    prediction = prediction.in_words()
     strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
     shaded: list[tuple[Piece, float | None, bool]] = []
     for piece in pieces(prediction.text, prediction.spans):

@@ -26,7 +26,6 @@ from sentattn.prediction.prediction import (
     pieces,
     visible,
 )
-from sentattn.prediction.words import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +72,7 @@ def draw(predictions: Sequence[Prediction]) -> Figure:
     Words that are not in the vocabulary are underlined. Notes count the texts, tokens and heads that do not fit.
     """
     page = _Page()
-    for number, prediction in enumerate(map(in_words, predictions)):
+    for number, prediction in enumerate(map(Prediction.in_words, predictions)):
         if number and page.top > TALLEST:
             page.write_note(f"{len(predictions) - number} more texts are not drawn; .html shows all")
             break

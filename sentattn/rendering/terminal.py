@@ -12,7 +12,6 @@ from rich.style import Style
 from rich.text import Text
 
 from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, pieces, shades, summary, visible
-from sentattn.prediction.words import in_words
 
 NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
 MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 3
@@ -30,7 +29,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
     words of each. With color, words that are not in the vocabulary are underlined; without, brackets mark the words
     with the largest weights of their row. At least 20 columns are used.
     """
-    prediction, width = in_words(prediction), max(NARROWEST, width)
+    prediction, width = prediction.in_words(), max(NARROWEST, width)
     output = io.StringIO()
     console = Console(
         file=output, width=width, force_terminal=color, no_color=False, highlight=False, markup=False, emoji=False

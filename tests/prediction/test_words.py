@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from example_predictions import pieces, with_spans
 
-from sentattn.prediction.prediction import Prediction
-from sentattn.prediction.words import in_words, word_spans
+from sentattn.prediction.prediction import Prediction, word_spans
 
 
 def test_pieces_of_a_word_are_joined_and_special_tokens_left_out() -> None:
-    words = in_words(pieces())
+    words = pieces().in_words()
     assert words.tokens == ["playing", "not", "!", "12"]
     assert words.spans == [(0, 7), (8, 11), (11, 12), (13, 15)]
     np.testing.assert_allclose(words.attention, [[0.25, 0.3, 0.05, 0.2]])
@@ -19,7 +18,7 @@ def test_pieces_of_a_word_are_joined_and_special_tokens_left_out() -> None:
 
 
 def test_pairs_are_added_over_what_is_read_and_averaged_over_what_reads() -> None:
-    before, [after] = np.array(pieces().pairs)[0], in_words(pieces()).pairs or []
+    before, [after] = np.array(pieces().pairs)[0], pieces().in_words().pairs or []
     groups = [[1, 2], [3], [4], [5]]
     expected = [[np.mean([before[i, list(to)].sum() for i in of]) for to in groups] for of in groups]
     np.testing.assert_allclose(after, expected)
@@ -27,15 +26,15 @@ def test_pairs_are_added_over_what_is_read_and_averaged_over_what_reads() -> Non
 
 def test_words_stay_as_they_are() -> None:
     prediction = with_spans("cannot 8/10", [(0, 3), (3, 6), (7, 11)], [0.5, 0.25, 0.25], are_pieces=False)
-    assert in_words(prediction) is prediction
+    assert prediction.in_words() is prediction
 
 
 def test_an_empty_prediction_stays() -> None:
-    assert in_words(Prediction.empty("...")).tokens == []
+    assert Prediction.empty("...").in_words().tokens == []
 
 
 def test_pieces_that_are_bytes_of_one_character_are_one_word() -> None:
     prediction = with_spans("a \u2764\ufe0f film", [(0, 1), (2, 4), (2, 4), (3, 4), (5, 9)], [0.2] * 5)
-    words = in_words(prediction)
+    words = prediction.in_words()
     assert words.spans == word_spans(prediction.text, prediction.spans) == [(0, 1), (2, 4), (5, 9)]
     np.testing.assert_allclose(words.attention, [[0.2, 0.6, 0.2]])

@@ -8,7 +8,6 @@ import pytest
 from example_predictions import pieces
 
 from sentattn.prediction.prediction import Prediction, Predictions
-from sentattn.prediction.words import in_words
 from sentattn.rendering.html import article, page, shaded_pieces
 from sentattn.rendering.png import picture
 from sentattn.rendering.terminal import render
@@ -26,7 +25,7 @@ DRAWN: dict[str, Callable[[Prediction], object]] = {
 
 @pytest.mark.parametrize("place", DRAWN)
 def test_words_are_drawn(place: str) -> None:
-    assert DRAWN[place](pieces()) == DRAWN[place](in_words(pieces()))
+    assert DRAWN[place](pieces()) == DRAWN[place](pieces().in_words())
 
 
 @pytest.mark.parametrize("place", [place for place in DRAWN if place != "picture"])
