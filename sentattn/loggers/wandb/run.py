@@ -1,13 +1,12 @@
-"""The logger of a run to Weights & Biases, its pictures and tables, and runs that are logged from their directories."""
+"""The logger of a run to Weights & Biases, with its pictures and tables."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,13 +17,11 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.config.types import Node
-from sentattn.errors import Fault, Pruned, RunError
-from sentattn.loggers import LoggedRun, wandb_logger
-from sentattn.loggers.guard import Guard, first_line, summarize
+from sentattn.errors import Pruned
+from sentattn.loggers.guard import Guard, first_line
 from sentattn.loggers.wandb import upload
-from sentattn.prediction.model import LABELS, Classifier
+from sentattn.prediction.model import Classifier
 from sentattn.rendering.png import picture
-from sentattn.run import MODEL, PREDICTIONS, Run
 
 if TYPE_CHECKING:
     import wandb
@@ -252,48 +249,3 @@ def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: i
     by_class = [closest[labels[closest] == label].tolist() for label in np.unique(labels)]
     turns = chain.from_iterable(zip_longest(*by_class))
     return [row for row in turns if row is not None][:count]
-
-
-def log_run(run: Run, place: Node, values: Node | None = None) -> upload.LocalRun:
-    """Returns W&B's folder of a finished run, and writes it if it is missing: metrics, summary and confusion matrices.
-
-    `place` is the `project`, `entity` and `host` of a run that was trained without W&B; `values` are those that a trial
-    of a sweep tried, by their keys. A `RunError` if the run is damaged or W&B's files cannot be written.
-    """
-    if logged := upload.find_runs([run.path]):
-        return logged[0]._replace(host=logged[0].host or place["host"])
-    result, matrices = run.result, _confusions(run)
-    settings = {"group": None, "tags": [], **run.settings}
-    # Resumed, so that the guard logs the epochs of the run directory.
-    logged_run = LoggedRun(run.path, settings, str(result["setting"]), resumed=True, study=result.get("study"))
-    guard = wandb_logger(**place, mode="offline", run=logged_run)
-    output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(io.StringIO()):
-        guard.start()
-        guard.attempt(lambda logger: logger.experiment.config.update(dict(values or {}), allow_val_change=True), None)
-        guard.log_media(lambda: matrices, epoch=int(result.get("best_epoch") or 1))
-        guard.finish(summarize(result))
-    if not (logged := upload.find_runs([run.path])):
-        reason = output.getvalue().strip() or "W&B wrote no file"
-        raise RunError(Fault(str(run.path), "failed", f"{run.path} cannot be logged for W&B: {reason}"))
-    return logged[0]._replace(host=place["host"])
-
-
-def _confusions(run: Run) -> dict[str, object]:
-    """Returns the confusion matrix of each split of which the run has predictions; a `RunError` without predictions."""
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(run.path / PREDICTIONS, columns=["split", "label", "predicted"])
-    except (OSError, ValueError, KeyError) as error:
-        message = f"{run.path / PREDICTIONS} cannot be read: {error}."
-        raise RunError(Fault(str(run.path), "damaged", message)) from error
-    split_N = np.array(table["split"].to_pylist())
-    labels_N, predicted_N = table["label"].to_numpy(), table["predicted"].to_numpy()
-    file = run.path / MODEL / LABELS  # a reference has no model
-    numbers = range(int(max(labels_N.max(), predicted_N.max())) + 1)
-    names = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else [*map(str, numbers)]
-    return {
-        f"{split}/confusion_matrix": confusion_matrix(labels_N[split_N == split], predicted_N[split_N == split], names)
-        for split in np.unique(split_N).tolist()
-    }
