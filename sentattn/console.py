@@ -1,22 +1,38 @@
-"""What is printed while commands work: progress on standard error, and tables."""
+"""What commands print: progress on standard error, and tables as text, CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from typing import Literal, NamedTuple, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_NOTES = 0.5
 WIDTH = 80
 """Columns of a terminal that every table fits."""
+LATEX_SPECIAL = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$", "~": r"$\sim$", "|": "$|$"}
+)
+Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
+
+
+class Table(NamedTuple):
+    """A table with a note below it; cells are plain text."""
+
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
 
 
 def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, width: int = WIDTH) -> list[str]:
@@ -28,7 +44,7 @@ def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, wi
         wrap: The one column whose cells are wrapped where the line would be too long; the last by default.
         width: Columns of a line at most.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for column, side in enumerate(align):
         no_wrap = column != wrap % len(align)
         table.add_column(justify="left" if side == "<" else "right", no_wrap=no_wrap, overflow="fold")
@@ -38,6 +54,30 @@ def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, wi
     with console.capture() as capture:
         console.print(table)
     return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def wrap(text: str, first: str = "", others: str = "") -> list[str]:
+    """Returns indented lines of `WIDTH` columns, broken at spaces only, so that paths in commands stay whole."""
+    wrapper = textwrap.TextWrapper(WIDTH, first, others, break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text)
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
+    """Returns rows of cells as CSV."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue().splitlines()
+
+
+def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "latex"]) -> list[str]:
+    """Returns rows of cells, the first of them the header, as Markdown or LaTeX."""
+    if style == "markdown":
+        header, *rows = cells
+        rule = ["---", *["---:"] * (len(header) - 1)]
+        return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
+    top, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
+    start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
+    return [start, r"\toprule", top, r"\midrule", *body, r"\bottomrule", end]
 
 
 def format_count(number: float) -> str:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sentattn.compare.leaderboard import Format, Table, csv_lines, table_in_format, wrap
 from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import UNKNOWN, Estimate, Term, blocks, jackknife, seed_term
-from sentattn.console import Progress, table_lines
+from sentattn.console import Format, Progress, Table, csv_lines, table_in_format, table_lines, wrap
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import KINDS, SHARES, Diagnostics, Texts, diagnose, percent, rank_correlation, sample
 from sentattn.insight.metrics import is_ranking

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.runs import NOT_READ, EvaluatedRun, Setting, group_by_setting
 from sentattn.config.schema import BETTER
-from sentattn.console import WIDTH, format_count, table_lines
+from sentattn.console import Format, csv_lines, format_count, table_in_format, table_lines, wrap
 from sentattn.errors import UserError
 from sentattn.metrics import MAJORITY
 from sentattn.run import SPLITS, Run
-
-Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
 IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
@@ -31,25 +25,8 @@ TOP, AROUND = 5, 1
 """Rows from the top, and rows on either side of a marked setting, that are shown."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
-LATEX_SPECIAL = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$", "~": r"$\sim$", "|": "$|$"}
-)
 NEWEST = 20
 """Runs that the leaderboard after a training is about."""
-
-
-class Table(NamedTuple):
-    """A table with a note below it; cells are plain text."""
-
-    heading: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
-def wrap(text: str, first: str = "", others: str = "") -> list[str]:
-    """Returns indented lines of `WIDTH` columns, broken at spaces only, so that paths in commands stay whole."""
-    wrapper = textwrap.TextWrapper(WIDTH, first, others, break_long_words=False, break_on_hyphens=False)
-    return wrapper.wrap(text)
 
 
 def board_lines(comparison: Comparison, style: Format = "table") -> list[str]:
@@ -174,24 +151,6 @@ def verdict_lines(comparison: Comparison) -> list[str]:
         rows[-1] += [pair.p_difference, 1 - pair.levels[0], *of_difference]
         rows[-1] += [pair.p_equivalence, 1 - 2 * pair.levels[1], *of_equivalence]
     return csv_lines(rows)
-
-
-def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
-    """Returns rows of cells as CSV."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue().splitlines()
-
-
-def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "latex"]) -> list[str]:
-    """Returns rows of cells, the first of them the header, as Markdown or LaTeX."""
-    if style == "markdown":
-        header, *rows = cells
-        rule = ["---", *["---:"] * (len(header) - 1)]
-        return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
-    top, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
-    start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
-    return [start, r"\toprule", top, r"\midrule", *body, r"\bottomrule", end]
 
 
 def training_lines(runs: Sequence[Run]) -> list[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 import yaml
 
-from sentattn.compare.comparison import Comparison, SettingPair, declared_indices
+from sentattn.compare.comparison import Comparison
+from sentattn.compare.pairs import Plan, declared_indices
 from sentattn.compare.runs import VECTORS, EvaluatedRun, Setting, group_by_setting, read_runs, rest
 from sentattn.config import types
 from sentattn.config.compose import compose
@@ -35,36 +34,6 @@ SIDES = ("a", "b")
 RESOLVED_LATER = "auto"  # a value that a training resolves by the machine; a run with any value fits it
 LABEL = "model.name"  # the name of a preset, which changes no result
 GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")  # whose choices a proposed plan names
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A plan: its file, its content, which is checked, and its pairs of settings with the seeds of the plan."""
-
-    path: Path
-    content: Node
-    pairs: Sequence[SettingPair] = ()
-
-    @property
-    def title(self) -> str:
-        """Its file with its hash."""
-        return f"Plan {self.path.name} (SHA-256 {self.digest})"
-
-    @property
-    def digest(self) -> str:
-        """The first digits of the SHA-256 of its content: equal for files that differ in comments and spaces only."""
-        return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
-
-    @property
-    def lines(self) -> list[str]:
-        """Its content as YAML, a pair a line."""
-
-        def flow(value: object) -> str:
-            text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
-            return text.removesuffix("...\n").strip()
-
-        lines = [f"{key}: {flow(value)}" for key, value in self.content.items() if key != "pairs"]
-        return [*lines, "pairs:", *(f"  - {flow(pair)}" for pair in self.content["pairs"])]
 
 
 def read_plan(path: Path) -> Plan:

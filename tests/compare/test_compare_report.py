@@ -18,7 +18,6 @@ from run_folders import compare, make_run, make_setting
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.leaderboard import Table
 from sentattn.compare.report.charts import (
     Chart,
     accuracy_range,
@@ -30,6 +29,7 @@ from sentattn.compare.report.charts import (
     log_ticks,
 )
 from sentattn.compare.report.page import Part, Section, page, part
+from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
 from sentattn.rendering.html import empty_figure
 from sentattn.run import Run

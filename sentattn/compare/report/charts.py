@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from sentattn.compare.insight import CURVES as FAITHFULNESS
 from sentattn.compare.insight import RANKINGS, Insight, rounded
-from sentattn.compare.leaderboard import Table
 from sentattn.compare.report.summaries import (
     accuracy_on,
     class_values,
@@ -25,7 +24,7 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
-from sentattn.console import format_count
+from sentattn.console import Table, format_count
 from sentattn.insight.diagnostics import KINDS, SHARES
 from sentattn.insight.diagnostics import percent as percent_of_tokens
 from sentattn.metrics import Floats, Ints

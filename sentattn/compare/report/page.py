@@ -11,7 +11,6 @@ import numpy as np
 
 from sentattn.compare import insight, leaderboard
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.leaderboard import Table
 from sentattn.compare.report import charts
 from sentattn.compare.report.charts import MAX_DRAWN, Chart
 from sentattn.compare.report.summaries import (
@@ -26,6 +25,7 @@ from sentattn.compare.report.summaries import (
     worst_errors,
 )
 from sentattn.compare.runs import Setting
+from sentattn.console import Table
 from sentattn.errors import UserError
 from sentattn.rendering.html import draw, plotly_script, render, shaded_pieces
 from sentattn.run import REPORT, write_atomically, writing
