@@ -50,12 +50,9 @@ class Entry(NamedTuple):
     description: str
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     values = command_line.raw_arguments(arguments, KEYS)
     folder, name, older = cache_folder(values.get("cache_dir")), values.get("delete"), values.get("older", "0h")
     if "older" in values and name != ALL:

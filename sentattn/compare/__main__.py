@@ -77,12 +77,9 @@ OPTIONS: dict[str, tuple[str, Any]] = {
 """Type and default of each option."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     options = _read_options(arguments)
     paths = [Path(text) for text in options["runs"]]
     if options["write_plan"]:

@@ -27,7 +27,6 @@ from __future__ import annotations
 import importlib.util
 import socket
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from sentattn.config import command_line
@@ -46,12 +45,9 @@ DEFAULTS: Tree = {"host": "127.0.0.1", "split": "test", "threads": 1, "open": Tr
 PORT = 8765
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     options = DEFAULTS | command_line.raw_arguments(arguments, KEYS, "runs")
     if not options["runs"]:
         message = "Give run directories or a folder that holds some, such as outputs."

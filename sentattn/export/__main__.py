@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from sentattn.config import command_line
@@ -35,12 +34,9 @@ PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 FOLDER = "onnx"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    return command_line.run(_command, argv)
-
-
-def _command(arguments: list[str]) -> None:
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     arguments = command_line.run_first(arguments, KEYS)
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:

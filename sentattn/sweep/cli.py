@@ -72,14 +72,10 @@ LAST_TRIALS = 10
 """Trials that `status` prints."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+@command_line.command
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
     sys.argv[1:] = map(without_passwords, sys.argv[1:])  # W&B logs them
-    return command_line.run(_command, arguments)
-
-
-def _command(arguments: list[str]) -> None:
     actions = {"status": status, "stop": stop, "best": best}
     if arguments and arguments[0] in actions:
         for folder, url in _folders(arguments[1:], running=arguments[0] == "stop"):
