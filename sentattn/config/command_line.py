@@ -20,48 +20,43 @@ WORDS = ("text", "column")
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 
-def run(command: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> int:
-    """Runs a command, whose module's docstring is its help, with the arguments of the process by default.
-
-    Returns:
-        The exit code: 0, 2 for an error that the user can correct, 130 when interrupted, 143 when ended by SIGTERM.
-    """
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    # Both are to be set before torch is imported. GNU OpenMP's threads spin for milliseconds while they wait, and so
-    # keep the core from the thread they wait for wherever another process wants one too.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    # Large tensors from huge pages: a step on a CPU spends a quarter of its time on small ones.
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    try:
-        if "--help" in arguments or "-h" in arguments:
-            print((sys.modules[command.__module__].__doc__ or "").strip())
-        else:
-            command(arguments)
-        sys.stdout.flush()
-    except UserError as error:
-        for fault in error.faults:
-            print(f"error: {fault}", file=sys.stderr)
-        return FAULT
-    except Interruption as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has closed the pipe; without this Python would report it again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    return OK
-
-
 def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
-    """Makes the main function of a command, as `run` has it, of what it does with its arguments."""
+    """Makes the main function of a command from what it does with its arguments; its module's docstring is its help.
+
+    The main function takes the arguments, by default those of the process, and returns the exit code: 0, 2 for an error
+    that the user can correct, 130 when interrupted, 143 when ended by SIGTERM.
+    """
 
     @functools.wraps(function)
     def main(argv: Sequence[str] | None = None) -> int:
-        return run(function, argv)
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        # Both are to be set before torch is imported. GNU OpenMP's threads spin for milliseconds while they wait, and
+        # so keep the core from the thread they wait for wherever another process wants one too.
+        if "OMP_WAIT_POLICY" not in os.environ:
+            os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+        # Large tensors from huge pages: a step on a CPU spends a quarter of its time on small ones.
+        os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+        try:
+            if "--help" in arguments or "-h" in arguments:
+                print((sys.modules[function.__module__].__doc__ or "").strip())
+            else:
+                function(arguments)
+            sys.stdout.flush()
+        except UserError as error:
+            for fault in error.faults:
+                print(f"error: {fault}", file=sys.stderr)
+            return FAULT
+        except Interruption as error:
+            print(error, file=sys.stderr)
+            return error.exit_code
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
+        except BrokenPipeError:
+            # The reader has closed the pipe; without this Python would report it again when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BROKEN_PIPE
+        return OK
 
     return main
 

@@ -38,13 +38,13 @@ def raising(error: BaseException) -> Callable[[list[str]], None]:
 
 
 def test_a_command_that_succeeds_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.run(lambda arguments: None, []) == 0
+    assert command_line.command(lambda arguments: None)([]) == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_is_the_docstring_of_the_module(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.run(raising(ZeroDivisionError()), ["a=1", option]) == 0
+    assert command_line.command(raising(ZeroDivisionError()))(["a=1", option]) == 0
     assert capsys.readouterr().out == "Help.\n\nExamples:\n  none\n"
 
 
@@ -60,20 +60,20 @@ def test_help_is_the_docstring_of_the_module(option: str, capsys: pytest.Capture
 def test_errors_have_an_exit_code_and_lines_on_standard_error(
     error: BaseException, code: int, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command_line.run(raising(error), []) == code
+    assert command_line.command(raising(error))([]) == code
     out, err = capsys.readouterr()
     assert (out, err.splitlines()) == ("", lines)
 
 
 def test_other_exceptions_are_not_caught() -> None:
     with pytest.raises(ZeroDivisionError):
-        command_line.run(raising(ZeroDivisionError()), [])
+        command_line.command(raising(ZeroDivisionError()))([])
 
 
 def test_a_closed_pipe_is_no_error() -> None:
     program = (
         "import sys; from sentattn.config import command_line as c; "
-        "sys.exit(c.run(lambda a: [print('x' * 99) for _ in range(9999)], []))"
+        "sys.exit(c.command(lambda a: [print('x' * 99) for _ in range(9999)])([]))"
     )
     command = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
@@ -227,5 +227,5 @@ def test_spinning_and_huge_pages_are_set_unless_the_user_has_set_them(
         monkeypatch.delenv(variable)
     for variable, value in given.items():
         monkeypatch.setenv(variable, value)
-    assert command_line.run(lambda _: None, []) == 0
+    assert command_line.command(lambda _: None)([]) == 0
     assert os.environ.get(name) == expected

@@ -50,4 +50,4 @@ def sweep(folder: Path, sweep_plan: Plan) -> Noted:
 
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(main))
+    sys.exit(command_line.command(main)())

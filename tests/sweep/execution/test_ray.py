@@ -242,7 +242,7 @@ def main(words):
     with connected(words[1]) as nodes, SweepStudy.open(fake_sweep.plan(3, "epochs=4", "sleep=0.5"), folder) as study:
         engine = RayEngine("fake_trial", (), folder / "server.txt", nodes)
         Scheduler([study], [Slot("Ray 1", (), 1)], engine, []).run()
-sys.exit(command_line.run(main))
+sys.exit(command_line.command(main)())
 """
 
 
