@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> None:
         path = Path(options["plan"])
         plan, faults = write_plan(path, paths, split=options["split"] or "test", margin=options["margin"])
         _warn(faults)
-        print(*plan.lines, f"\nplan: {path} (SHA-256 {plan.digest}); edit it before you look at results.", sep="\n")
+        print(f"{plan.text}\nplan: {path} (SHA-256 {plan.digest}); edit it before you look at results.")
         return
     studies = [path for path in paths if (path / TRIALS).is_file()]
     comparisons = [] if options["to"] and studies == paths else _compare(paths, options)

@@ -39,7 +39,7 @@ class Plan:
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
-    def lines(self) -> list[str]:
+    def text(self) -> str:
         """Its content as YAML, a pair a line."""
 
         def flow(value: object) -> str:
@@ -47,7 +47,7 @@ class Plan:
             return text.removesuffix("...\n").strip()
 
         lines = [f"{key}: {flow(value)}" for key, value in self.content.items() if key != "pairs"]
-        return [*lines, "pairs:", *(f"  - {flow(pair)}" for pair in self.content["pairs"])]
+        return "\n".join([*lines, "pairs:", *(f"  - {flow(pair)}" for pair in self.content["pairs"]), ""])
 
 
 def _is_baseline(settings: Node) -> bool:

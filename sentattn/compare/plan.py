@@ -193,7 +193,7 @@ def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float
         "base": [f"{key}={text}" for key, text in used[pairs[0][0]].items() if (key, text) in common],
         "pairs": [{"a": sides[first], "b": sides[second]} for first, second in pairs],
     }
-    write_atomically(path, "\n".join(Plan(path, content).lines) + "\n")
+    write_atomically(path, Plan(path, content).text)
     return read_plan(path), faults
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -18,6 +19,7 @@ from run_folders import compare, make_run, make_setting
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import Comparison, read_comparisons
+from sentattn.compare.plan import apply, write_plan
 from sentattn.compare.report.charts import (
     Chart,
     accuracy_range,
@@ -38,11 +40,11 @@ HOSTILE = "</script><script>alert(1)</script>"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
 
 
-def without_plotly(html: str) -> str:
+def without_plotly(text: str) -> str:
     from plotly.offline import get_plotlyjs
 
-    assert html.count(get_plotlyjs()) == 1
-    return html.replace(get_plotlyjs(), "")
+    assert text.count(get_plotlyjs()) == 1
+    return text.replace(get_plotlyjs(), "")
 
 
 def page_of(tmp_path: Path, text: str) -> str:
@@ -104,8 +106,8 @@ def test_the_contents_name_every_section(hostile: str) -> None:
 @pytest.mark.parametrize("count", range(2, 9))
 def test_no_chart_is_alone_on_a_row(count: int) -> None:
     section = Section("Charts", [Chart("title", empty_figure(100), None)] * count)
-    html = page([Part("", "", [], [], [section])])
-    classes = re.findall(r'<div class="([^"]*)"><h3>title</h3>', html)
+    shown = page([Part("", "", [], [], [section])])
+    classes = re.findall(r'<div class="([^"]*)"><h3>title</h3>', shown)
     assert len(classes) == count
     rows: list[list[int]] = []  # of a grid of six columns
     for name in classes:
@@ -136,6 +138,16 @@ def test_a_single_run_has_a_report_in_its_folder(
     assert headings[0] == "Metrics"
     assert {"Reliability", "Learning curves", "Confusion matrix", "Worst errors"} <= set(headings)
     assert own.count('<p class="text" dir="auto">') <= 5
+
+
+def test_a_plan_is_shown_as_it_is_typed(tmp_path: Path) -> None:
+    for model in ("structured", "lstm_mean"):
+        for seed in range(3):
+            make_run(tmp_path, f"model={model}", seed=seed)
+    file = tmp_path / "plan.yaml"
+    plan, _ = write_plan(file, [tmp_path], split="test", margin=0.5)
+    planned = without_plotly(page([part(apply(plan, [compare(tmp_path)]))]))
+    assert html.unescape(re.findall(r"<pre>(.*?)</pre>", planned, re.DOTALL)[0]) == file.read_text()
 
 
 class Texts(list[str]):

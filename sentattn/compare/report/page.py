@@ -11,6 +11,7 @@ import numpy as np
 
 from sentattn.compare import insight, leaderboard
 from sentattn.compare.comparison import Comparison
+from sentattn.compare.pairs import Plan
 from sentattn.compare.report import charts
 from sentattn.compare.report.charts import MAX_DRAWN, Chart
 from sentattn.compare.report.summaries import (
@@ -50,6 +51,7 @@ class Part:
     blocks: Sequence[tuple[str, Sequence[str]]]
     key: Sequence[tuple[int, str, str]]
     sections: list[Section]
+    plan: Plan | None = None
     examples_heading: str = ""
     examples: Sequence[Example] = ()
     warnings: Sequence[str] = ()
@@ -109,12 +111,12 @@ def part(comparison: Comparison) -> Part:
             Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
         ),
     ]
-    plan = [] if comparison.plan is None else [(comparison.plan.title, comparison.plan.lines)]
     where = f"{comparison.data}, split {comparison.split}: {comparison.counts}"
     return Part(
         title=first.name if is_run else f"{len(ranked)} settings on {comparison.data}",
         subtitle=f"{where}. {first.runs[0].path}" if is_run else f"{where}. Means over seeds.",
-        blocks=[*([] if is_run else comparison.messages), *plan],
+        blocks=[] if is_run else comparison.messages,
+        plan=comparison.plan,
         key=[] if is_single else charts.key(ranked),
         sections=sections,
         examples_heading="Worst errors" if is_single else "Disagreements",
