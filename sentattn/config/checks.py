@@ -288,7 +288,7 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
     if isinstance(penalty, int | float) and penalty > 0:
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
         yield (PENALTY,), "no_effect", message
-    if c.value(FROZEN) is True:
+    if c.value(FROZEN) is True and not constants.get("other_scores"):
         yield (FROZEN,), "no_effect", f"{FROZEN}=true has no effect: {attention} has no weights to learn; leave it out."
 
 

@@ -49,7 +49,7 @@ def test_a_penalty_needs_an_attention_that_learns(own: str) -> None:
     "choices",
     [
         *((f"model={variant}",) for variant in ("mean", "lstm_max", "lstm", "relation_plain")),
-        *((f"model/attention={attention}",) for attention in ("first", "latent", "mean_max")),
+        *((f"model/attention={attention}",) for attention in ("first", "mean_max")),
         ("model/attention=statistics", "model.attention.weights=uniform"),
     ],
     ids=" ".join,
@@ -57,6 +57,11 @@ def test_a_penalty_needs_an_attention_that_learns(own: str) -> None:
 def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(choices: tuple[str, ...]) -> None:
     assert kinds([*choices, "model.freeze_attention=true"]) == [("model.freeze_attention", "no_effect")]
     compose([*choices, "model.freeze_attention=false"])
+
+
+def test_latents_can_be_frozen_though_no_penalty_changes_the_weights() -> None:
+    compose(["model/attention=latent", "model.freeze_attention=true"])
+    assert kinds(["model/attention=latent", "loss.penalty=1"]) == [("loss.penalty", "no_effect")]
 
 
 def test_class_weights_are_as_many_as_classes(own: str) -> None:

@@ -34,8 +34,12 @@ def test_init_std_is_a_positive_number() -> None:
 
 
 def test_a_frozen_attention_has_frozen_scores() -> None:
-    for variant, learned in (("structured", set()), ("relation", {"feature_pair", "feature_out"})):
-        node = compose([f"model={variant}", "model.freeze_attention=true"])["model"]
+    for variant, learned in (
+        ("model=structured", set()),
+        ("model=relation", {"feature_pair", "feature_out"}),
+        ("model/attention=latent", {"network"}),
+    ):
+        node = compose([variant, "model.freeze_attention=true"])["model"]
         model = build_model(node, num_embeddings=100, classes=2)
         parts = {name.partition(".")[0] for name, p in model.attention.named_parameters() if p.requires_grad}
         assert parts == learned

@@ -33,12 +33,14 @@ class Attention(nn.Module, ABC):
         out_dim: Width of the values.
         hops: Number of rows R of the attention matrix.
         learns: Whether the weights depend on parameters, so that a penalty on them can do something.
+        other_scores: Whether parameters score something other than tokens, such as latents, and so can be frozen.
         learns_unless: Values of arguments at which an attention that learns otherwise has nothing to learn.
         idle: Arguments that do nothing at some values of another one, which is named with these values.
         shift_invariant_parameters: Names of parameters that a softmax cannot see (their gradient is 0).
     """
 
     learns: ClassVar[bool] = True
+    other_scores: ClassVar[bool] = False
     learns_unless: ClassVar[dict[str, str]] = {}
     idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
     shift_invariant_parameters: tuple[str, ...] = ()
@@ -50,7 +52,7 @@ class Attention(nn.Module, ABC):
         """Attends to states; `mask_BL` is True at real tokens, at least one a row."""
 
     def scoring_parameters(self) -> Iterator[nn.Parameter]:
-        """Yields the parameters that the weights depend on: all, where a subclass has no others for its values."""
+        """Yields the parameters that a frozen attention keeps: those of scores; all, where there are no others."""
         return self.parameters()
 
     def pairs(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor | None:

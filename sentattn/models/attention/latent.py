@@ -26,7 +26,7 @@ class Latent(Attention):
         hidden: Width F of the network's hidden layer.
     """
 
-    learns = False
+    learns, other_scores = False, True
 
     @checked
     def __init__(self, *, dim: Count, latents: Count = 32, hidden: Count = 64) -> None:
@@ -44,5 +44,5 @@ class Latent(Attention):
         return attended
 
     def scoring_parameters(self) -> Iterator[nn.Parameter]:
-        """Yields none: no parameter changes the weights of the tokens."""
-        return iter(())
+        """Yields the latents, which score themselves for each token; the network does not score."""
+        return iter((self.latents_MD,))
