@@ -151,8 +151,9 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     split = options["split"] or _default_split(paths)
     comparisons, faults = read_comparisons(paths, split=split, where=options["where"])
     if options["reference"]:
-        from sentattn.compare.references import add_references
+        from sentattn.compare.references import add_references, require_references
 
+        require_references(options["reference"], comparisons)
         folder = Path(options["output_dir"])
         comparisons = [add_references(options["reference"], comparison, folder) for comparison in comparisons]
     _warn(faults)

@@ -24,6 +24,7 @@ import torch
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import EvaluatedRun, read_runs
 from sentattn.config.compose import PRETRAINED, setting_hash
+from sentattn.config.groups import get_path
 from sentattn.config.schema import Settings
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Tree
@@ -48,8 +49,9 @@ Fitting: TypeAlias = tuple[int, Callable[[float, int], Predictor]]
 PROBE, STATES = "probe", ("mean", "first")
 Inputs: TypeAlias = tuple["TextData", Callable[[str], Any]]
 """The data, and a function from the name of a split to what a reference reads of its rows."""
-ENCODER, CLIPPING = ("name", "revision", "layer", "dtype"), ("clip", "max_length")
-"""Settings of the embedding and of the data that states depend on."""
+ENCODER = tuple(f"model.embedding.{key}" for key in ("name", "revision", "layer", "dtype"))
+CLIPPING = ("data.clip", "data.max_length")
+"""Settings that states depend on, with those of the encoder."""
 
 MIN_COUNT = 2
 SMOOTHING = 1.0
@@ -80,17 +82,19 @@ class Source(NamedTuple):
 
     def is_of(self, run: EvaluatedRun) -> bool:
         """Returns whether a run is this reference, fitted on the same training rows."""
-        is_same = self.model.items() <= run.settings["model"].items()
-        pairs = ((one.settings["data"].get(key) for one in (run, self.run)) for key in self.clipping)
-        return is_same and run.fingerprint == self.run.fingerprint and all(mine == its for mine, its in pairs)
+        is_same = self.model.items() <= run.settings["model"].items() and run.fingerprint == self.run.fingerprint
+        return is_same and _values(run, self.clipping) == _values(self.run, self.clipping)
 
 
-def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
-    """Adds references to a comparison, and fits those that have no run yet on its training rows.
+def _values(run: EvaluatedRun, keys: Sequence[str]) -> list[object]:
+    return [get_path(run.settings, key) for key in keys]
 
-    Each has the strength or learning rate that is best on the validation rows, and is stored as a run under `folder`,
-    or several where the weights are drawn from a seed. A `UserError` if texts,
-    a package or the encoder of a probe are missing.
+
+def require_references(names: Sequence[str], comparisons: Sequence[Comparison]) -> None:
+    """Refuses references that no comparison can have.
+
+    Raises:
+        RunError: If a package is missing, or a probe is wanted and no run has a pretrained encoder.
     """
     for name in names:
         is_fasttext = name == "fasttext"
@@ -98,8 +102,26 @@ def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -
         if find_spec(package) is None:
             message = f"reference={name} needs {package}: pip install {installed}."
             raise RunError(Fault("reference", "package", message))
+    if PROBE in names and not any(_is_pretrained(run) for comparison in comparisons for run in comparison.runs):
+        message = "reference=probe needs a run with model/embedding=pretrained among those compared, and there is none"
+        raise RunError(Fault("reference", "missing", f"{message}: train one with model=pretrained, or leave it out."))
+
+
+def _is_pretrained(run: EvaluatedRun) -> bool:
+    return bool(get_path(run.settings, f"model.embedding.{TARGET}") == PRETRAINED)
+
+
+def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
+    """Adds references to a comparison, and fits those that have no run yet on its training rows.
+
+    Each has the strength or learning rate that is best on the validation rows, and is stored as a run under `folder`,
+    or several where the weights are drawn from a seed. A comparison without a pretrained encoder has no probe.
+
+    Raises:
+        UserError: If texts or the encoder of a probe are missing or have changed.
+    """
     runs = {run.path.resolve(): run for run in comparison.runs}
-    for source in _sources({name: REFERENCES[name].settings for name in names}, comparison):
+    for source in _sources(names, comparison):
         name = source.model["name"]
         stored = _read([folder / comparison.data / name], comparison)
         known = [run for run in (*comparison.runs, *stored) if source.is_of(run)]
@@ -166,17 +188,13 @@ def _fit(source: Source, comparison: Comparison, folder: Path) -> list[Path]:
             "seconds": {"train": seconds, "total": seconds},
             "data_fingerprint": source.run.fingerprint,
         }
-        run.write_result(json.loads(json.dumps(result)))
+        run.write_result(result)
         paths.append(run.path)
     return paths
 
 
-def _sources(references: Mapping[str, Tree], comparison: Comparison) -> Iterator[Source]:
-    """Yields what references with these fixed settings are fitted on; texts and states are read once, when needed.
-
-    Raises:
-        RunError: If a probe has no pretrained encoder, or that has changed since.
-    """
+def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
+    """Yields what references are fitted on; texts and states are read once, when they are needed."""
     run = comparison.settings[0].runs[0]
 
     @cache
@@ -184,11 +202,11 @@ def _sources(references: Mapping[str, Tree], comparison: Comparison) -> Iterator
         data = run.read_data(comparison.split)
         return {None: (data, partial(_words, data))}
 
-    for name, settings in references.items():
+    for name in names:
         if name == PROBE:
             yield from _probes(comparison)
         else:
-            yield Source(run, {"name": name, **settings}, read)
+            yield Source(run, {"name": name, **REFERENCES[name].settings}, read)
 
 
 def _words(data: TextData, split: str) -> list[str]:
@@ -206,14 +224,8 @@ def _words(data: TextData, split: str) -> list[str]:
 def _probes(comparison: Comparison) -> Iterator[Source]:
     """Yields mean and first state of each pretrained encoder of the runs, as they read it and clip long texts."""
     by_reading: dict[str, EvaluatedRun] = {}
-    for run in comparison.runs:
-        embedding = run.settings["model"].get("embedding") or {}
-        if embedding.get(TARGET) == PRETRAINED:
-            reading = [embedding[key] for key in ENCODER] + [run.settings["data"][key] for key in CLIPPING]
-            by_reading.setdefault(json.dumps(reading), run)
-    if not by_reading:
-        message = "reference=probe needs a run with model/embedding=pretrained among those compared, and there is none"
-        raise RunError(Fault("reference", "missing", f"{message}: train one with model=pretrained, or leave it out."))
+    for run in filter(_is_pretrained, comparison.runs):
+        by_reading.setdefault(json.dumps(_values(run, ENCODER + CLIPPING)), run)
     for run in by_reading.values():
         model = LoadedRun(run.path, trust=run.run.trust).classifier.model
         encoder = model.embedding
@@ -229,7 +241,7 @@ def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> dict[s
     encoder, device = model.embedding, torch.device("cuda" if torch.cuda.is_available() else "cpu")
     assert isinstance(encoder, Pretrained)
     data = run.read_data(split)
-    pooled: dict[str, dict[str, Floats]] = {"mean": {}, "first": {}}
+    pooled: dict[str, dict[str, Floats]] = {states: {} for states in STATES}
     with Progress() as progress:
         use_cached_states(replace(Settings.of(run.settings), test=True), data, model, device, progress)
         for name in ("train", "val", "test"):

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sentattn import fit
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.references import REFERENCES, add_references
+from sentattn.compare.references import REFERENCES, add_references, require_references
 from sentattn.compare.runs import Setting
 from sentattn.data.states import StateCache
 from sentattn.errors import RunError
@@ -133,9 +133,15 @@ def test_states_that_are_not_cached(trained: LoadedRun, typed: list[str], tmp_pa
         np.testing.assert_allclose(setting.probabilities, cached[states].probabilities, atol=0.02)
 
 
-def test_runs_without_a_pretrained_encoder_are_refused(tiny_run: LoadedRun, tmp_path: Path) -> None:
+def test_only_comparisons_with_a_pretrained_encoder_have_probes(
+    trained: LoadedRun, tiny_run: LoadedRun, tmp_path: Path
+) -> None:
+    comparisons = [comparison_of(tiny_run), comparison_of(trained)]
+    require_references(["probe"], comparisons)
+    added = [probes(add_references(["probe"], comparison, tmp_path)) for comparison in comparisons]
+    assert [set(found) for found in added] == [set(), {"mean", "first"}]
     with pytest.raises(RunError) as caught:
-        add_references(["probe"], comparison_of(tiny_run), tmp_path)
+        require_references(["probe"], comparisons[:1])
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "missing")
 
 
