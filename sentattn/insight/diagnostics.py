@@ -21,7 +21,7 @@ from sentattn.insight.weights import SEED, Ids, Over, Reading, distance, probabi
 from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import TextClassifier
 
-FORMAT = "4"
+FORMAT = "5"
 """Of a stored file; it changes with the definition of a metric."""
 WEIGHTS = "weights"
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens that count as first, at least one token
@@ -45,7 +45,10 @@ class Texts:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Metrics of an attention by name, (N texts,), NaN where they do not apply, and its weights, mean over the hops."""
+    """Metrics of an attention by name, (N texts,), NaN where they do not apply; its weights, means over the hops.
+
+    The weights are those of the tokens that are ranked: special tokens of a subword tokenizer are left out.
+    """
 
     values: Mapping[str, Floats]
     weights: Sequence[Floats]
@@ -109,7 +112,8 @@ def diagnose(
     tokens, and those of `summary` for the rankings by attention, by attention times gradient, by gradients and at
     random; Kendall's tau between attention and the magnitude of gradients, and between two kinds of gradients; 1 or 0
     for a correct prediction, and the total variation distance from the model's own probabilities, with other weights;
-    and the divergence of `weights.adversary`.
+    and the divergence of `weights.adversary`. Special tokens of a subword tokenizer, whose spans are empty, are in no
+    ranking and are never removed; only `shape` and other weights count them.
 
     Args:
         model: The model, in evaluation mode.
@@ -118,6 +122,7 @@ def diagnose(
         progress: Called with a stage, and the numbers of finished and of all texts.
     """
     ids = [encoded.ids for encoded in texts.encoded]
+    ranked = [np.flatnonzero([start < end for start, end in encoded.spans]) for encoded in texts.encoded]
 
     def report(stage: str) -> Callable[[int], None]:
         done = 0
@@ -132,36 +137,39 @@ def diagnose(
     readings = {over: read(model, ids, over, advance=report("other weights")) for over in attentions}
     probabilities_NC = np.stack([reading.probabilities_C for reading in readings[attentions[0]]])
     classes_N = probabilities_NC.argmax(axis=1)
-    shared = {"p": probabilities_NC.max(axis=1), "p_unknown": unknown_probability(model, ids, classes_N)}
+    shared = {"p": probabilities_NC.max(axis=1), "p_unknown": unknown_probability(model, ids, classes_N, ranked)}
     gradients = attributions(model, ids, classes_N, advance=report("gradients"))
-    removals = _removals(model, ids, classes_N, readings.values(), gradients, report("removing tokens"))
+    removals = _removals(model, ids, classes_N, ranked, readings.values(), gradients, report("removing tokens"))
     result = []
     for of_attention, removed in zip(readings.values(), removals, strict=True):
-        of_texts = zip(of_attention, gradients, texts.encoded, texts.labels_N, texts.rationales, strict=True)
+        of_texts = zip(of_attention, gradients, ranked, texts.encoded, texts.labels_N, texts.rationales, strict=True)
         rows = [_of_text(*of_text) for of_text in of_texts]
         values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        weights = [reading.weights_RL.mean(axis=0) for reading in of_attention]
+        weights = [
+            reading.weights_RL[:, tokens_K].mean(axis=0) for reading, tokens_K in zip(of_attention, ranked, strict=True)
+        ]
         result.append(Diagnostics(values | removed | shared, weights))
     return result
 
 
 def _of_text(
-    reading: Reading, gradient: Attribution, encoded: Encoded, label: int, rationale: Sequence[Span]
+    reading: Reading, gradient: Attribution, tokens_K: Ints, encoded: Encoded, label: int, rationale: Sequence[Span]
 ) -> dict[str, float]:
-    """The metrics of a text but those of removals."""
-    weights_L, own_C = reading.weights_RL.mean(axis=0), reading.probabilities_C
-    integrated_L, product_L = np.abs(gradient.integrated_L), np.abs(gradient.input_x_gradient_L)
-    metrics = shape(reading.weights_RL, encoded.tokens) | plausibility(reading.weights_RL, encoded.spans, rationale)
+    """The metrics of a text but those of removals; `tokens_K` are the tokens that are ranked."""
+    weights_RK, own_C = reading.weights_RL[:, tokens_K], reading.probabilities_C
+    weights_K, spans = weights_RK.mean(axis=0), [encoded.spans[token] for token in tokens_K]
+    integrated_K, product_K = np.abs(gradient.integrated_L[tokens_K]), np.abs(gradient.input_x_gradient_L[tokens_K])
+    metrics = shape(reading.weights_RL, encoded.tokens) | plausibility(weights_RK, spans, rationale)
     metrics |= dict.fromkeys(OF_RANKINGS, np.nan)
     metrics |= {
         "correct": float(own_C.argmax() == label),
-        "tau_gradients": rank_correlation(integrated_L, product_L),
+        "tau_gradients": rank_correlation(integrated_K, product_K),
         "integral_error": abs(gradient.error),
         "logit_change": abs(gradient.change),
     }
-    if is_ranking(weights_L):
-        metrics["tau_integrated"] = rank_correlation(weights_L, integrated_L)
-        metrics["tau_input_x_gradient"] = rank_correlation(weights_L, product_L)
+    if is_ranking(weights_K):
+        metrics["tau_integrated"] = rank_correlation(weights_K, integrated_K)
+        metrics["tau_input_x_gradient"] = rank_correlation(weights_K, product_K)
     if is_ranking(reading.weights_RL.ravel()) and not np.isnan(reading.uniform_C).any():
         metrics |= {
             "correct_uniform": float(reading.uniform_C.argmax() == label),
@@ -177,22 +185,25 @@ def _removals(
     model: TextClassifier,
     ids: Sequence[Ids],
     classes_N: Ints,
+    ranked: Sequence[Ints],
     attentions: Collection[Sequence[Reading]],
     gradients: Sequence[Attribution],
     advance: Callable[[int], None],
 ) -> list[dict[str, Floats]]:
     """The metrics of `summary` for each attention, with those of gradients and random rankings."""
     orders, ranks = [], []
-    for i, (gradient, *readings) in enumerate(zip(gradients, *attentions, strict=True)):
+    for i, (tokens_K, gradient, *readings) in enumerate(zip(ranked, gradients, *attentions, strict=True)):
         random = np.random.default_rng([SEED, i])
-        scores = [gradient.input_x_gradient_L, gradient.integrated_L, np.abs(gradient.integrated_L)]
-        is_ranked = [not ties(scores_L) for scores_L in scores]
+        integrated_K = gradient.integrated_L[tokens_K]
+        scores = [gradient.input_x_gradient_L[tokens_K], integrated_K, np.abs(integrated_K)]
+        is_ranked = [not ties(scores_K) for scores_K in scores]
         for reading in readings:
-            weights_L = reading.weights_RL.mean(axis=0)
-            scores += [weights_L, reading.product_L]
-            is_ranked += [is_ranking(weights_L), not (np.isnan(reading.product_L).any() or ties(reading.product_L))]
+            weights_K, product_K = reading.weights_RL[:, tokens_K].mean(axis=0), reading.product_L[tokens_K]
+            scores += [weights_K, product_K]
+            is_ranked += [is_ranking(weights_K), not (np.isnan(product_K).any() or ties(product_K))]
         ranks.append(is_ranked)
-        orders.append([order(scores_L, random) for scores_L in (*scores, *np.zeros((DRAWS, len(ids[i]))))])
+        scores += [*np.zeros((DRAWS, len(tokens_K)))]
+        orders.append([tokens_K[order(scores_K, random)] for scores_K in scores])
     falls = drops(model, ids, classes_N, orders, advance=advance)
     falls[:, : len(ranks[0])][~np.array(ranks)] = np.nan
     shared = {"input_x_gradient": [0], "integrated": [1], "integrated_magnitude": [2]}
@@ -229,14 +240,15 @@ def drops(
     With the first ceil(k n) tokens of a ranking: comprehensiveness(k) = p(y | x) - p(y | x without them),
     sufficiency(k) = p(y | x) - p(y | only them). Removed tokens are `deleted`, so that the text gets shorter, or
     `replaced` by `<unk>`. NaN for a text of one token, of which nothing would be left. `orders` has for each text Q
-    rankings, which are the indices of its tokens, the first ones first.
+    rankings, which are the indices of its tokens, the first ones first; tokens in no ranking are never removed, and n
+    does not count them.
     """
     rankings = len(orders[0])
     result = np.full((len(texts), rankings, len(REMOVALS), len(KINDS), len(SHARES)), np.nan)
     for i, ids in enumerate(texts):
-        if len(ids) > 1:
+        if (length := len(orders[i][0])) > 1:
             # 0.2 * 15 is a little more than 3; shares of a short text are often the same number.
-            of_shares = [max(1, math.ceil(round(share * len(ids), 9))) for share in SHARES]
+            of_shares = [max(1, math.ceil(round(share * length, 9))) for share in SHARES]
             counts = sorted(set(of_shares))
             variants = _variants(ids, orders[i], counts, model.embedding.blank_id)
             whole, *others = probabilities(model, [ids, *variants])[:, classes_N[i]]
@@ -247,10 +259,12 @@ def drops(
     return result
 
 
-def unknown_probability(model: TextClassifier, texts: Sequence[Ids], classes_N: Ints) -> Floats:
-    """Returns the probability of each text's class when all its tokens are `<unk>`, (texts,)."""
-    probabilities_NC = probabilities(model, [np.full_like(ids, model.embedding.blank_id) for ids in texts])
-    of_class_N: Floats = probabilities_NC[np.arange(len(texts)), classes_N]
+def unknown_probability(model: TextClassifier, texts: Sequence[Ids], classes_N: Ints, ranked: Sequence[Ints]) -> Floats:
+    """Returns the probability of each text's class when all its tokens that are ranked are `<unk>`, (texts,)."""
+    unknown = [ids.copy() for ids in texts]
+    for ids, tokens_K in zip(unknown, ranked, strict=True):
+        ids[tokens_K] = model.embedding.blank_id
+    of_class_N: Floats = probabilities(model, unknown)[np.arange(len(texts)), classes_N]
     return of_class_N
 
 
@@ -278,12 +292,12 @@ def percent(share: float) -> int:
 
 
 def _variants(ids: Ids, orders: Sequence[Ints], counts: Sequence[int], blank_id: int) -> Iterator[Ids]:
-    """Yields for each ranking, number of first tokens and removal: the text without them, and only them."""
-    for order_L in orders:
+    """Yields for each ranking, number of first tokens and removal: the text without them, and without the others."""
+    for order_K in orders:
         for count in counts:
-            is_first_L = np.zeros(len(ids), dtype=bool)
-            is_first_L[order_L[:count]] = True
-            yield ids[~is_first_L]
-            yield ids[is_first_L]
-            yield np.where(is_first_L, blank_id, ids)
-            yield np.where(is_first_L, ids, blank_id)
+            sides = order_K[:count], order_K[count:]
+            yield from (np.delete(ids, removed_K) for removed_K in sides)
+            for removed_K in sides:
+                replaced_L = ids.copy()
+                replaced_L[removed_K] = blank_id
+                yield replaced_L

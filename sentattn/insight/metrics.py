@@ -28,8 +28,8 @@ def is_ranking(weights_L: Floats) -> bool:
 
 
 def ties(scores_L: Floats) -> bool:
-    """Whether scores differ by rounding alone."""
-    return bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
+    """Whether scores differ by rounding alone, as those of no token do."""
+    return not scores_L.size or bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
 
 
 def shape(weights_RL: Floats, tokens: Sequence[str]) -> dict[str, float]:
@@ -91,8 +91,9 @@ def plausibility(weights_RL: Floats, spans: Sequence[Span], rationale: Sequence[
     of a token may represent its neighbours. `spans` are start and end of each token in the text, `rationale` of each
     part that decides the label.
     """
-    gold_L = np.array([any(start < last and first < end for first, last in rationale) for start, end in spans])
-    near_L = np.convolve(gold_L, np.ones(3), mode="full")[1:-1] > 0
+    is_gold = [any(start < last and first < end for first, last in rationale) for start, end in spans]
+    padded = np.pad(np.array(is_gold, dtype=bool), 1)
+    gold_L, near_L = padded[1:-1], padded[:-2] | padded[1:-1] | padded[2:]
     mean_L = weights_RL.mean(axis=0)
     of_hops = [value for row in weights_RL if not np.isnan(value := average_precision(row, gold_L))]
     length, gold = len(gold_L), int(gold_L.sum())
@@ -125,7 +126,7 @@ def expected_average_precision(length: int, gold: int) -> float:
     has itself and (i - 1) (R - 1) / (L - 1) others before it on average, and each rank is equally likely, so with the
     harmonic number H_L = 1 + 1/2 + ... + 1/L the mean is (R - 1) / (L - 1) (1 - H_L / L) + H_L / L.
     """
-    if length == 1:
+    if length < 2:
         return 1.0
     harmonic = float(np.sum(1 / np.arange(1, length + 1))) / length
     return (gold - 1) / (length - 1) * (1 - harmonic) + harmonic

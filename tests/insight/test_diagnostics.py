@@ -74,6 +74,40 @@ def test_tied_weights_have_no_metrics_of_rankings() -> None:
     assert not np.isnan(found.means(["tau_gradients"])).any()
 
 
+def test_special_tokens_are_not_ranked_and_never_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, plain = small_model("model=structured"), texts(9, 2)
+    first, last = 7, 8
+    encoded = [
+        Encoded(np.r_[first, text.ids, last], ["[CLS]", *text.tokens, "[SEP]"], [(0, 0), *text.spans, (99, 99)])
+        for text in plain.encoded
+    ]
+    read: list[list[int]] = []
+    monkeypatch.setattr(
+        diagnostics,
+        "probabilities",
+        lambda model, texts: read.extend(map(list, texts)) or weights.probabilities(model, texts),
+    )
+    rationales = [[text.spans[0]] for text in plain.encoded]
+    [found] = diagnose(model, Texts(encoded, plain.labels_N, rationales))
+    assert {(ids[0], ids[-1]) for ids in read} == {(first, last)}
+    assert min(map(len, read)) == 3  # of the text of two words, a word is left
+    [own, other] = weights.read(model, [text.ids for text in encoded])
+    for kept_K, reading in zip(found.weights, (own, other), strict=True):
+        assert kept_K == pytest.approx(reading.weights_RL.mean(axis=0)[1:-1])
+    gradient = attributions(model, [encoded[0].ids], own.probabilities_C.argmax()[None])[0]
+    expected = rank_correlation(found.weights[0], np.abs(gradient.integrated_L[1:-1]))
+    assert found.values["tau_integrated"][0] == pytest.approx(expected)
+    order_K = np.argsort(-found.weights[0])
+    assert found.values["average_precision"][0] == pytest.approx(1 / (1 + list(order_K).index(0)))
+
+
+def test_weights_on_special_tokens_alone_rank_nothing() -> None:
+    text = texts(4).encoded[0]
+    special = Encoded(text.ids, ["[CLS]", *text.tokens[1:]], [(0, 0), *text.spans[1:]])
+    [found] = diagnose(small_model("model/attention=first"), Texts([special], np.zeros(1, dtype=np.int64), [[]]))
+    assert np.isnan(found.means(["comprehensiveness_deleted_attention", "tau_integrated"])).all()
+
+
 def test_diagnostics_of_an_attention_over_ngrams() -> None:
     model, read = wide_model("model=mean"), texts(9, 40, 17)
     tokens, ngrams = diagnose(model, read, ["tokens", "ngrams"])
@@ -175,7 +209,9 @@ def test_linear_model_in_closed_form() -> None:
                 falls = [[probability(ids) - probability(one) for one in kinds] for kinds in expected]
                 assert found[i, q, :, :, k] == pytest.approx(np.array(falls), abs=1e-12)
     expected_unknown = [probability(np.ones_like(ids)) for ids in texts]
-    assert unknown_probability(model, texts, np.ones(5, dtype=np.int64)) == pytest.approx(expected_unknown, abs=1e-12)
+    assert unknown_probability(
+        model, texts, np.ones(5, dtype=np.int64), [np.arange(len(ids)) for ids in texts]
+    ) == pytest.approx(expected_unknown, abs=1e-12)
 
 
 def test_summary_is_the_mean_over_shares_and_rankings() -> None:
