@@ -62,17 +62,10 @@ class WideAndDeep(TextClassifier):
         self.deep_share, self.wide_share = (1 - wide.share, wide.share) if self.parts else (1.0, 1.0)
 
     def forward(
-        self,
-        tokens_BL: Tensor,
-        mask_BL: Tensor,
-        *,
-        lengths_B: Tensor | None = None,
-        states_BLE: Tensor | None = None,
-        pairs: bool = False,
-        labels_B: Tensor | None = None,
+        self, tokens_BL: Tensor, mask_BL: Tensor, *, labels_B: Tensor | None = None, **batch: Any
     ) -> Classified:
         """Classifies a batch; with labels_B each training row is left out of the counts of its own n-grams."""
-        deep = super().forward(tokens_BL, mask_BL, lengths_B=lengths_B, states_BLE=states_BLE, pairs=pairs)
+        deep = super().forward(tokens_BL, mask_BL, **batch)
         return self.add(deep, self.wide(tokens_BL, mask_BL, deep.states_BLD, labels_B))
 
     def add(self, deep: Classified, terms: WideTerms) -> Classified:
