@@ -20,9 +20,8 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from sentattn.config.targets import label
-from sentattn.loggers.guard import summarize
 from sentattn.loggers.wandb.dashboard import tried_values
-from sentattn.run import METRICS, Run
+from sentattn.run import METRICS, Run, summarize
 
 COLUMNS = 2
 WIDE = "ParallelCoordinatesPlot"

@@ -105,6 +105,11 @@ class Interruption(BaseException):
         self.exit_code = 128 + number
 
 
+def first_line(error: Exception) -> str:
+    """Returns the first line of a message without a full stop, or the type of an error without a message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def suggestion(word: str, legal: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the closest legal word, or an empty string."""
     close = difflib.get_close_matches(word, list(legal), n=1, cutoff=0.6)

@@ -183,6 +183,15 @@ def advice(run: Run | None) -> str:
     return f"continue with: python -m sentattn.train resume={shlex.quote(str(run.path))}"
 
 
+def summarize(result: Node) -> Tree:
+    """Returns the values of a `result.json` by names such as `val/accuracy`, `seconds/total` and `latency_ms/one`."""
+    summary: Tree = {"best_epoch": result.get("best_epoch"), **result.get("metrics", {})}
+    for name in ("seconds", "parameters", "latency_ms", "tokens_per_second", "peak_memory_bytes", "encoder"):
+        value = result.get(name)
+        summary |= {f"{name}/{key}": x for key, x in value.items()} if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in summary.items() if value is not None}
+
+
 def create(settings: Node, directory: Path | None = None) -> Run:
     """Creates the directory of a new run and writes its settings.
 

@@ -25,7 +25,7 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, advice, write_atomically
+from sentattn.run import Run, advice, summarize, write_atomically
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import open_interrupted
@@ -291,3 +291,26 @@ def test_every_printed_command_quotes_its_values() -> None:
             for inserted in re.findall(r"\{([^{}]*)\}", command):
                 quoted = "shlex." in inserted or inserted in QUOTED
                 assert quoted, f"{file.name}: {command}"
+
+
+def test_a_summary_has_metrics_and_costs() -> None:
+    result = {
+        "status": "finished",
+        "best_epoch": 2,
+        "metrics": {"val/accuracy": 0.5},
+        "seconds": {"train": 1.5, "total": 2.0},
+        "parameters": {"total": 10, "trainable": 9},
+        "latency_ms": {"one": 0.5},
+        "peak_memory_bytes": 1000,
+    }
+    assert summarize(result) == {
+        "best_epoch": 2,
+        "val/accuracy": 0.5,
+        "seconds/train": 1.5,
+        "seconds/total": 2.0,
+        "parameters/total": 10,
+        "parameters/trainable": 9,
+        "latency_ms/one": 0.5,
+        "peak_memory_bytes": 1000,
+    }
+    assert summarize({"status": None, "seconds": {"train": None, "total": 2.0}}) == {"seconds/total": 2.0}

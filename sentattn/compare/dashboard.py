@@ -20,7 +20,7 @@ from sentattn.loggers.wandb import dashboard as boards
 from sentattn.loggers.wandb.dashboard import Specification
 from sentattn.loggers.wandb.upload import LocalRun, find_runs, offline_reason, upload
 from sentattn.prediction.model import LABELS
-from sentattn.run import MODEL, PREDICTIONS, RESULT, Run
+from sentattn.run import MODEL, PREDICTIONS, RESULT, Run, summarize
 
 INTERVALS = (
     "The intervals of this table count rows (or their groups) and seeds, so they are about another training on other "
@@ -111,8 +111,6 @@ def log_run(run: Run, place: Node, values: Node | None = None) -> LocalRun:
     `place` is the `project`, `entity` and `host` of a run that was trained without W&B; `values` are those that a trial
     of a sweep tried, by their keys. A `RunError` if the run is damaged or W&B's files cannot be written.
     """
-    from sentattn.loggers.guard import summarize  # imports Lightning
-
     if logged := find_runs([run.path]):
         return logged[0]._replace(host=logged[0].host or place["host"])
     result, matrices = run.result, _confusions(run)

@@ -23,7 +23,7 @@ from sentattn.config.parameters import type_of
 from sentattn.config.schema import CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.targets import FIRST, check_targets, renamed
 from sentattn.config.types import Node, Tree
-from sentattn.errors import DataError, Fault, SettingError, suggestion
+from sentattn.errors import DataError, Fault, SettingError, first_line, suggestion
 
 NOT_A_REFERENCE = "$\x00{"
 """Stands for the beginning of a reference in texts that hold none."""
@@ -248,7 +248,7 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
     try:
         resolved = OmegaConf.to_container(OmegaConf.create(c.written), resolve=True)
     except OmegaConfBaseException as error:
-        message = f"A reference in the configuration cannot be resolved: {_first_line(error)}"
+        message = f"A reference in the configuration cannot be resolved: {first_line(error)}."
         raise SettingError(Fault("", "not_found", message)) from error
     c.settings = _literal(resolved, NOT_A_REFERENCE, "${")
 
@@ -263,10 +263,6 @@ def _literal(value: object, sign: str = "${", other: str = NOT_A_REFERENCE) -> A
     if isinstance(value, list):
         return [_literal(item, sign, other) for item in value]
     return value.replace(sign, other) if isinstance(value, str) else value
-
-
-def _first_line(error: Exception) -> str:
-    return f"{(str(error).strip() or repr(error)).splitlines()[0].rstrip('.')}."
 
 
 def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[Tree, dict[str, str]]:
@@ -292,7 +288,7 @@ def _compose_once(
         kept = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         settings = OmegaConf.to_container(kept, resolve=False)
     except Exception as error:  # Hydra meets some files with an assertion or an error of Python's
-        reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else _first_line(error)
+        reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else f"{first_line(error)}."
         message = f"{' '.join(overrides) or 'train.yaml'} cannot be composed: {reason}"
         raise SettingError(Fault("", "unreadable", message)) from error
     assert isinstance(settings, dict)

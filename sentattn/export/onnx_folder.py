@@ -23,7 +23,7 @@ from torch.onnx.ops import symbolic
 
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID, spacy_version
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault, RunError, first_line
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.model import Classifier
 from sentattn.run import writing
@@ -315,7 +315,7 @@ def verify(
             session = session or onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             outputs = session.run(None, {"tokens": tokens_BL, "lengths": lengths_B})
         except Exception as error:  # ONNX Runtime's errors have no common class
-            message = f"ONNX Runtime cannot run the exported {model.name}: {str(error).splitlines()[0]}"
+            message = f"ONNX Runtime cannot run the exported {model.name}: {first_line(error)}."
             raise RunError(Fault("format", "failed", message)) from error
         with torch.inference_mode():
             expected = reference(torch.from_numpy(tokens_BL), torch.from_numpy(lengths_B))

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from pytorch_lightning.loggers.logger import DummyLogger, Logger
 
-from sentattn.config.types import Json, Node
+from sentattn.config.types import Node
+from sentattn.errors import first_line
 from sentattn.run import METRICS
 
 T = TypeVar("T")
@@ -107,7 +108,7 @@ class Guard(Logger):
         """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""
 
     def finish(self, summary: Node, *, failed: bool = False) -> None:
-        """Logs the summary, such as that of `summarize`, and closes the logger."""
+        """Logs the summary, such as that of `run.summarize`, and closes the logger."""
         self.attempt(lambda logger: self._finish(logger, summary, failed), None)
         self._logger = None
 
@@ -143,17 +144,3 @@ class Guard(Logger):
         if logger is not None:
             with suppress(Exception):  # the first error has been printed
                 self._close(logger)
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of an error's message without a full stop, or the error's type where it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-
-
-def summarize(result: Node) -> Json:
-    """Returns the values of a `result.json` by names such as `val/accuracy`, `seconds/total` and `latency_ms/one`."""
-    summary: Json = {"best_epoch": result.get("best_epoch"), **result.get("metrics", {})}
-    for name in ("seconds", "parameters", "latency_ms", "tokens_per_second", "peak_memory_bytes", "encoder"):
-        value = result.get(name)
-        summary |= {f"{name}/{key}": x for key, x in value.items()} if isinstance(value, Mapping) else {name: value}
-    return {name: value for name, value in summary.items() if value is not None}

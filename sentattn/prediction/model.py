@@ -26,7 +26,7 @@ from sentattn.config.types import Json
 from sentattn.data.batching import pad
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
-from sentattn.errors import DataError, Fault, RunError, SettingError, UserError
+from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.prediction import NGram, Prediction, Predictions
 from sentattn.run import MODEL, Run
@@ -91,7 +91,7 @@ class Classifier:
         except UserError:
             raise
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
-            message = f"The model in {folder} cannot be read: {(str(error) or repr(error)).splitlines()[0]}"
+            message = f"The model in {folder} cannot be read: {first_line(error)}."
             raise RunError(Fault("run", "damaged", message)) from error
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 

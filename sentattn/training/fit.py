@@ -30,7 +30,6 @@ from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
 from sentattn.loggers import build_logger, require_package
-from sentattn.loggers.guard import summarize
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.embedding import TrainingTexts
 from sentattn.training import environment, evaluate
@@ -303,7 +302,7 @@ def _recorded(run: runs.Run, result: Tree, recorder: EpochRecorder, logger: Guar
         if result["status"] is not None and ranks.is_rank_zero():
             run.write_result(result)
         if logger is not None:
-            logger.finish(summarize(result), failed=result["status"] not in ("finished", "pruned"))
+            logger.finish(runs.summarize(result), failed=result["status"] not in ("finished", "pruned"))
 
 
 @contextmanager

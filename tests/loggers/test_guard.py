@@ -12,7 +12,7 @@ from pytorch_lightning.loggers.logger import Logger
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.loggers.guard import Guard, summarize
+from sentattn.loggers.guard import Guard
 
 
 class Recording(Logger):
@@ -119,26 +119,3 @@ def test_a_training_continues_without_its_logger(tmp_path: Path, capsys: pytest.
     assert [json.loads(line)["epoch"] for line in (run.path / "metrics.jsonl").read_text().splitlines()] == [1, 2]
     assert (run.path / "model" / "model.safetensors").is_file()
     assert (run.path / "predictions.parquet").is_file()
-
-
-def test_a_summary_has_metrics_and_costs() -> None:
-    result = {
-        "status": "finished",
-        "best_epoch": 2,
-        "metrics": {"val/accuracy": 0.5},
-        "seconds": {"train": 1.5, "total": 2.0},
-        "parameters": {"total": 10, "trainable": 9},
-        "latency_ms": {"one": 0.5},
-        "peak_memory_bytes": 1000,
-    }
-    assert summarize(result) == {
-        "best_epoch": 2,
-        "val/accuracy": 0.5,
-        "seconds/train": 1.5,
-        "seconds/total": 2.0,
-        "parameters/total": 10,
-        "parameters/trainable": 9,
-        "latency_ms/one": 0.5,
-        "peak_memory_bytes": 1000,
-    }
-    assert summarize({"status": None, "seconds": {"train": None, "total": 2.0}}) == {"seconds/total": 2.0}

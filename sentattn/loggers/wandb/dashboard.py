@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sentattn.config.types import Json, Node
-from sentattn.errors import Fault, RunError, SettingError
+from sentattn.errors import Fault, RunError, SettingError, first_line
 from sentattn.loggers.wandb.upload import api_errors, server
-from sentattn.run import TRIALS, Run, write_atomically
+from sentattn.run import TRIALS, Run, summarize, write_atomically
 
 FILE = "dashboard.json"
 WORKSPACE, REPORT = "workspace", "report"
@@ -108,8 +108,6 @@ def dashboard(
 
 def study_specification(study: Path, ids: Mapping[Path, str], place: Node) -> Specification:
     """Returns the dashboard of a study from its folder; `ids` are the names of its trials on W&B by directory."""
-    from sentattn.loggers.guard import summarize  # imports Lightning
-
     trials, searched = _trials(study)
     complete = [row for row in trials.values() if row["state"] == "complete"]
     runs = {path: name for path, name in ids.items() if trials.get(_number(study, path)) in complete}
@@ -148,8 +146,6 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Node) -> Sp
 
 def tried_values(study: Path, runs: Iterable[Run]) -> dict[Path, Json]:
     """Returns the values that runs of a study tried, by their directories, from the study's table of trials."""
-    from sentattn.loggers.guard import summarize  # imports Lightning
-
     trials, searched = _trials(study)
     values = {}
     for run in runs:
@@ -218,8 +214,6 @@ def publish(specification: Specification, former: Mapping[str, dict[str, str]]) 
     import wandb_workspaces.reports.v2 as wr
     import wandb_workspaces.workspaces as ws
     from wandb_workspaces import expr
-
-    from sentattn.loggers.guard import first_line  # imports Lightning
 
     addresses = specification["published"] = dict(former.get(specification["about"], {}))
     filters = expr.And(expr.Metric("ID").isin(specification["runs"]))

@@ -17,8 +17,8 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.config.types import Node
-from sentattn.errors import Pruned
-from sentattn.loggers.guard import Guard, first_line
+from sentattn.errors import Pruned, first_line
+from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb import upload
 from sentattn.prediction.model import Classifier
 from sentattn.rendering.png import picture

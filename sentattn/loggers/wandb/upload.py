@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sentattn.config.groups import get_path
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault, RunError, first_line
 from sentattn.run import CONFIG, Run, write_atomically
 
 ANSWER_SECONDS = 10.0
@@ -122,8 +122,6 @@ def upload(run: LocalRun, *, minutes: float = MINUTES) -> str | None:
 def add_to_summary(run: LocalRun, values: Mapping[str, float]) -> bool:
     """Adds values to the summary of an uploaded run, or raises a `RunError`; False where its server has them."""
     import wandb
-
-    from sentattn.loggers.guard import first_line  # imports Lightning
 
     sent = run.folder.parent / SENT
     with suppress(OSError, ValueError):
