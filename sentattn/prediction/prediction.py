@@ -56,9 +56,9 @@ class Prediction:
         probabilities: Probability of each class, in the order of the classes; none in an empty prediction.
         tokens: The tokens that the model read, L of them, as they are written in the text.
         spans: Start and end of each token in `text`, in characters.
-        attention: R rows (hops) of L weights, each 0 or more; a row sums to 1.
+        attention: R rows (hops) of L weights, each 0 or more; a row sums to 1, to less in `in_words`.
         pairs: Token-to-token weights, where the model has them and they were requested: H maps (heads) of L rows of
-            L weights. Row t has the weights that token t gives to each token; it sums to 1.
+            L weights. Row t has the weights that token t gives to each token, with the same sum.
         unknown: Indices of the tokens that are not in the model's vocabulary, in ascending order.
         parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
             the vector of logits whose softmax the probabilities are.

@@ -183,7 +183,7 @@ class _Page:
         labels = ["0", f"{limit / 2:.2g}", f"\u2265 {limit:.2g}" if is_cut else f"{limit:.2g}"]
         box.set_xticklabels(labels, fontproperties=_font(SMALL_SIZE), color=GREY)
         box.tick_params(length=0, pad=2)
-        legend = "weight (a row sums to 1)"
+        legend = "weight"
         if is_cut:
             legend += f"; darkest from the {100 * QUANTILE:.0f} % quantile, largest {largest:.2g}"
         self.write(x + SCALE_WIDTH + 0.12, self.top + SCALE_HEIGHT / 2, legend)
@@ -267,7 +267,7 @@ class _Page:
         self.write_head("pairs", "", "row: the token that attends    column: the token attended to", limit, limit)
         if length > count:
             rest = f"{length - count} of {length} tokens, those with the least attention, are not drawn"
-            self.write_note(f"{rest}; a row sums to 1 over all {length}; .html shows all")
+            self.write_note(f"{rest}; .html shows all")
         if heads > MAX_HEADS:
             self.write_note(f"{heads - MAX_HEADS} more heads are not drawn; .html shows all")
         self.top += 0.1
