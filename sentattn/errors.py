@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import re
 import signal
 from collections.abc import Iterable
@@ -103,6 +104,23 @@ class Interruption(BaseException):
         super().__init__(f"{name}; {advice}" if advice else name)
         self.number = number
         self.exit_code = 128 + number
+
+
+def require_packages(key: str, needs: str, packages: Iterable[str], install: str) -> None:
+    """Refuses a setting whose packages are not installed.
+
+    Args:
+        key: The setting.
+        needs: What needs them, such as `to=wandb`.
+        packages: Names by which they are imported.
+        install: What pip installs for them.
+
+    Raises:
+        SettingError: With the packages that are missing.
+    """
+    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
+        message = f'{needs} needs {", ".join(missing)}: type pip install "{install}".'
+        raise SettingError(Fault(key, "package", message))
 
 
 def first_line(error: Exception) -> str:

@@ -87,8 +87,8 @@ def _name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
     name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")
     if name in (*SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):
         message = (
-            f"name={name} must be letters, digits, points, dashes and underscores, and not {' or '.join(SPLITS)}, "
-            "which are the run's own rows; for example name=reviews."
+            f"name={name} must be letters, digits, points, dashes and underscores, and not {', '.join(SPLITS)} or "
+            "train, which are the run's own rows; for example name=reviews."
         )
         raise SettingError(Fault("name", "type", message))
     return name

@@ -9,7 +9,7 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
               Trials of sweeps are left out unless their own directories are given
   split       test or val; by default test, and val for run directories of which none was tested, such as trials; or the
               name under which `evaluate` has written predictions on other data
-  where       only runs with these settings, such as where=data=imdb,model.attention.hops=4
+  where       only runs with these settings, such as where=data=imdb,model/attention=structured,model.attention.hops=4
   margin      points of accuracy within which two settings count as equivalent; default 0.5
   pairs       declared (default): settings that are equal in all but one part, such as an attention and uniform weights
               over the same encoder, as one family of tests; all: every other pair too, marked as exploratory. Of at
@@ -42,6 +42,7 @@ Examples:
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -51,13 +52,15 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
 from sentattn.config.types import Tree
-from sentattn.errors import Fault, RunError, SettingError
+from sentattn.errors import Fault, RunError, SettingError, require_packages
 from sentattn.run import CONFIG, REPORT, SPLITS, TRIALS, Run, write_atomically, writing
 
 if TYPE_CHECKING:
     from sentattn.compare.comparison import Comparison
 
 PAGES = (".html", ".htm")
+COMMA = re.compile(r",(?![^\[\]]*\])")
+"""Outside the brackets of a list."""
 REFERENCES = ("tfidf", "nbsvm", "fasttext", "probe")
 OPTIONS: dict[str, tuple[str, Any]] = {
     "split": ("str", None),
@@ -107,7 +110,7 @@ def _read_options(arguments: Sequence[str]) -> Tree:
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in OPTIONS.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
     for key in ("where", "reference"):
-        options[key] = [text for text in options[key].split(",") if text]
+        options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
     if options["plan"] and not options["write_plan"]:
@@ -120,9 +123,7 @@ def _read_options(arguments: Sequence[str]) -> Tree:
                 message = f"{key}={typed[key]}: the plan has {key}={options[key]}. Leave it out."
                 raise SettingError(Fault(key, "conflict", message))
     if options["to"] and not options["write_plan"]:
-        from sentattn.loggers.wandb.dashboard import require_package
-
-        require_package()
+        require_packages("to", "to=wandb", ["wandb_workspaces"], "sentattn[dashboard]")
     return options
 
 

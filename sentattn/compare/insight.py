@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from itertools import combinations
 from operator import sub
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import UNKNOWN, Estimate, Term, blocks, jackknife, seed_term
 from sentattn.console import Format, Progress, Table, csv_lines, table_in_format, table_lines, wrap
-from sentattn.errors import Fault, RunError, UserError
+from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import KINDS, SHARES, Diagnostics, Texts, diagnose, percent, rank_correlation, sample
 from sentattn.insight.metrics import is_ranking
 from sentattn.insight.weights import Over
@@ -98,7 +97,7 @@ class Insight:
         numbers = range(len(self.seeds))
         pairs = list(combinations(numbers, 2))
         if not pairs:
-            return Estimate.of(np.nan, [UNKNOWN])
+            return Estimate(np.nan, [UNKNOWN])
         of_pairs = [_agreement(self.seeds[first], self.seeds[second], among) for first, second in pairs]
         values_PK = np.stack([_means(of_pair_N, self.block_N) for of_pair_N in of_pairs])
         if len(pairs) == 1:
@@ -135,19 +134,17 @@ def _estimate(values_SK: Floats, seeds: Sequence[Term], *, is_known: bool) -> Es
     value, *without_K = values_SK.mean(axis=0)
     rows = jackknife(value, np.array(without_K))
     if not is_known or np.isnan(rows.variance):
-        return Estimate.of(float(value), [UNKNOWN])
-    return Estimate.of(float(value), [rows, *seeds])
+        return Estimate(float(value), [UNKNOWN])
+    return Estimate(float(value), [rows, *seeds])
 
 
 def insights(settings: Sequence[Setting], split: str, size: int | None = ROWS) -> tuple[list[Insight], list[Fault]]:
     """Diagnoses the attentions of settings, each on the same sample of their rows; with `size=None` on all.
 
     Settings without a model of this package are left out. Returns the diagnostics, and an error for each setting that
-    cannot be diagnosed; a `RunError` if Captum or scikit-learn is missing.
+    cannot be diagnosed; a `SettingError` if Captum or scikit-learn is missing.
     """
-    if missing := [name for name in ("captum", "sklearn") if find_spec(name) is None]:
-        message = f'insight= needs {missing[0]}: pip install "sentattn[insight]".'
-        raise RunError(Fault("insight", "package", message))
+    require_packages("insight", "insight=", ("captum", "sklearn"), "sentattn[insight]")
     torch.set_flush_denormal(True)  # gradients over a long text end as denormal numbers, which are slow
     keep_freed_memory()
     result: list[Insight] = []

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -30,7 +29,7 @@ from sentattn.config.targets import TARGET
 from sentattn.config.types import Tree
 from sentattn.console import Progress
 from sentattn.data.tokenizer import RULES, Tokenizer
-from sentattn.errors import Fault, RunError, UserError
+from sentattn.errors import Fault, RunError, UserError, require_packages
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
 from sentattn.models.pretrained import Pretrained, count_parameters
 from sentattn.prediction.model import LoadedRun
@@ -71,7 +70,7 @@ class Source(NamedTuple):
         model: Settings of the reference, save the chosen one.
         read: Reads the data and what the reference is fitted on, by the setting `states`; None are words.
         clipping: Settings of the data that it depends on.
-        parameters: Number of parameters beside those that are fitted.
+        parameters: Number of parameters that are not fitted.
     """
 
     run: EvaluatedRun
@@ -94,14 +93,13 @@ def require_references(names: Sequence[str], comparisons: Sequence[Comparison]) 
     """Refuses references that no comparison can have.
 
     Raises:
-        RunError: If a package is missing, or a probe is wanted and no run has a pretrained encoder.
+        SettingError: If a package is missing.
+        RunError: If a probe is wanted and no run has a pretrained encoder.
     """
     for name in names:
         is_fasttext = name == "fasttext"
-        package, installed = ("fasttext", "fasttext-numpy2") if is_fasttext else ("sklearn", '"sentattn[report]"')
-        if find_spec(package) is None:
-            message = f"reference={name} needs {package}: pip install {installed}."
-            raise RunError(Fault("reference", "package", message))
+        package, installed = ("fasttext", "fasttext-numpy2") if is_fasttext else ("sklearn", "sentattn[report]")
+        require_packages("reference", f"reference={name}", [package], installed)
     if PROBE in names and not any(_is_pretrained(run) for comparison in comparisons for run in comparison.runs):
         message = "reference=probe needs a run with model/embedding=pretrained among those compared, and there is none"
         raise RunError(Fault("reference", "missing", f"{message}: train one with model=pretrained, or leave it out."))

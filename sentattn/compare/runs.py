@@ -173,7 +173,7 @@ class Setting:
         """Each metric: mean over seeds, with its standard error; without predictions as stored, for validation rows."""
         if self.rows is NOT_READ[0]:
             stored = [name for name in self.runs[0].result["metrics"] if name.startswith("val/")]
-            return {name.removeprefix("val/"): Estimate.of(self.stored(name), [UNKNOWN]) for name in stored}
+            return {name.removeprefix("val/"): Estimate(self.stored(name), [UNKNOWN]) for name in stored}
         labels_N, group_N = self.rows.labels_N, self.rows.group_N
         return estimates(self.probabilities, labels_N, group_N, ordered=self.ordered, deterministic=self.deterministic)
 
@@ -400,9 +400,11 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
 
 
 def _fits(settings: Node, key: str, text: str) -> bool:
-    """Whether settings have a value; a group such as `data` is compared by its name."""
+    """Whether settings have a value; a group such as `data` or `model/attention` is compared by its name."""
+    if "/" in key:
+        return Choices.of().chosen(settings).get(key) == text
     value = get_path(settings, key)
-    return str(value.get("name")) == text if isinstance(value, Mapping) else value == parse(text)
+    return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
 
 
 def _is_ordered(run: Run) -> bool:

@@ -13,7 +13,7 @@ says that all trainings of a setting are equal, so that there is no error from s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -73,33 +73,26 @@ class Estimate:
 
     Half of the interval at the two-sided level a is sqrt(sum_i t_i^2 V_i), where V_i is a source's variance and t_i the
     quantile 1 - a/2 of Student's t with its degrees of freedom. The interval holds the true value with a probability of
-    at least 1 - a, whatever the true variances are (Banerjee 1960). With one t for the sum, whose degrees of freedom
+    at least 1 - a, for any true variances (Banerjee 1960). With one t for the sum, whose degrees of freedom
     follow Satterthwaite (1946), it would not: three seeds may by chance be alike, and then both the error and its t are
     small.
 
     Attributes:
         value: The estimate.
         terms: The sources of its error.
-        centre: Of its interval and tests; the value itself where no half rows were added.
         bounds: The least and the largest value that are possible.
+        with_half_rows: The value with the half rows that were added for its interval and tests, if any were.
     """
 
     value: float
-    terms: tuple[Term, ...]
-    centre: float
-    bounds: tuple[float, float]
+    terms: Sequence[Term]
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    with_half_rows: float | None = None
 
-    @classmethod
-    def of(
-        cls,
-        value: float,
-        terms: Iterable[Term],
-        *,
-        centre: float | None = None,
-        bounds: tuple[float, float] = (-math.inf, math.inf),
-    ) -> Estimate:
-        """Returns an estimate; its interval has the value as its centre if no other is given."""
-        return cls(value, tuple(terms), value if centre is None else centre, bounds)
+    @property
+    def centre(self) -> float:
+        """The centre of its interval and tests."""
+        return self.value if self.with_half_rows is None else self.with_half_rows
 
     @property
     def error(self) -> float:
@@ -216,7 +209,7 @@ def accuracy(correct_SN: Floats, group_N: Ints | None = None, *, deterministic: 
     terms = [row_term(correct_N, group_N, TWO_EACH)]
     if len(correct_SN) > 1 and not deterministic:
         terms.append(seed_term(correct_SN.mean(axis=1)))
-    return Estimate.of(float(correct_N.mean()), terms, centre=_mean(correct_N, TWO_EACH), bounds=(0.0, 1.0))
+    return Estimate(float(correct_N.mean()), terms, (0.0, 1.0), _mean(correct_N, TWO_EACH))
 
 
 def difference(
@@ -247,7 +240,7 @@ def difference(
             seeds.append(Term(max(term.variance, particular), term.df))
             variance -= particular
     terms = [Term(max(variance, 0.0), rows.df), *([welch(*seeds)] if len(seeds) > 1 else seeds)]
-    return Estimate.of(float(differences_N.mean()), terms, centre=_mean(differences_N, AGREEMENT), bounds=(-1.0, 1.0))
+    return Estimate(float(differences_N.mean()), terms, (-1.0, 1.0), _mean(differences_N, AGREEMENT))
 
 
 def _row_and_seed(values_SN: Floats, group_N: Ints | None) -> float:
@@ -265,7 +258,7 @@ def mcnemar(first_N: NDArray[np.bool_], second_N: NDArray[np.bool_], group_N: In
     """
     if group_N is not None:
         difference_N = first_N.astype(np.float64) - second_N
-        return Estimate.of(float(difference_N.mean()), [row_term(difference_N, group_N)]).p_difference()
+        return Estimate(float(difference_N.mean()), [row_term(difference_N, group_N)]).p_difference()
     from scipy.special import bdtr
 
     first_only, second_only = int((first_N & ~second_N).sum()), int((second_N & ~first_N).sum())
@@ -328,7 +321,7 @@ def estimates(
 
     def add(name: str, values_S: Floats, rows: Term) -> None:
         terms = [rows, seed_term(values_S)] if has_seed_term else [rows]
-        result[name] = Estimate.of(float(values_S.mean()), terms, bounds=BOUNDS[name])
+        result[name] = Estimate(float(values_S.mean()), terms, BOUNDS[name])
 
     for name, metric in ROW_METRICS.items():
         if name != "accuracy" and (ordered or name not in ORDERED_ONLY):
@@ -346,7 +339,7 @@ def estimates(
 
     errors, calibrated = map(calibration_error, confidence_SN, correct_SN), map(calibrated_error, confidence_SN)
     for name, values in (("calibration_error", errors), (CALIBRATED, calibrated)):
-        result[name] = Estimate.of(float(np.mean(list(values))), [UNKNOWN])
+        result[name] = Estimate(float(np.mean(list(values))), [UNKNOWN])
     return result
 
 

@@ -24,14 +24,13 @@ Examples:
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 import sys
 from pathlib import Path
 
 from sentattn.config import command_line
 from sentattn.config.types import Tree
-from sentattn.errors import Fault, RunError, SettingError
+from sentattn.errors import Fault, RunError, SettingError, require_packages
 
 KEYS = {
     "port": "Count",
@@ -52,9 +51,7 @@ def main(arguments: list[str]) -> None:
     if not options["runs"]:
         message = "Give run directories or a folder that holds some, such as outputs."
         raise SettingError(Fault("runs", "missing", message))
-    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        message = 'The explorer needs FastAPI and uvicorn: type pip install "sentattn[explore]".'
-        raise SettingError(Fault("explore", "package", message))
+    require_packages("explore", "The explorer", ("fastapi", "uvicorn"), "sentattn[explore]")
     listening = _listening(options["host"], options.get("port"))
 
     import torch

@@ -22,15 +22,13 @@ Examples:
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, SettingError
+from sentattn.errors import require_packages
 
 KEYS = {"run": "str", "format": 'Literal["onnx"]', "output": "str", "trust": "bool"}
-PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 FOLDER = "onnx"
 
 
@@ -39,9 +37,7 @@ def main(arguments: list[str]) -> None:
     """Runs the command."""
     arguments = command_line.run_first(arguments, KEYS)
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
-    if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
-        message = f'format=onnx needs {", ".join(missing)}: type pip install "sentattn[onnx]".'
-        raise SettingError(Fault("format", "package", message))
+    require_packages("format", "format=onnx", ("onnx", "onnxruntime", "onnxscript"), "sentattn[onnx]")
 
     from sentattn.export.onnx_folder import GRAPH, OPSET, SCRIPT, write_export
     from sentattn.prediction.model import load

@@ -9,7 +9,6 @@ import logging
 import secrets
 import shutil
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ import yaml
 
 from sentattn.config.targets import label, slots
 from sentattn.config.types import Node, Whole
-from sentattn.errors import Fault, SettingError
+from sentattn.errors import Fault, SettingError, require_packages
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
@@ -175,10 +174,8 @@ def no_logger(*, run: LoggedRun) -> None:
 
 def require_package(node: Node) -> None:
     """Refuses `logger` settings whose package is not installed with a `SettingError`, before anything is read."""
-    package = EXTRAS.get(str(node["_target_"]).rpartition(".")[2])
-    if package is not None and find_spec(package) is None:
-        message = f"logger={package} needs a package that is not installed: type pip install 'sentattn[{package}]'."
-        raise SettingError(Fault("logger", "package", message))
+    if package := EXTRAS.get(str(node["_target_"]).rpartition(".")[2]):
+        require_packages("logger", f"logger={package}", [package], f"sentattn[{package}]")
 
 
 def _guard(title: str, make: Callable[[], Logger], location: str, run: LoggedRun, *, replays: bool = False) -> Guard:

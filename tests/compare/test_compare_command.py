@@ -62,6 +62,13 @@ def test_bad_input_ends_with_a_message(folder: Path, arguments: list[str], capsy
     assert capsys.readouterr().err.startswith("error: ")
 
 
+def test_a_filter_may_be_a_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(folder, "model=mean", "model/wide=ngrams", "model.wide.orders=[1,2]")
+    assert main([str(folder), "where=model.wide.orders=[1,2],seed=0"]) == 0
+    assert "demo, split test: 200 rows" in capsys.readouterr().out
+    assert main([str(folder), "where=model.wide.orders=[1,3],seed=0"]) == 2
+
+
 def test_runs_that_are_left_out_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = make_run(folder, "model=cnn", status="failed")
     assert main([str(folder)]) == 0

@@ -219,6 +219,6 @@ def test_runs_go_where_the_first_of_them_was_logged() -> None:
 def test_without_the_package_it_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sentattn.loggers.wandb.dashboard.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["none", "to=wandb"]) == 2
     assert "sentattn[dashboard]" in capsys.readouterr().err

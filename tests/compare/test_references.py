@@ -20,7 +20,7 @@ from tiny import tiny
 from sentattn import evaluate, fit
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.references import REFERENCES, add_references, log_count_ratio, require_references
-from sentattn.errors import RunError
+from sentattn.errors import RunError, SettingError
 from sentattn.run import Run
 
 LINEAR = ("tfidf", "nbsvm")
@@ -121,9 +121,9 @@ def test_fasttext_is_trained_with_several_seeds(fasttext: FastText, tiny_run: Ru
 
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentattn.compare.references.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(SettingError) as caught:
         require_references(["fasttext"], [comparison])
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
 

@@ -92,6 +92,7 @@ def test_runs_on_other_rows_are_another_comparison(tmp_path: Path) -> None:
         ("model=mean", {"mean"}),
         ("data=demo", {"mean", "structured"}),
         ("model.attention.hops=4", {"structured"}),
+        ("model/attention=uniform", {"mean"}),
         ("seed=0", {"mean", "structured"}),
     ],
 )

@@ -60,7 +60,7 @@ def test_half_rows_are_those_of_agresti_and_min() -> None:
 
 
 def test_errors_of_several_sources_add_up_as_squares_of_half_widths() -> None:
-    ours = Estimate.of(0.1, [Term(0.04, 2), Term(0.09, 30)])
+    ours = Estimate(0.1, [Term(0.04, 2), Term(0.09, 30)])
     half = math.hypot(stats.t.ppf(0.975, 2) * 0.2, stats.t.ppf(0.975, 30) * 0.3)
     assert ours.error == pytest.approx(math.sqrt(0.13))
     assert ours.interval() == pytest.approx((0.1 - half, 0.1 + half), rel=1e-9)
@@ -68,7 +68,7 @@ def test_errors_of_several_sources_add_up_as_squares_of_half_widths() -> None:
 
 @given(st.floats(0.001, 2), st.floats(1, 40), st.floats(1, 400), st.floats(0, 1))
 def test_p_values_are_the_levels_at_which_intervals_end(value: float, df: float, other: float, share: float) -> None:
-    ours = Estimate.of(value, [Term(share, df), Term(1 - share, other)])
+    ours = Estimate(value, [Term(share, df), Term(1 - share, other)])
     p = ours.p_difference()
     assert ours.interval(1 - p)[0] == pytest.approx(0, abs=1e-6)
     assert ours.p_equivalence(2 * value) == pytest.approx(p / 2)
@@ -152,7 +152,7 @@ def test_groups_of_one_row_are_no_groups() -> None:
 def test_equivalence_is_two_one_sided_tests(value: float) -> None:
     sample = RANDOM.normal(0, 0.02, 60)
     sample += value - sample.mean()
-    ours = Estimate.of(value, [row_term(sample)]).p_equivalence(0.01)
+    ours = Estimate(value, [row_term(sample)]).p_equivalence(0.01)
     above = stats.ttest_1samp(sample, -0.01, alternative="greater").pvalue
     below = stats.ttest_1samp(sample, 0.01, alternative="less").pvalue
     assert ours == pytest.approx(max(above, below), rel=1e-9)
@@ -161,11 +161,11 @@ def test_equivalence_is_two_one_sided_tests(value: float) -> None:
 @pytest.mark.parametrize("level", [0.05, 0.05 / 9])
 def test_the_detectable_difference_is_that_of_the_level(level: float) -> None:
     expected = (stats.t.ppf(1 - level / 2, 5) + stats.t.ppf(0.8, 5)) * 0.3
-    assert Estimate.of(0.0, [Term(0.09, 5)]).detectable(level) == pytest.approx(expected, rel=1e-9)
+    assert Estimate(0.0, [Term(0.09, 5)]).detectable(level) == pytest.approx(expected, rel=1e-9)
 
 
 def test_without_any_error() -> None:
-    same, other = Estimate.of(0.0, []), Estimate.of(0.01, [])
+    same, other = Estimate(0.0, []), Estimate(0.01, [])
     assert (same.p_difference(), other.p_difference()) == (1.0, 0.0)
     assert (other.p_equivalence(0.02), other.p_equivalence(0.005)) == (0.0, 1.0)
     assert other.interval() == (0.01, 0.01)

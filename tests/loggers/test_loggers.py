@@ -106,9 +106,9 @@ def test_tensorboard_has_the_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("sentattn.loggers.find_spec", lambda package: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
     node: dict[str, Any] = compose([f"logger={name}"])["logger"]
-    assert_refused(lambda: require_package(node), "logger", "package", f"pip install 'sentattn[{name}]'")
+    assert_refused(lambda: require_package(node), "logger", "package", f'pip install "sentattn[{name}]"')
     require_package(compose(["logger=csv"])["logger"])
 
 

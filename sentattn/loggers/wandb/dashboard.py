@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from sentattn.config.types import Json, Node
-from sentattn.errors import Fault, RunError, SettingError, first_line
+from sentattn.console import table_in_format
+from sentattn.errors import Fault, RunError, first_line
 from sentattn.loggers.wandb.upload import api_errors, server
 from sentattn.run import TRIALS, Run, summarize, write_atomically
 
@@ -128,7 +128,7 @@ def study_specification(study: Path, ids: Mapping[Path, str], place: Node) -> Sp
     heading = ["trial", *keys, *metrics, "seconds"]
     best = complete[:MAX_ROWS]
     cells = [[_cell(row[name]) for name in ("number", *heading[1:])] for row in best]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *cells))
+    table = "\n".join(table_in_format([heading, *cells], "markdown"))
     return dashboard(
         place,
         list(runs.values()),
@@ -178,13 +178,6 @@ def _trials(study: Path) -> tuple[dict[str, Json], list[str]]:
 
 def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
-
-
-def require_package() -> None:
-    """Refuses a dashboard where `wandb-workspaces` is not installed; raises a `SettingError`."""
-    if find_spec("wandb_workspaces") is None:
-        message = 'to=wandb needs wandb-workspaces: type pip install "sentattn[dashboard]".'
-        raise SettingError(Fault("to", "package", message))
 
 
 def published(path: Path) -> dict[str, dict[str, str]]:
