@@ -19,6 +19,28 @@ def without_passwords(text: str) -> str:
     return PASSWORD.sub(lambda match: f"{match[1]}:***@" if match[2] is None else f"{match[2]}=***", text)
 
 
+def require_packages(key: str, needs: str, packages: Iterable[str], install: str) -> None:
+    """Refuses a setting whose packages are not installed.
+
+    Args:
+        key: The setting.
+        needs: What needs them, such as `to=wandb`.
+        packages: Names by which they are imported.
+        install: What pip installs for them.
+
+    Raises:
+        SettingError: With the packages that are missing.
+    """
+    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
+        message = f'{needs} needs {", ".join(missing)}: type pip install "{install}".'
+        raise SettingError(Fault(key, "package", message))
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of a message without a full stop, or the type of an error without a message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing that the user can correct.
@@ -104,28 +126,6 @@ class Interruption(BaseException):
         super().__init__(f"{name}; {advice}" if advice else name)
         self.number = number
         self.exit_code = 128 + number
-
-
-def require_packages(key: str, needs: str, packages: Iterable[str], install: str) -> None:
-    """Refuses a setting whose packages are not installed.
-
-    Args:
-        key: The setting.
-        needs: What needs them, such as `to=wandb`.
-        packages: Names by which they are imported.
-        install: What pip installs for them.
-
-    Raises:
-        SettingError: With the packages that are missing.
-    """
-    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
-        message = f'{needs} needs {", ".join(missing)}: type pip install "{install}".'
-        raise SettingError(Fault(key, "package", message))
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of a message without a full stop, or the type of an error without a message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def suggestion(word: str, legal: Iterable[str]) -> str:

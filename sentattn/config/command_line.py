@@ -21,10 +21,10 @@ OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 
 def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
-    """Makes the main function of a command from what it does with its arguments; its module's docstring is its help.
+    """Returns a command that calls a function with its arguments, by default those of the process.
 
-    The main function takes the arguments, by default those of the process, and returns the exit code: 0, 2 for an error
-    that the user can correct, 130 when interrupted, 143 when ended by SIGTERM.
+    The docstring of the function's module is its help. It returns an exit code: 0, 2 for an error that the user can
+    correct, 130 when interrupted, 143 when ended by SIGTERM.
     """
 
     @functools.wraps(function)
