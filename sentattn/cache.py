@@ -21,7 +21,6 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
