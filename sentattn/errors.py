@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@|(?<=[?&])(password)=[^&\s]*")
 """The password of a URL, up to the last `@`, or as one of its parameters."""
@@ -62,17 +61,11 @@ class Fault:
 
 
 class UserError(ValueError):
-    """One or more faults, reported together, without the passwords of URLs.
+    """One or more faults, reported together, without the passwords of URLs."""
 
-    A plain message stands for a fault without a key, of the class's kind.
-    """
-
-    kind: ClassVar[str] = "invalid"
-
-    def __init__(self, *faults: Fault | str) -> None:
+    def __init__(self, *faults: Fault) -> None:
         assert faults, "a UserError names at least one fault"
-        keyed = (fault if isinstance(fault, Fault) else Fault("", self.kind, fault) for fault in faults)
-        self.faults = tuple(replace(fault, message=without_passwords(fault.message)) for fault in keyed)
+        self.faults = tuple(replace(fault, message=without_passwords(fault.message)) for fault in faults)
         super().__init__("\n".join(self.messages))
 
     def __reduce__(self) -> tuple[type[UserError], tuple[Fault, ...]]:
@@ -88,25 +81,17 @@ class UserError(ValueError):
 class SettingError(UserError):
     """A key, a value or a combination of settings that cannot be."""
 
-    kind = "setting"
-
 
 class DataError(UserError):
     """Data that is missing, damaged or unusable."""
-
-    kind = "data"
 
 
 class RunError(UserError):
     """A run directory that is missing, incomplete or cannot be written."""
 
-    kind = "run"
-
 
 class TrainingError(UserError):
     """Training that cannot continue, such as a loss that became NaN."""
-
-    kind = "training"
 
 
 class Pruned(Exception):  # noqa: N818 - it is no error

@@ -23,7 +23,7 @@ from sentattn import train
 from sentattn.config import command_line
 from sentattn.config.compose import compose
 from sentattn.config.schema import COMMAND_KEYS
-from sentattn.errors import DataError, Interruption
+from sentattn.errors import DataError, Fault, Interruption
 from sentattn.grid.grid import read_cells
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_help_is_the_docstring_of_the_module(option: str, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("error", "code", "lines"),
     [
-        (DataError("One.", "Two."), 2, ["error: One.", "error: Two."]),
+        (DataError(Fault("", "failed", "One."), Fault("", "failed", "Two.")), 2, ["error: One.", "error: Two."]),
         (KeyboardInterrupt(), 130, ["interrupted"]),
         (Interruption(2, "again."), 130, ["interrupted; again."]),
         (Interruption(15, "again."), 143, ["ended by SIGTERM; again."]),

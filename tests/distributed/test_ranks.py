@@ -37,18 +37,22 @@ def test_one_process_keeps_its_random_state() -> None:
 
 def test_faults_of_one_rank_are_raised() -> None:
     with pytest.raises(DataError) as caught, ranks.raise_on_all_ranks():
-        raise DataError("One.", "Two.")
+        raise DataError(Fault("", "failed", "One."), Fault("", "failed", "Two."))
     assert caught.value.messages == ("One.", "Two.")
 
 
 def test_all_ranks_raise_the_faults_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    elsewhere = [None, RunError("Disk full."), RunError("Disk full.", "No GPU.")]
+    elsewhere = [
+        None,
+        RunError(Fault("", "failed", "Disk full.")),
+        RunError(Fault("", "failed", "Disk full."), Fault("", "failed", "No GPU.")),
+    ]
     monkeypatch.setattr(ranks, "gather", lambda own: [own, *elsewhere])
     with pytest.raises(RunError) as caught, ranks.raise_on_all_ranks():
         pass
     assert caught.value.messages == ("Disk full.", "No GPU.")
     with pytest.raises(SettingError) as caught_too, ranks.raise_on_all_ranks():
-        raise SettingError("Wrong.")
+        raise SettingError(Fault("", "failed", "Wrong."))
     assert caught_too.value.messages == ("Wrong.", "Disk full.", "No GPU.")
 
 
@@ -61,7 +65,7 @@ def test_other_exceptions_are_raised_at_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_errors_are_written_for_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "error.json"
     monkeypatch.setenv(ranks.ERROR_FILE, str(file))
-    ranks.write_error_file(DataError(Fault("data.path", "missing", "One."), "Two."))
+    ranks.write_error_file(DataError(Fault("data.path", "missing", "One."), Fault("", "failed", "Two.")))
     content = json.loads(file.read_text())
     assert (content["error"], content["message"]) == ("DataError", "One.\nTwo.")
     assert content["faults"][0] == {"key": "data.path", "kind": "missing", "message": "One."}
@@ -74,7 +78,7 @@ def test_errors_are_written_for_the_agent(tmp_path: Path, monkeypatch: pytest.Mo
 def test_no_error_file_without_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(ranks.ERROR_FILE, raising=False)
-    ranks.write_error_file(RunError("Disk full."))
+    ranks.write_error_file(RunError(Fault("", "failed", "Disk full.")))
     assert not list(tmp_path.iterdir())
 
 

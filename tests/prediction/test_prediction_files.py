@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet as pq
 from refusals import assert_refused, fault_of, refused
 
-from sentattn.errors import DataError
+from sentattn.errors import DataError, Fault
 from sentattn.predict import Row, column_names, predict_rows, read_rows, to_json, write_predictions
 from sentattn.prediction.prediction import Prediction
 
@@ -220,7 +220,7 @@ def test_rows_keep_their_order() -> None:
 def test_an_error_while_writing_leaves_no_file(tmp_path: Path) -> None:
     def failing() -> Iterator[Row]:
         yield Row("line 1", {"text": "a"}, "a", prediction("a"))
-        raise DataError("line 2 is damaged")
+        raise DataError(Fault("", "failed", "line 2 is damaged"))
 
     with pytest.raises(DataError):
         write_predictions(tmp_path / "out.jsonl", failing(), columns=["text"], labels=LABELS)

@@ -37,7 +37,7 @@ def run(task: TrialTask, connection: TrialConnection) -> None:
     value = float(given.get("x", 0))
     for epoch in range(1, int(given.get("epochs", 1)) + 1):
         time.sleep(float(given.get("sleep", 0)))
-        if connection.send(Report(epoch, value, {"val/accuracy": value})):
+        if connection.send(Report(epoch, value)):
             connection.send(TrialOutcome("pruned"))
             return
     _act(act, directory, connection)

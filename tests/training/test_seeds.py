@@ -12,7 +12,7 @@ from tiny import tiny
 
 from sentattn.compare import leaderboard
 from sentattn.config.request import read_request
-from sentattn.errors import DataError, Interruption, TrainingError
+from sentattn.errors import DataError, Fault, Interruption, TrainingError
 from sentattn.run import Run
 from sentattn.train import main
 from sentattn.training import fit as training
@@ -44,7 +44,7 @@ class Trained:
         self.seeds.append(settings["seed"])
         self.resumed.append(resume)
         if settings["seed"] in self.failing:
-            raise TrainingError("The loss became NaN.")
+            raise TrainingError(Fault("", "failed", "The loss became NaN."))
         if resume:
             return Run(resume)
         return make_run(self.folder, settings, **{"val/accuracy": settings["seed"] / 10})
@@ -144,7 +144,7 @@ def test_an_interruption_of_one_run_names_its_directory(tmp_path: Path, monkeypa
 
 def test_an_error_of_the_data_ends_all_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(settings: Any, *, resume: Path | None = None) -> Run:
-        raise DataError("There is no such file.")
+        raise DataError(Fault("", "failed", "There is no such file."))
 
     monkeypatch.setattr(training, "fit", train)
-    assert refused(lambda: list(fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"])))) == [("", "data")]
+    assert refused(lambda: list(fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"])))) == [("", "failed")]

@@ -64,12 +64,10 @@ class Report:
     Attributes:
         step: The epoch or repeat, from 1.
         value: The objective if the trial ended now; None where trials are not compared before their end.
-        metrics: All metrics of this step.
     """
 
     step: int
     value: float | None
-    metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class RunningTrial:
     Attributes:
         source: The study or grid that it is a trial of.
         since: When it was assigned to its slot, by `time.monotonic`.
-        first_batch: When its first training batch began.
+        has_begun: Whether its first training batch has begun.
         epochs: The largest number of epochs.
         epoch: The last finished epoch or repeat.
         value: Its objective if it ended now; None where that is unknown.
@@ -161,7 +159,7 @@ class RunningTrial:
     task: TrialTask
     slot: Slot
     since: float = field(default_factory=time.monotonic)
-    first_batch: float | None = None
+    has_begun: bool = False
     epochs: int | None = None
     epoch: int = 0
     value: float | None = None
@@ -190,10 +188,6 @@ class SweepCallback(Protocol):
 
     def started(self, trial: RunningTrial) -> None:
         """A trial was assigned to a slot."""
-        return
-
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """An epoch or a repeat of a trial has ended; without metrics its first batch began."""
         return
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:

@@ -108,13 +108,11 @@ class Scheduler:
     def _handle(self, trial: RunningTrial, message: Message) -> None:
         match message:
             case FirstBatch():
-                trial.first_batch, trial.epochs = time.monotonic(), message.epochs
-                self._notify("moved", trial, {})
-            case Report(step, value, metrics):
+                trial.has_begun, trial.epochs = True, message.epochs
+            case Report(step, value):
                 trial.epoch, trial.value = step, value
                 prune = value is not None and trial.source.report(trial.task.number, step, value)
                 self.engine.reply(trial, prune=prune)
-                self._notify("moved", trial, metrics)
             case TrialOutcome():
                 source, is_stopped = trial.source, trial.stopped and message.state == "failed"
                 del self._running[trial.slot]

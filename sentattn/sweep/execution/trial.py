@@ -119,7 +119,7 @@ def _train(task: TrialTask, connection: TrialConnection | None) -> list[float] |
         values.append(finite)
         if task.repeats > 1 and connection:
             # Of several, each is compared with the training of other trials that has the same seed.
-            prune = connection.send(Report(len(values), values[-1][0] if compared else None, record.metrics))
+            prune = connection.send(Report(len(values), values[-1][0] if compared else None))
             if prune and len(values) < task.repeats:
                 return None
     return [statistics.fmean(column) for column in zip(*values, strict=True)]
@@ -170,15 +170,15 @@ class SchedulerCallback(Callback):
             recorder = _recorder(trainer)
             for count, row in enumerate(recorder.rows, start=1):  # of before an interruption; none of them was pruned
                 best = recorder.best_of(recorder.rows[:count])
-                self._connection.send(Report(int(row["epoch"]), best.get(self._metric or ""), dict(row)))
+                self._connection.send(Report(int(row["epoch"]), best.get(self._metric or "")))
         self._has_begun = True
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         prune = False
         if self._connection:
             recorder = _recorder(trainer)
-            value = recorder.best.get(self._metric) if self._metric else None
-            prune = self._connection.send(Report(int(recorder.rows[-1]["epoch"]), value, dict(recorder.rows[-1])))
+            value = recorder.best.get(self._metric or "")
+            prune = self._connection.send(Report(int(recorder.rows[-1]["epoch"]), value))
         if ranks.from_rank_zero(prune and not trainer.fit_loop.done):  # after the last epoch nothing is saved
             raise Pruned
 

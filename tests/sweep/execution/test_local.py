@@ -40,7 +40,7 @@ def python(program: str, folder: Path, *arguments: str) -> subprocess.CompletedP
 def test_messages_of_a_trial_arrive_in_order() -> None:
     scheduler, trial = pipe()
     scheduler.send(True)
-    messages: list[Message] = [FirstBatch(4), Report(1, 0.5, {"val/loss": 2.0}), TrialOutcome("complete", [0.5])]
+    messages: list[Message] = [FirstBatch(4), Report(1, 0.5), TrialOutcome("complete", [0.5])]
     assert [trial.send(message) for message in messages] == [False, True, False]
     assert [scheduler.recv() for _ in messages] == messages
 
@@ -48,7 +48,7 @@ def test_messages_of_a_trial_arrive_in_order() -> None:
 def test_a_trial_ends_when_its_scheduler_has_ended() -> None:
     scheduler, trial = pipe()
     scheduler.close()
-    for message in (Report(1, 0.5, {}), TrialOutcome("pruned"), FirstBatch(3)):
+    for message in (Report(1, 0.5), TrialOutcome("pruned"), FirstBatch(3)):
         with pytest.raises(Interruption):
             trial.send(message)
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,13 +95,16 @@ class OnceAllRun(Noted):
 
     def __init__(self, count: int, call: Any) -> None:
         super().__init__()
-        self._begun: set[int] = set()
+        self._trials: list[RunningTrial] = []
         self._count = count
         self._call = call
 
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        self._begun.add(trial.task.number)
-        if len(self._begun) >= self._count and self._call:
+    def started(self, trial: RunningTrial) -> None:
+        super().started(trial)
+        self._trials.append(trial)
+
+    def tick(self) -> None:
+        if sum(trial.has_begun for trial in self._trials) >= self._count and self._call:
             call, self._call = self._call, None
             call()
 

@@ -20,7 +20,7 @@ from processes import start, until
 from sqlalchemy import create_engine, text
 from studies import ask, complete, refused, tell
 
-from sentattn.errors import RunError, TrainingError, UserError
+from sentattn.errors import Fault, RunError, TrainingError, UserError
 from sentattn.sweep import cli
 from sentattn.sweep.report import callback
 from sentattn.sweep.spec.plan import Plan
@@ -320,7 +320,7 @@ def test_a_trial_is_confirmed_once_in_whatever_order_schedulers_end(
     def confirm(plan: Plan, folder: Path, *_: object) -> dict[str, Any]:
         trainings.append(folder)
         if len(trainings) == 1:
-            raise TrainingError("it was interrupted")
+            raise TrainingError(Fault("", "failed", "it was interrupted"))
         return {}
 
     monkeypatch.setattr(callback, "confirm", confirm)
