@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Hands the arguments to a command; returns its exit code."""
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("--help", "-h"):
-        print(_help())
+        lines = "\n".join(f"  {name:<8}  {what}" for name, what in COMMANDS.items())
+        print(f"sentattn: train and compare attention mechanisms for text classification.\n\n{lines}\n")
+        print("sentattn COMMAND --help says more. `python -m sentattn.train` is the same as `sentattn train`.")
         return 0
     if name == "--version":
         from sentattn import __version__
@@ -45,14 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = importlib.import_module(f"sentattn.{name}.__main__")  # a command that is a folder
     code: int = module.main(rest)
     return code
-
-
-def _help() -> str:
-    commands = "\n".join(f"  {name:<8}  {what}" for name, what in COMMANDS.items())
-    return (
-        f"sentattn: train and compare attention mechanisms for text classification.\n\n{commands}\n\n"
-        "sentattn COMMAND --help says more. `python -m sentattn.train` is the same as `sentattn train`."
-    )
 
 
 if __name__ == "__main__":

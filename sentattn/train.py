@@ -85,13 +85,17 @@ def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
     Raises:
         UserError: With every fault.
     """
-    from sentattn.config.request import read_single
+    from sentattn.config.request import read_request
     from sentattn.distributed.ranks import connected
     from sentattn.prediction.model import LoadedRun
     from sentattn.training.fit import fit_seeds
 
     with connected(rank_info()):
-        [run] = fit_seeds(read_single([overrides] if isinstance(overrides, str) else list(overrides)))
+        request = read_request([overrides] if isinstance(overrides, str) else overrides)
+        if request.seeds > 1 or request.check:
+            key = "check" if request.check else "seeds"
+            raise SettingError(Fault(key, "unsupported", f"sentattn.fit trains one run: leave {key} out."))
+        [run] = fit_seeds(request)
     return LoadedRun(run.path, trust=True)  # its classes are those of this process
 
 

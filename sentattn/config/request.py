@@ -81,18 +81,6 @@ def read_request(arguments: Sequence[str]) -> Request:
     return Request(Settings.of(settings), origin=origin, **own)
 
 
-def read_single(arguments: Sequence[str]) -> Request:
-    """Reads the arguments of one run, as `sentattn.fit` takes them.
-
-    Raises:
-        SettingError: As `read_request` does, and for `seeds` and `check`.
-    """
-    if words := command_line.take(arguments, ["seeds", "check"])[0]:
-        message = "sentattn.fit trains one run and returns it; `sentattn train` has seeds= and check=."
-        raise SettingError(*(Fault(word.partition("=")[0], "unsupported", f"{word}: {message}") for word in words))
-    return read_request(arguments)
-
-
 def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     """Returns the faults of keys that cannot be combined with `resume`, and of `trust` without anything to load."""
     resume = keys.get("resume", AUTO)

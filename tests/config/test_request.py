@@ -13,7 +13,7 @@ import yaml
 from refusals import faults, kinds
 
 from sentattn.config.compose import compose, override
-from sentattn.config.request import COMMAND_KEYS, Request, read_request, read_single
+from sentattn.config.request import COMMAND_KEYS, Request, read_request
 from sentattn.config.schema import Settings
 
 
@@ -178,8 +178,3 @@ def test_files_that_hold_no_settings(tmp_path: Path, text: str, key: str, kind: 
 def test_a_folder_that_is_no_run(tmp_path: Path, key: str) -> None:
     for folder in (tmp_path, tmp_path / "x"):
         assert kinds([f"{key}={folder}"], read_request) == [("run", "not_found")]
-
-
-def test_read_single_takes_one_seed(saved: Path) -> None:
-    assert read_single([f"from={saved}", "resume=auto"]).resume == "auto"
-    assert kinds(["seeds=3", "check=true"], read_single) == [("seeds", "unsupported"), ("check", "unsupported")]

@@ -149,6 +149,8 @@ def test_faulty_settings_leave_no_run(tmp_path: Path, words: list[str], fault: t
 
 def test_a_string_is_one_setting() -> None:
     assert refused(lambda: fit("modle=mean")) == [("modle", "unknown")]
+    assert refused(lambda: fit(["seeds=3"])) == [("seeds", "unsupported")]
+    assert refused(lambda: fit(["check=true"])) == [("check", "unsupported")]
 
 
 @pytest.mark.parametrize(

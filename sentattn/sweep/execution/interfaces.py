@@ -188,15 +188,12 @@ class SweepCallback(Protocol):
 
     def started(self, trial: RunningTrial) -> None:
         """A trial was assigned to a slot."""
-        return
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """A trial has ended, and the study has recorded it."""
-        return
 
     def message(self, text: str) -> None:
         """Prints a message."""
-        return
 
     def tick(self) -> float | None:
         """Is called between events; returns the seconds after which to call it again, or None."""

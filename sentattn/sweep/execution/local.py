@@ -21,6 +21,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -46,8 +47,8 @@ PAUSE = 0.2
 """Seconds before another server is started, in which the system removes the one that has died."""
 SERVER_DIED = 255
 """Exit code that `multiprocessing` gives to the processes of a server that has died."""
-LOG_LINES, LOG_TAIL = 5, 1 << 13
-"""Lines of a trial's log that are kept of a failure, and bytes that are read for them."""
+LOG_LINES = 5
+"""Lines of a trial's log that are kept of a failure."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -225,12 +226,10 @@ def failed(trial: RunningTrial, reason: str, *, lost: bool = False) -> TrialOutc
 def _last_lines(file: Path) -> list[str]:
     """Returns the last lines of a file that are not empty; bytes that are no text are replaced."""
     try:
-        with file.open("rb") as log:
-            log.seek(max(0, file.stat().st_size - LOG_TAIL))
-            lines = log.read().decode(errors="replace").splitlines()
+        with file.open(encoding="utf-8", errors="replace") as log:
+            return [*deque((line.rstrip() for line in log if line.strip()), maxlen=LOG_LINES)]
     except OSError:
         return []
-    return [line.rstrip() for line in lines if line.strip()][-LOG_LINES:]
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def _untried_choices(findings: Findings) -> Iterator[str]:
     for key, dimension in findings.plan.space.items():
         tried = [record.values[key] for record in findings.complete if key in record.values]
         untried = [value for value in dimension.ends() if not is_one_of(value, tried)]
-        if tried and untried and isinstance(dimension.distribution, CategoricalDistribution):
+        if tried and untried and dimension.is_categorical:
             choices = " or ".join(as_typed(value) for value in untried)
             yield f"No trial with {key}={choices} is complete: the study does not measure it."
 

@@ -49,7 +49,7 @@ class Charts:
         self._metrics = [safe(objective.metric) for objective in plan.objectives]
         self._best = {record.number for record in front}
         self._space = {key: _with_texts(dimension) for key, dimension in plan.space.items()}
-        choices = {key for key, dimension in plan.space.items() if _is_categorical(dimension)}
+        choices = {key for key, dimension in plan.space.items() if dimension.is_categorical}
         self._all = [
             replace(record, values={k: safe(as_typed(v)) if k in choices else v for k, v in record.values.items()})
             for record in records
@@ -101,7 +101,7 @@ class Charts:
 
         Between choices nothing can be interpolated, and with few trials that have both settings little.
         """
-        numbers = [key for key in ranking if not _is_categorical(self._space[key])]
+        numbers = [key for key in ranking if not self._space[key].is_categorical]
         both = [record for record in self._complete if set(numbers[:2]) <= record.values.keys()]
         if len(numbers) < 2 or len(both) < MIN_CONTOUR_TRIALS:
             return None
@@ -127,10 +127,6 @@ class Charts:
 
     def _title(self, index: int, end: str = "") -> str:
         return f"{self._objectives[index].metric}{end}" if len(self._objectives) > 1 else ""
-
-
-def _is_categorical(dimension: Dimension) -> bool:
-    return isinstance(dimension.distribution, CategoricalDistribution)
 
 
 def _with_texts(dimension: Dimension) -> Dimension:

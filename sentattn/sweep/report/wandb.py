@@ -94,9 +94,14 @@ class StudyLogger:
 
     def finish(self) -> None:
         """Logs the last report and its best trial, closes the run, and publishes the study's workspace."""
+        import wandb
+
+        from sentattn.sweep.report.page import page
+
         summary: dict[str, Any] = {}
         if (findings := self._findings) is not None:
-            self._call(lambda run: run.log({TRIALS: len(self._logged), "report": _html(findings)}))
+            trials = {TRIALS: len(self._logged)}
+            self._call(lambda run: run.log(trials | {"report": wandb.Html(page(findings), inject=False)}))
             states = Counter(record.state for record in findings.records)
             best = findings.front[0]
             summary |= {f"trials/{state}": count for state, count in states.items()} | {"best_trial": best.number}
@@ -161,11 +166,3 @@ def media(findings: Findings) -> dict[str, Any]:
         if figure := findings.attempt("Contour", None, charts.contour, index, measure.ranking):
             objects[f"contour/{measure.metric}"] = wandb.Plotly(figure)
     return objects
-
-
-def _html(findings: Findings) -> wandb.Html:
-    import wandb
-
-    from sentattn.sweep.report.page import page
-
-    return wandb.Html(page(findings), inject=False)

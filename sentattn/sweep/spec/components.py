@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import optuna
 from optuna import pruners, samplers
-from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
@@ -145,8 +144,7 @@ def check_sampler(sampler: Node, space: Mapping[str, Dimension], objectives: int
     if name == GRID and (conditional := [key for key, dimension in space.items() if dimension.when]):
         conditions = f"would also try {' and '.join(conditional)} where their conditions do not hold"
         messages.append(f"sampler=grid {conditions}; type sampler=brute_force.")
-    fixed = [dimension.distribution for dimension in space.values() if not dimension.when]
-    numbers = sum(not isinstance(distribution, CategoricalDistribution) for distribution in fixed)
+    numbers = sum(not dimension.is_categorical and not dimension.when for dimension in space.values())
     if name == "cmaes" and (importlib.util.find_spec("cmaes") is None or objectives > 1 or numbers < 2):
         needs = "one objective, two ranges of numbers that every trial has, and the package cmaes (pip install cmaes)"
         messages.append(f"sampler=cmaes needs {needs}; type sampler=tpe.")

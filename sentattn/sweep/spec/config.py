@@ -11,9 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from optuna.distributions import CategoricalDistribution
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from sentattn.config import types
@@ -147,29 +146,21 @@ class _Study(BaseModel, extra="forbid"):
         return _entries(self.overrides) + [(key, entry.space, entry.when) for key, entry in self.space.items()]
 
 
-class _Objective(BaseModel, extra="forbid"):
-    metric: str
-    mode: str = ""
-
-
 class _File(_Study):
     studies: dict[str, Annotated[_Study, _or("overrides")]] = {}
     enqueue: list[dict[str, Value]] = []
-    budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Component = {}
     pruner: Component = {}
     engine: Component = {}
-    objective: list[_Objective] = []
+    objective: list[str] = []
 
     def own(self) -> dict[str, object]:
         """The sweep's own keys, save those at the top, as they are typed."""
-        settings: dict[str, object] = {str(key): value for key, value in self.budget.items()}
+        settings: dict[str, object] = {}
         for kind, component in (("sampler", self.sampler), ("pruner", self.pruner), ("engine", self.engine)):
             settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
         if self.objective:
-            settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
-            modes = [entry.mode or METRICS.get(entry.metric, "") for entry in self.objective]
-            settings["objective.mode"] = ",".join(modes)
+            settings["objective.metric"] = ",".join(self.objective)
         return settings
 
 
@@ -415,7 +406,7 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
         for fault in trials[-1][1]:
             if fault.kind != "missing" or fault.key in space or fault.key not in draft.conditions:
                 by_key.setdefault(fault.key, {})[fault] = None
-    choices = [name for name, dimension in space.items() if _is_categorical(dimension)]
+    choices = [name for name, dimension in space.items() if dimension.is_categorical]
     for key, found in by_key.items():
         names = sorted(choices, key=lambda name: not key.startswith(f"{name.replace('/', '.')}."))
         faulty = [values for values, wrong in trials if key in {fault.key for fault in wrong}]
@@ -426,7 +417,7 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
             condition = f"when: {{{decides[0]}: {types.as_typed(when[0] if len(when) == 1 else when)}}}"
             hint = f' In a sweep file, write under `space`: {key}: {{space: "RANGE", {condition}}}'
         written = f"{key}={space[key].written}: " if key in space else ""
-        is_one = key in space and (not _is_categorical(space[key]) or len(found) >= len(space[key].ends()))
+        is_one = key in space and (not space[key].is_categorical or len(found) >= len(space[key].ends()))
         for fault in list(found)[: 1 if is_one else None]:
             is_decimal = fault.kind == "type" and "interval" in written
             number = f" Type {key}=int({space[key].written})." if is_decimal else ""
@@ -437,7 +428,7 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
 def _trials(space: Mapping[str, Dimension]) -> Iterator[Values]:
     """Yields trials in which each choice, both ends of each range and its 0 occur."""
     unseen = {key: list(dimension.ends()) for key, dimension in space.items()}
-    choices = combinations([dimension for dimension in space.values() if _is_categorical(dimension)])
+    choices = combinations([dimension for dimension in space.values() if dimension.is_categorical])
     starts = list(islice(choices, COMBINATIONS + 1))
     starts = starts if len(starts) <= COMBINATIONS else []
     while starts or any(unseen.values()):
@@ -460,7 +451,3 @@ def _needs(space: Mapping[str, Dimension], key: str) -> Values:
     when: When = space[key].when
     needs = {name: value for other in when for name, value in _needs(space, other).items()}
     return needs | {name: legal[0] for name, legal in when.items()}
-
-
-def _is_categorical(dimension: Dimension) -> bool:
-    return isinstance(dimension.distribution, CategoricalDistribution)

@@ -72,6 +72,11 @@ class Dimension:
     when: When = field(default_factory=dict)
     written: str = field(default="", compare=False)
 
+    @property
+    def is_categorical(self) -> bool:
+        """Whether it is a list of choices, not a range of numbers."""
+        return isinstance(self.distribution, CategoricalDistribution)
+
     def value(self, drawn: Value) -> Value:
         """Returns the setting's value for what was drawn."""
         return 0.0 if self.zero and isinstance(drawn, float) and drawn < self.floor else drawn

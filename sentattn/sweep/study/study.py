@@ -324,7 +324,6 @@ class SweepStudy:
         """Returns all trials, and counts them."""
         trials = self._study.get_trials(deepcopy=False)
         self._counts = TrialCounts.of(trials, self.plan.retries)
-        self._leaders: Iterable[int] = self._counts.complete
         return trials
 
     def _access(self, work: Callable[[], T], *, wait: bool = True) -> T:
@@ -344,12 +343,9 @@ class SweepStudy:
 
     def _keep_best(self, numbers: Iterable[int]) -> None:
         """Deletes checkpoints and models of the numbers that are not among the best; metrics and predictions stay."""
-        known, modes = self._counts.complete, self.plan.modes
-        ordered = ranked({number: known[number] for number in {*self._leaders, *numbers} & known.keys()}, modes)
-        best = ordered[: max(1, self.plan.keep)]
-        self.best_values = {number: known[number] for number in best}
-        self._leaders = ordered if len(modes) > 1 else best
-        self.front = {*ordered[: None if len(modes) > 1 else 1]}
+        ordered = ranked(self._counts.complete, self.plan.modes)
+        self.best_values = {number: self._counts.complete[number] for number in ordered[: max(1, self.plan.keep)]}
+        self.front = {*ordered[: None if len(self.plan.objectives) > 1 else 1]}
         for number in {*numbers}.difference(ordered[: self.plan.keep]):
             delete_large(self.folder / TRIALS / str(number))
 

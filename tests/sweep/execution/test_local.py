@@ -122,7 +122,7 @@ def test_everything_can_be_imported_on_other_systems(tmp_path: Path) -> None:
         sys.platform = "darwin"
         from sentattn.sweep.execution import local
         local.end_with_parent(1)
-        for name in ("cli", "spec.config", "study.study", "execution.scheduler", "execution.ray"):
+        for name in ("__main__", "spec.config", "study.study", "execution.scheduler", "execution.ray"):
             importlib.import_module(f"sentattn.sweep.{name}")
         from sentattn.sweep.execution.resources import find
         from sentattn.sweep.spec.plan import Options

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 from fake_sweep import plan, sweep
 from processes import pids, start, until
 
-from sentattn.sweep.cli import main
+from sentattn.sweep.__main__ import main
+from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
 
 
@@ -26,8 +28,6 @@ def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("fake, ")
     assert "val/accuracy (max)" in lines[0]
-    number = lines[1].split()[1].rstrip(":")
-    assert lines[2].endswith(f"sentattn.train from={folder / 'trials' / number} test=true")
     best = max((float(line.split()[3].rstrip(":")), line) for line in out.splitlines() if line.startswith("  trial"))
     assert lines[1] == best[1]
     (folder / "best.yaml").write_text("overrides: [model=mean]\n")
@@ -63,6 +63,38 @@ def test_stop_ends_a_sweep_once_its_trials_have_finished(tmp_path: Path, capsys:
     assert "there is nothing to stop" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("names", [[], ["a", "b"]])
+def test_stop_asks_a_sweep_of_several_studies_once(tmp_path: Path, names: list[str]) -> None:
+    program = """
+        import sys
+        from contextlib import ExitStack
+        from pathlib import Path
+        from fake_study import engine, slots
+        from fake_sweep import plan
+        from sentattn.config import command_line
+        from sentattn.sweep.execution.scheduler import Scheduler
+        from sentattn.sweep.study.study import SweepStudy
+        def main(words):
+            folder = Path(words[0])
+            with ExitStack() as stack:
+                studies = [
+                    stack.enter_context(SweepStudy.open(plan(50, "sleep=1", study=name), folder / name))
+                    for name in ("a", "b")
+                ]
+                Scheduler(studies, slots(2), engine(folder), []).run()
+        sys.exit(command_line.command(main)())
+    """
+    folder = tmp_path / "sweeps"
+    command = [sys.executable, "-c", textwrap.dedent(program), str(folder)]
+    searched = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": searched}, stderr=subprocess.PIPE, text=True)
+    until(lambda: all(pids(folder / name) for name in ("a", "b")))
+    assert main(["stop", *names, f"output_dir={tmp_path}"]) == 0
+    _, err = process.communicate(timeout=600)
+    assert process.returncode == 130, err
+    assert all(record.state == "complete" for name in ("a", "b") for record in read(folder / name))
+
+
 def test_studies_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", f"output_dir={tmp_path}"]) == 2
     assert capsys.readouterr().err == f"error: There is no study in {tmp_path / 'sweeps'}.\n"
@@ -76,7 +108,7 @@ def test_studies_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_help_needs_nothing_heavy() -> None:
     program = (
-        "import sys; from sentattn.sweep.cli import main; assert main(['--help']) == 0; "
+        "import sys; from sentattn.sweep.__main__ import main; assert main(['--help']) == 0; "
         "assert not {'torch', 'optuna', 'pytorch_lightning'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True)
