@@ -110,7 +110,7 @@ def sweep(arguments: Sequence[str]) -> None:
         reports = [stack.enter_context(ReportCallback(study)) for study in studies]
         with SweepProgress(studies, len(slots)) as progress:
             Scheduler(studies, slots, engine, [progress, *reports]).run()
-        confirmed = [line for report in reports if (line := report.confirm())]
+        confirmed = [lines for report in reports if (lines := report.confirm())]
     for study in studies:
         _print_best(study.folder, study.plan.objectives, study.best())
         print(f"report: {study.folder / REPORT}")

@@ -214,7 +214,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
-    """Returns the result of `confirm` in one line: the objective's mean, in validation and test."""
+    """Returns the result of `confirm`: the objective's mean in validation and test, a line each."""
     objective, metrics = plan.objectives[0].metric, confirmed["metrics"]
     names = [name for name in (objective, objective.replace("val/", "test/", 1)) if name in metrics]
     means = []
@@ -222,4 +222,4 @@ def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
         interval = " ({:.4f} to {:.4f})".format(*metrics[name]["interval"]) if metrics[name]["interval"] else ""
         means.append(f"{name} {metrics[name]['mean']:.4f}{interval}")
     seeds = plural(len(confirmed["seeds"]), "seed")
-    return f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}: {', '.join(means)}"
+    return "\n  ".join([f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}:", *means])

@@ -94,7 +94,7 @@ class ReportCallback(SweepCallback):
         return self._writing is None or self._writing.done()
 
     def confirm(self) -> str | None:
-        """Trains the best setting with the seeds of `confirm`; returns the result in a line, None where there is none.
+        """Trains the best setting with the seeds of `confirm`; returns the result in lines, None where there is none.
 
         Only one of several schedulers trains it, once.
 

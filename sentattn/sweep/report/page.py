@@ -21,7 +21,7 @@ from optuna.visualization import (
 
 from sentattn.config.types import as_typed
 from sentattn.rendering.html import draw, layout, plotly_script, render, safe
-from sentattn.sweep.execution.progress import short_names
+from sentattn.sweep.execution.progress import format_objective, short_names
 from sentattn.sweep.report.analysis import Findings, Importances, as_study
 from sentattn.sweep.report.artifacts import BEST, train_arguments, train_command, trial_table
 from sentattn.sweep.spec.plan import Plan
@@ -45,7 +45,7 @@ class Charts:
     """The figures of a study, whose n-th record has number n. The point 0 of a log range is a small number in them."""
 
     def __init__(self, plan: Plan, records: Sequence[Record], front: Sequence[Record]) -> None:
-        self._objectives = plan.objectives
+        self._objectives, self._repeats = plan.objectives, plan.repeats
         self._metrics = [safe(objective.metric) for objective in plan.objectives]
         self._best = {record.number for record in front}
         self._space = {key: _with_texts(dimension) for key, dimension in plan.space.items()}
@@ -82,6 +82,7 @@ class Charts:
         for index, measure in enumerate(measured):
             for name, shares in measure.shares.items() if measure else ():
                 bars = go.Figure(go.Bar(x=[*shares.values()], y=[*shares], orientation="h"))
+                bars.update_yaxes(autorange="reversed")  # the first is at the top
                 charts.append((f"{self._title(index, ': ')}{name}", _styled(bars, 110 + 30 * len(shares))))
         return charts
 
@@ -113,7 +114,9 @@ class Charts:
         if len(self._objectives) > 1 or all(len(record.steps) < 2 for record in self._records):
             return None
         records = self._thinned(MAX_CURVES, [record for record in self._records if record.steps])
-        return _styled(plot_intermediate_values(self._study(0, records)), 360)
+        step = "repeat" if self._repeats > 1 else "epoch"
+        figure = _styled(plot_intermediate_values(self._study(0, records)), 360)
+        return figure.update_layout(xaxis_title=step, yaxis_title=self._metrics[0])
 
     def _study(self, index: int, records: Sequence[Record] | None = None) -> Study:
         """The trials as a study with one of the objectives."""
@@ -138,7 +141,8 @@ def _with_texts(dimension: Dimension) -> Dimension:
 
 
 def _styled(figure: go.Figure, height: int) -> go.Figure:
-    return figure.update_layout(layout(height))
+    # More numbers overlap on a narrow screen.
+    return figure.update_layout(layout(height)).update_xaxes(nticks=3, selector={"type": "log"})
 
 
 def page(findings: Findings) -> str:
@@ -176,6 +180,7 @@ def page(findings: Findings) -> str:
         heading=[names.get(name, name) for name in table],
         rows=[*zip(*table.values(), strict=True)],
         as_text=as_text,
+        format_objective=format_objective,
         as_typed=as_typed,
         plotly=plotly_script(),
     )

@@ -160,6 +160,6 @@ def identity(pid: int) -> Json:
 
 def is_running(process: Json) -> bool | None:
     """Whether a process runs, by what `identity` returned of it; None where it is not known, as of another machine."""
-    now = identity(process["pid"])
-    is_known = now["machine"] is not None and process["machine"] == now["machine"]
-    return bool(process["started"] == now["started"]) if is_known else None
+    here = identity(process["pid"])
+    is_known = here["machine"] is not None and process["machine"] == here["machine"]
+    return bool(process["started"] == here["started"]) if is_known else None

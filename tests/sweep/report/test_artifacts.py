@@ -191,6 +191,7 @@ def test_mean_and_interval_by_student(tmp_path: Path, trained: Trained) -> None:
     assert metric["interval"] == pytest.approx([0.81 - 0.0496828, 0.81 + 0.0496828])
     line = describe_confirmed(one, found)
     assert line.startswith("mine: trial 4 ")
+    assert max(map(len, line.splitlines())) < 60, "it fits a terminal"
     assert re.findall(r"(\S+) (\d\.\d+) \((\S+) to (\S+)\)", line) == [
         ("val/accuracy", "0.8200", "0.7703", "0.8697"),
         ("test/accuracy", "0.8100", "0.7603", "0.8597"),

@@ -119,6 +119,7 @@ def test_both_measures_of_importance_are_bars() -> None:
     assert [title for title, _ in drawn] == ["PED-ANOVA", "fANOVA"]
     [bars] = drawn[0][1].data
     assert dict(zip(bars.y, bars.x, strict=True)) == shares["PED-ANOVA"]
+    assert drawn[0][1].layout.yaxis.autorange == "reversed", "the largest is at the top"
     assert charts(trials()).importances([None]) == []
 
 
@@ -153,6 +154,7 @@ def test_curves_have_a_line_for_each_trial_with_steps() -> None:
     figure = charts(found).curves()
     assert figure is not None
     assert [list(trace.x) for trace in figure.data] == [[1, 2]] * 6 + [[1]]
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("epoch", "val/accuracy")
     assert charts([record(0, 0.5, steps={1: 0.5})]).curves() is None
 
 
