@@ -113,7 +113,11 @@ class Interruption(BaseException):
         self.exit_code = 128 + number
 
 
+def closest(word: str, legal: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Returns the legal word closest to a word, the word itself where it is legal, or an empty string."""
+    return next(iter(difflib.get_close_matches(word, list(legal), n=1, cutoff=cutoff)), "")
+
+
 def suggestion(word: str, legal: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the closest legal word, or an empty string."""
-    close = difflib.get_close_matches(word, list(legal), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return f" Did you mean {near!r}?" if (near := closest(word, legal)) else ""

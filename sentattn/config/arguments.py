@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from hydra.errors import HydraException
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
 from sentattn.config.schema import COLUMNS, COMMAND_KEYS, RAW, TOP
-from sentattn.errors import Fault, SettingError, suggestion
+from sentattn.errors import Fault, SettingError, closest, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
 LAST = 1 << 30
@@ -106,8 +105,3 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         )
         raise SettingError(Fault(key, "type", message))
     return Argument(position, key, text, override.value())
-
-
-def closest(word: str, legal: Sequence[str], *, cutoff: float = 0.6) -> str:
-    """Returns the legal word closest to a word, the word itself where it is legal, or an empty string."""
-    return next(iter(difflib.get_close_matches(word, legal, n=1, cutoff=cutoff)), "")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, Placed, closest
+from sentattn.config.arguments import LAST, Argument, Placed
 from sentattn.config.groups import MISSING, Choices, get_path, load
 from sentattn.config.parameters import known, leaves, read, settable
 from sentattn.config.schema import BETTER, COMMAND_KEYS, OWNED, TOP, TRAIN
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Count, Kind, Node, Tree, as_typed, mismatch
-from sentattn.errors import Fault, SettingError
+from sentattn.errors import Fault, SettingError, closest
 
 OPTIONAL = ("experiment", "model/wide")
 """Groups that need no choice."""
@@ -181,7 +181,7 @@ def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, 
     owner = f"{group}={composition.chosen[group]}" if group in composition.chosen else path
     nodes = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
     others = [choice for choice, node in nodes.items() if key in known(node).parameters]
-    near = closest(str(key), list(legal))
+    near = closest(str(key), legal)
     if others:
         hint = f"It belongs to {' and '.join(others)}."
     else:
@@ -216,7 +216,7 @@ def _meant(composition: Composition, word: str) -> str:
     top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *COMMAND_KEYS]
     paths = [path for path in leaves(composition.settings) if path != word]
     last = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
-    near = last.get(word) or closest(word, [*top, *paths]) or last.get(closest(word, list(last), cutoff=0.75))
+    near = last.get(word) or closest(word, [*top, *paths]) or last.get(closest(word, last, cutoff=0.75))
     return f" Did you mean {near!r}?" if near else f" At the top there are {', '.join(top)}."
 
 

@@ -16,14 +16,14 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, closest, read, split_folders
+from sentattn.config.arguments import LAST, Argument, read, split_folders
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import MISSING, Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
 from sentattn.config.schema import CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.targets import FIRST, check_targets, renamed
 from sentattn.config.types import Node, Tree
-from sentattn.errors import DataError, Fault, SettingError, first_line, suggestion
+from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
 
 NOT_A_REFERENCE = "$\x00{"
 """Stands for the beginning of a reference in texts that hold none."""

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sentattn.config.arguments import closest, read, split_folders
+from sentattn.config.arguments import read, split_folders
 from sentattn.config.command_line import REFERENCE
 from sentattn.config.groups import Choices
+from sentattn.errors import closest
 
 
 def test_config_folders_are_split_off() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING
 
 from sentattn.errors import Fault, RunError
 from sentattn.run import REPORT, TRIALS, write_atomically
@@ -19,7 +20,6 @@ from sentattn.sweep.study.records import Record, front
 if TYPE_CHECKING:
     from sentattn.sweep.study.study import SweepStudy
 
-P = ParamSpec("P")
 PAUSE = 60.0
 LOAD = 50
 """A report that took a second is written again after as many seconds at the earliest."""
@@ -68,10 +68,9 @@ class ReportCallback(SweepCallback):
         if trial.source is self._study:
             self._changed = True
             if trial.task.number in self._study.front:
-                self._attempt(self._write_best)
-
-    def _write_best(self) -> None:
-        write_best(self._plan, self._study.folder, front(self._study.records(wait=False), self._plan.modes))
+                with self._written_later():
+                    records = self._study.records(wait=False)
+                    write_best(self._plan, self._study.folder, front(records, self._plan.modes))
 
     def tick(self) -> float | None:
         """Writes table and report if anything has changed and the last ones are old; returns seconds to wait."""
@@ -81,13 +80,11 @@ class ReportCallback(SweepCallback):
         if now < self._due or not self.is_idle():
             return max(1.0, self._due - now)
         self._due = now + PAUSE
-        self._attempt(self._start)
+        with self._written_later():
+            records = self._study.records(wait=False)
+            self._changed = False
+            self._writing = self._executor.submit(self._written_later()(self._write_all), records)
         return None
-
-    def _start(self) -> None:
-        records = self._study.records(wait=False)
-        self._changed = False
-        self._writing = self._executor.submit(self._attempt, self._write_all, records)
 
     def is_idle(self) -> bool:
         """Whether the thread writes nothing at the moment."""
@@ -147,10 +144,11 @@ class ReportCallback(SweepCallback):
             self._failed.add(name)
         self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
 
-    def _attempt(self, write: Callable[P, None], *arguments: P.args, **others: P.kwargs) -> None:
-        """Writes something that is written again later; the first error is printed."""
+    @contextmanager
+    def _written_later(self) -> Iterator[None]:
+        """Prints the first error of what is written in the block, which is written again later."""
         try:
-            write(*arguments, **others)
+            yield
         except Exception as error:
             if not self._printed:
                 print(f"{self._study.folder}: the report is written later ({reason(error)}).")

@@ -16,14 +16,14 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from sentattn.config import types
-from sentattn.config.arguments import closest, split_folders
+from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR, read_values
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
 from sentattn.config.schema import TOP
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node, Tree
-from sentattn.errors import Fault, SettingError, UserError, suggestion
+from sentattn.errors import Fault, SettingError, UserError, closest, suggestion
 from sentattn.sweep.spec.components import (
     DEFAULT_SAMPLER,
     check_pruner,

@@ -213,18 +213,24 @@ def writing(folder: Path, url: str | None) -> Iterator[None]:
 
 def retry_while_unreachable(work: Callable[[], T]) -> T:
     """Calls `work`, which uses a database, and retries it for up to `OUTAGE` seconds while that is unreachable."""
-    began, is_printed = time.monotonic(), False
+    began, is_away = time.monotonic(), False
     while True:
         try:
-            return work()
+            value = work()
         except (SQLAlchemyError, StorageInternalError) as error:
             if not _is_away(error) or time.monotonic() - began >= OUTAGE:
                 raise
-            if not is_printed:
+            if not is_away:
                 line = f"The database does not answer ({_reason(error)}); running trials continue."
                 print(line, file=sys.stderr, flush=True)
-            is_printed = True
+            is_away = True
             time.sleep(PAUSE)
+        else:
+            if is_away:
+                print(
+                    f"The database answers again, after {time.monotonic() - began:.0f} s.", file=sys.stderr, flush=True
+                )
+            return value
 
 
 def _is_away(error: Exception) -> bool:
@@ -250,6 +256,7 @@ def _place(folder: Path, url: str | None) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the words of the database without those of SQLAlchemy, which hold the statement."""
+    """Returns the message of the database without SQLAlchemy's, which holds the statement, and without libpq's hints."""
     cause = error.__cause__ or error
-    return " ".join(str(getattr(cause, "orig", None) or cause).split()).rstrip(".")
+    lines = str(getattr(cause, "orig", None) or cause).splitlines()
+    return " ".join(" ".join(line for line in lines if not line.startswith("\t")).split()).rstrip(".")

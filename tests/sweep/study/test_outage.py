@@ -44,7 +44,7 @@ def fail(study: SweepStudy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         nonlocal left
         if left:
             left -= 1
-            raise OperationalError("SELECT", {}, Exception("the server is away"))
+            raise OperationalError("SELECT", {}, Exception("the server is away\n\tIs it running?"))
 
     event.listen(Engine, "before_cursor_execute", execute)
     yield set_left
@@ -56,6 +56,18 @@ def test_every_read_of_a_study_is_done_again(study: SweepStudy, fail: Callable[[
     expected = getattr(study, read)()
     fail(3)
     assert getattr(study, read)() == expected
+
+
+def test_an_outage_has_a_line_at_its_begin_and_its_end(
+    study: SweepStudy, fail: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail(3)
+    study.records()
+    begin, end = capsys.readouterr().err.splitlines()
+    assert "does not answer (the server is away)" in begin, "without the hints of the driver"
+    assert "answers again" in end
+    study.records()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_report_that_cannot_be_made_is_skipped_with_a_line(
