@@ -102,11 +102,12 @@ class SweepProgress(SweepCallback):
         return table
 
     def _summary(self, study: TrialSource) -> Text:
-        """Returns how far a study is, and its best trial."""
+        """Returns how far a study is, and its best trial; the last one also the time that all have left."""
         number, values = next(iter(study.best_values.items()), (None, ()))
         best = f"; best: trial {number}, {_objectives(study, values)}" if number is not None else ""
         name = f"{study.plan.study}: " if len(self._studies) > 1 else ""
-        return Text(f"{name}{self._state(study)}{best}")
+        state = self._state(study)
+        return Text(f"{name}{state if study is self._studies[-1] else state.partition(',')[0]}{best}")
 
     def _name(self, trial: RunningTrial) -> str:
         return trial.task.name or self._number(trial)

@@ -256,7 +256,7 @@ def _place(folder: Path, url: str | None) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the message of the database without SQLAlchemy's, which holds the statement, and without libpq's hints."""
+    """Returns the message of the database, without SQLAlchemy's, which holds the statement, and libpq's hints."""
     cause = error.__cause__ or error
     lines = str(getattr(cause, "orig", None) or cause).splitlines()
     return " ".join(" ".join(line for line in lines if not line.startswith("\t")).split()).rstrip(".")

@@ -82,6 +82,16 @@ def test_a_whole_sweep_on_a_terminal(tmp_path: Path) -> None:
     assert "2 of 2 finished" in text
 
 
+def test_of_several_studies_the_last_has_the_time_left(tmp_path: Path) -> None:
+    out = io.StringIO()
+    studies: list[Any] = [prepared(tmp_path / name, Listed([]), study=name) for name in ("a", "b")]
+    with SweepProgress(studies, 2, Console(file=out, width=200, force_terminal=True)) as board:
+        board._seconds.append(4.0)
+        board.tick()
+    lines = [line for line in out.getvalue().splitlines() if "of 3 finished" in line]
+    assert ["left" in line for line in lines[-2:]] == [False, True]
+
+
 def test_values_have_the_shortest_name() -> None:
     values = {"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}
     shown = format_values(values).split(", ")
