@@ -84,7 +84,7 @@ class SimulatedEngine(Engine):
             ended, _, trial, step = heapq.heappop(self._events)
             value = 1 - abs(float(str(trial.task.values["loss.penalty"])) - 0.3)
             if step <= self._epochs:
-                yield trial, Report(step, value, {})
+                yield trial, Report(step, value)
             else:
                 self._free[trial.slot] = ended
                 yield trial, TrialOutcome("complete", [value])

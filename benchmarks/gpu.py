@@ -122,10 +122,10 @@ class Epochs(Callback):
 
 def train(settings: list[str], *callbacks: Callback, directory: Path | None = None, resume: Path | None = None) -> None:
     """Trains as the command does."""
-    from sentattn.config.request import read_single
+    from sentattn.config.request import read_request
     from sentattn.training import fit
 
-    fit.fit(read_single(settings).settings, callbacks=callbacks, directory=directory, resume=resume)
+    fit.fit(read_request(settings).settings, callbacks=callbacks, directory=directory, resume=resume)
 
 
 def epochs(options: Options, experiment: str, *more: str) -> Readings:

@@ -17,7 +17,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +68,13 @@ class Gaps:
         """Records when a trial was assigned."""
         self.assigned[trial.task.number] = time.monotonic()
 
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Records the first batch of a trial; epochs are ignored."""
+    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
+        """Records the first batch and the end of a trial."""
+        assert outcome.state == "complete", outcome.error
         # The very first trial waits for the server, so it is not counted.
-        if not metrics and trial.first_batch is not None and self._ended is not None:
+        if trial.first_batch is not None and self._ended is not None:
             self.to_first_batch.append(trial.first_batch - self.assigned[trial.task.number])
             self.gaps.append(trial.first_batch - self._ended)
-
-    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        """Records the end of a trial."""
-        assert outcome.state == "complete", outcome.error
         self._ended = time.monotonic()
 
     def message(self, text: str) -> None:

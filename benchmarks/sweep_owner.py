@@ -75,9 +75,6 @@ class Readings:
     def started(self, trial: RunningTrial) -> None:
         """Ignores starts."""
 
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Ignores epochs."""
-
     def message(self, text: str) -> None:
         """Ignores messages."""
 

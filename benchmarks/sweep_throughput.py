@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from sentattn.sweep.execution.interfaces import RunningTrial, TrialOutcome
@@ -39,13 +38,10 @@ class Span:
     def started(self, trial: RunningTrial) -> None:
         """Ignores the assignment: the trial may have to wait for the server."""
 
-    def moved(self, trial: RunningTrial, metrics: Mapping[str, float]) -> None:
-        """Records the start of a trial's process."""
-        self.began = min(self.began, trial.since)
-
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        """Records the end of a trial."""
+        """Records the start of a trial's process, and its end."""
         assert outcome.state == "complete", outcome.error
+        self.began = min(self.began, trial.since)
         self.ended_at = time.monotonic()
 
     def message(self, text: str) -> None:

@@ -147,7 +147,7 @@ class RunningTrial:
     Attributes:
         source: The study or grid that it is a trial of.
         since: When it was assigned to its slot, by `time.monotonic`.
-        has_begun: Whether its first training batch has begun.
+        first_batch: When its first training batch began.
         epochs: The largest number of epochs.
         epoch: The last finished epoch or repeat.
         value: Its objective if it ended now; None where that is unknown.
@@ -159,7 +159,7 @@ class RunningTrial:
     task: TrialTask
     slot: Slot
     since: float = field(default_factory=time.monotonic)
-    has_begun: bool = False
+    first_batch: float | None = None
     epochs: int | None = None
     epoch: int = 0
     value: float | None = None
@@ -188,12 +188,15 @@ class SweepCallback(Protocol):
 
     def started(self, trial: RunningTrial) -> None:
         """A trial was assigned to a slot."""
+        return
 
     def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
         """A trial has ended, and the study has recorded it."""
+        return
 
     def message(self, text: str) -> None:
         """Prints a message."""
+        return
 
     def tick(self) -> float | None:
         """Is called between events; returns the seconds after which to call it again, or None."""

@@ -93,7 +93,7 @@ class SweepProgress(SweepCallback):
             table.add_column(name, no_wrap=name != "varies")
         for trial in self._running.values():
             name, taken = self._number(trial).removeprefix("trial "), duration(time.monotonic() - trial.since)
-            state = "training" if trial.has_begun else "starting"
+            state = "starting" if trial.first_batch is None else "training"
             state = "ending" if trial.killed or trial.stopped else state
             epoch = f"{trial.epoch}/{trial.epochs}" if trial.epochs else "-"
             value = f"{trial.value:.4f}" if trial.value is not None else "-"

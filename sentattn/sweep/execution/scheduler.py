@@ -108,7 +108,7 @@ class Scheduler:
     def _handle(self, trial: RunningTrial, message: Message) -> None:
         match message:
             case FirstBatch():
-                trial.has_begun, trial.epochs = True, message.epochs
+                trial.first_batch, trial.epochs = time.monotonic(), message.epochs
             case Report(step, value):
                 trial.epoch, trial.value = step, value
                 prune = value is not None and trial.source.report(trial.task.number, step, value)

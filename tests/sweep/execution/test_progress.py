@@ -61,7 +61,7 @@ def test_the_table(tmp_path: Path) -> None:
         board.started(trial)
         assert board.tick() == pytest.approx(0.5)
         assert "starting" in out.getvalue()
-        trial.has_begun, trial.epochs, trial.epoch, trial.value = True, 4, 2, 0.75
+        trial.first_batch, trial.epochs, trial.epoch, trial.value = 1.0, 4, 2, 0.75
         board._drawn = 0.0
         board.tick()
         board.message("something")

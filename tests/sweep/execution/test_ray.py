@@ -104,7 +104,7 @@ class OnceAllRun(Noted):
         self._trials.append(trial)
 
     def tick(self) -> None:
-        if sum(trial.has_begun for trial in self._trials) >= self._count and self._call:
+        if sum(trial.first_batch is not None for trial in self._trials) >= self._count and self._call:
             call, self._call = self._call, None
             call()
 
