@@ -21,7 +21,7 @@ from sqlalchemy import create_engine, text
 from studies import ask, complete, refused, tell
 
 from sentattn.errors import Fault, RunError, TrainingError, UserError
-from sentattn.sweep import cli
+from sentattn.sweep import __main__ as command
 from sentattn.sweep.report import callback
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study import coordination, storage
@@ -225,7 +225,7 @@ def test_stop_reaches_all_schedulers_and_the_same_command_resumes(tmp_path: Path
     words = (100, database, "sleep=0.1")
     both = run(tmp_path, *words), run(tmp_path, *words)
     until(lambda: len(known(tmp_path, database)) == 2 and complete(tmp_path / FAKE, database))
-    assert cli.main(["stop", f"storage={database}"]) == 0
+    assert command.main(["stop", f"storage={database}"]) == 0
     for process in both:
         process.communicate(timeout=600)
         assert process.returncode == 128 + signal.SIGINT
@@ -248,7 +248,7 @@ def test_a_database_that_cannot_be_reached(
     with pytest.raises(UserError) as caught, SweepStudy.open(shared(url), tmp_path / "mine"):
         pass
     assert [fault.key for fault in caught.value.faults] == ["storage"]
-    assert cli.main(["status", "mine", f"storage={url}", f"output_dir={tmp_path}"]) == 2
+    assert command.main(["status", "mine", f"storage={url}", f"output_dir={tmp_path}"]) == 2
     shown = capsys.readouterr().err + str(caught.value)
     assert "wr0ng" not in shown
     assert PASSWORD not in shown
@@ -267,9 +267,9 @@ def test_no_password_is_shown_or_kept(
 ) -> None:
     words = [f"storage={database}", f"output_dir={tmp_path}", "trials=many", f"storge={database}"]
     monkeypatch.setattr(sys, "argv", ["sweep", *words])
-    assert cli.main() == 2
+    assert command.main() == 2
     assert sys.argv[1] == words[0].replace(PASSWORD, "***"), "what W&B logs of the command"
-    assert cli.main([words[0], words[0].replace(PASSWORD, "0ther")]) == 2
+    assert command.main([words[0], words[0].replace(PASSWORD, "0ther")]) == 2
     shown = capsys.readouterr()
     assert PASSWORD not in shown.out + shown.err
     assert "0ther" not in shown.out + shown.err
