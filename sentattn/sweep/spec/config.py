@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
@@ -146,21 +146,29 @@ class _Study(BaseModel, extra="forbid"):
         return _entries(self.overrides) + [(key, entry.space, entry.when) for key, entry in self.space.items()]
 
 
+class _Objective(BaseModel, extra="forbid"):
+    metric: str
+    mode: str = ""
+
+
 class _File(_Study):
     studies: dict[str, Annotated[_Study, _or("overrides")]] = {}
     enqueue: list[dict[str, Value]] = []
+    budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Component = {}
     pruner: Component = {}
     engine: Component = {}
-    objective: list[str] = []
+    objective: list[_Objective] = []
 
     def own(self) -> dict[str, object]:
         """The sweep's own keys, save those at the top, as they are typed."""
-        settings: dict[str, object] = {}
+        settings: dict[str, object] = {str(key): value for key, value in self.budget.items()}
         for kind, component in (("sampler", self.sampler), ("pruner", self.pruner), ("engine", self.engine)):
             settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
         if self.objective:
-            settings["objective.metric"] = ",".join(self.objective)
+            settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
+            modes = [entry.mode or METRICS.get(entry.metric, "") for entry in self.objective]
+            settings["objective.mode"] = ",".join(modes)
         return settings
 
 

@@ -107,7 +107,7 @@ RANGE = "interval(1e-3,1e-2)"
     ("content", "key", "kind"),
     [
         ({"spce": {}}, "sweep", "unknown"),
-        ({"trails": 3}, "sweep", "unknown"),
+        ({"budget": {"trails": 3}}, "sweep", "type"),
         ({"overrides": "model=mean"}, "sweep", "type"),
         ({"overrides": ["trust=true"], "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
         ({"overrides": ["--config-dir=x"], "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
