@@ -8,7 +8,7 @@ import torch
 from host_syncs import Count, CountSteps, counted
 
 from sentattn import console
-from sentattn.config.request import read_single
+from sentattn.config.request import read_request
 from sentattn.models import dropout
 from sentattn.models.encoders.bilstm import BiLSTM
 from sentattn.training import fit
@@ -31,7 +31,7 @@ def counts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         patch.setattr(console, "SECONDS_BETWEEN_LINES", 1e9)
         patch.setattr(dropout, "LEAST", 1.0)  # torch's own, as on a GPU
         fit.fit(
-            read_single([*settings, "trainer.accelerator=cpu", *SETTINGS[request.param]]).settings, callbacks=[steps]
+            read_request([*settings, "trainer.accelerator=cpu", *SETTINGS[request.param]]).settings, callbacks=[steps]
         )
     return request.param, steps
 

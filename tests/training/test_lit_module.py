@@ -19,7 +19,7 @@ from tiny import tiny
 from torch import nn
 
 from sentattn import fit
-from sentattn.config.request import read_single
+from sentattn.config.request import read_request
 from sentattn.data.batching import Batch
 from sentattn.training import lit_module
 from sentattn.training.fit import fit as train
@@ -198,7 +198,7 @@ def test_metrics_of_the_training_rows(tmp_path: Path, monkeypatch: pytest.Monkey
         f"output_dir={tmp_path}", "test=false", "optimizer.lr=0.05", f"trainer.accumulate_grad_batches={step}"
     )
     rates = Rates()
-    run = train(read_single(settings).settings, callbacks=[rates])
+    run = train(read_request(settings).settings, callbacks=[rates])
     rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     assert len(labels) == 20, "one pass an epoch"
     for row, start in zip(rows, (0, 10), strict=True):

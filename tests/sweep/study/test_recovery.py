@@ -163,6 +163,7 @@ def test_the_budget_can_be_raised(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_budget_is_exact_while_a_dashboard_reads_and_writes_the_file(tmp_path: Path) -> None:
     """optuna-dashboard reads all trials again and again, and writes notes into the study's system attributes."""
+    optuna.storages.RDBStorage("sqlite://")  # imports SQLAlchemy, which takes as long as many trials
     process = start(tmp_path, 40, *QUICK)
     until(lambda: complete(tmp_path))
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / DATABASE}")
