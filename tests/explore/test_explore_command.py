@@ -48,7 +48,7 @@ def test_missing_packages_are_reported(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "sentattn[explore]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("host", [pytest.param("127.0.0.1", marks=pytest.mark.slow), "0.0.0.0"])
 def test_a_server_starts_answers_and_ends(outputs: Path, host: str) -> None:
     command = [sys.executable, "-m", "sentattn.explore", str(outputs), "open=false", "threads=1", f"host={host}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

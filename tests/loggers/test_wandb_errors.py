@@ -100,6 +100,7 @@ def test_a_server_that_fails_later_is_not_waited_for(
     assert shown.err == ""
 
 
+@pytest.mark.slow
 def test_a_program_ends_while_the_server_is_silent(tmp_path: Path) -> None:
     script = """
 import sys
