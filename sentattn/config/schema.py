@@ -231,6 +231,8 @@ ADDED_LATER: dict[str, tuple[object, ...]] = {
     "model.wide": ({"_target_": "sentattn.models.wide.NoWide"},),
     "data.val_by": ("row", None),
     "data.group": (None,),
+    "data.train_size": (None,),
+    "data.train_seed": (None,),
 }
 """Settings that came later, with the values that the hash leaves out, the default first.
 

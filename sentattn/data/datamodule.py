@@ -33,6 +33,9 @@ class TextData(LightningDataModule, ABC):
     Args:
         name: Name of the data set in paths and tables.
         limit: Maximal number of rows of each split of the source, for a quick look; null for all.
+        train_size: Number of training rows, stratified by class; null for all. Validation and test rows stay. With one
+            seed, the rows of a smaller number are among those of a larger one.
+        train_seed: Seed of the selection of training rows, to draw others; null for `split_seed`.
         drop_duplicates: Whether to drop training rows whose text is repeated or occurs in a later split.
         vocab_size: Maximal size of the vocabulary, without `<pad>` and `<unk>`.
         min_count: Minimal number of occurrences of a word in the training rows.
@@ -60,7 +63,7 @@ class TextData(LightningDataModule, ABC):
         rank: Rank of this process.
         world_size: Number of processes of the training.
 
-    The attributes from `train_size` to `test_seed` are arguments of `splits.select`; `prepare` sets those after them.
+    The attributes from `val_size` to `test_seed` are arguments of `splits.select`; `prepare` sets those after them.
 
     Attributes:
         classes: Number of classes, if it is known before the data is read.
@@ -73,11 +76,11 @@ class TextData(LightningDataModule, ABC):
     """
 
     classes: ClassVar[int | None] = None
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {
+    idle: ClassVar[dict[str, tuple[str, tuple[str | None, ...]]]] = {
         "num_buckets": ("batching", ("sorted", "random")),
         "bucket_ratio": ("batching", ("sorted", "random")),
+        "train_seed": ("train_size", (None,)),
     }
-    train_size: int | None = None
     val_size: float | None = None
     split_seed: int = 0
     val_by: By = "row"
@@ -96,6 +99,8 @@ class TextData(LightningDataModule, ABC):
         *,
         name: str,
         limit: Count | None = None,
+        train_size: Count | None = None,
+        train_seed: Whole | None = None,
         drop_duplicates: bool = False,
         vocab_size: Count = 30000,
         min_count: Count = 2,
@@ -121,6 +126,7 @@ class TextData(LightningDataModule, ABC):
             raise SettingError(wrong)
         super().__init__()
         self.name: str = name
+        self.train_size, self.train_seed = train_size, train_seed
         self.limit, self.drop_duplicates = limit, drop_duplicates
         self.vocab_size, self.min_count = vocab_size, min_count
         self.rules, self.lowercase, self.normalize = tokenizer, lowercase, normalize
@@ -182,6 +188,7 @@ class TextData(LightningDataModule, ABC):
             corpus,
             drop_duplicates=self.drop_duplicates,
             train_size=self.train_size,
+            train_seed=self.train_seed,
             val_size=self.val_size,
             split_seed=self.split_seed,
             val_by=self.val_by,

@@ -47,6 +47,7 @@ def select(
     split_seed: int,
     val_by: By = "row",
     train_size: int | None = None,
+    train_seed: int | None = None,
     test_size: float | None = None,
     test_seed: int | None = None,
 ) -> Selection:
@@ -59,10 +60,11 @@ def select(
         drop_duplicates: Whether to drop rows outside the test split whose text occurs earlier in their split or in a
             later split.
         val_size: Number or share of training rows used for validation; None uses the validation rows of the source.
-        split_seed: Seed of this selection, and of the selection of training rows.
+        split_seed: Seed of this selection.
         val_by: Whether to draw whole groups or single rows from the training rows, for validation and, if the source
             has no test rows, for testing.
         train_size: Number of training rows, stratified by class; None for all.
+        train_seed: Seed of their selection; None for `split_seed`.
         test_size: Number or share of the test rows of the source, or of its training rows if it has none. None: its
             test rows, or else a tenth of its training rows, at most 10,000.
         test_seed: Seed of a stratified selection of test rows; None for the last rows.
@@ -94,12 +96,13 @@ def select(
         is_val = _draw(corpus.labels[all_rows], groups, number, split_seed)
         rows = {"train": all_rows[~is_val], "val": all_rows[is_val], **rows}
         notes += [] if groups is None else [_groups_note("Validation", groups, is_val)]
-    if train_size is not None:
+    if train_size is not None and trains:
         most = len(rows["train"])
         if train_size > most:
             message = f"data.train_size must be at most {most} after validation and test rows, got {train_size}."
             raise DataError(Fault("data.train_size", "range", message))
-        rows["train"] = rows["train"][draw(corpus.labels[rows["train"]], train_size, split_seed)]
+        seed = split_seed if train_seed is None else train_seed
+        rows["train"] = rows["train"][draw(corpus.labels[rows["train"]], train_size, seed)]
     for split, its_rows in rows.items():
         if not len(its_rows):
             raise DataError(Fault(f"data.{split}", "missing", f"No {split} row is left; provide more rows."))

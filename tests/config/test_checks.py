@@ -57,6 +57,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "loss.class_weights=[]": ("loss.class_weights", "conflict"),
     "loss.class_weights=[1,0]": ("loss.class_weights", "range"),
     "loss.class_weights=balance": ("loss.class_weights", "range"),
+    "data.train_seed=1": ("data.train_seed", "no_effect"),
     "loss.class_weight_power=0.5": ("loss.class_weight_power", "no_effect"),
     "loss.class_weights=[1,2] loss.class_weight_power=1": ("loss.class_weight_power", "no_effect"),
     "loss.class_weight_reduction=mean": ("loss.class_weight_reduction", "no_effect"),

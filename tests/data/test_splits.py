@@ -169,6 +169,17 @@ def test_fewer_training_rows_leave_the_other_splits_unchanged(corpus_of: Callabl
     assert [sum(n % 5 == label for n in trained) for label in range(5)] == [6] * 5
 
 
+def test_the_seed_of_training_rows_draws_others_and_leaves_the_other_splits(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=MANY)
+    settings = {"drop_duplicates": False, "val_size": 10, "split_seed": 4}
+    default, same, other = (select(corpus, **settings, train_size=30, train_seed=seed) for seed in (None, 4, 5))
+    assert numbers(corpus, default, "train") == numbers(corpus, same, "train") != numbers(corpus, other, "train")
+    assert numbers(corpus, default, "val") == numbers(corpus, other, "val")
+    assert numbers(corpus, default, "test") == numbers(corpus, other, "test")
+    larger = select(corpus, **settings, train_size=50, train_seed=5)
+    assert set(numbers(corpus, other, "train")) < set(numbers(corpus, larger, "train"))
+
+
 def test_more_training_rows_than_there_are_is_refused(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     settings = {"drop_duplicates": False, "split_seed": 0, "val_size": 10, "test_size": 10}

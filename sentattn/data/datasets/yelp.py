@@ -208,9 +208,8 @@ class Yelp(TextData):
     Args:
         path: The Open Dataset's JSON lines, the GluonNLP tutorial's ZIP or the JSON in it, or `yelp_review_full` as an
             archive or folder of CSV or as a folder of parquet; null downloads the last.
-        train_size: Number of training rows, stratified by class; null is all.
         val_size: Training rows set aside for validation: their number, or a share below 1.
-        split_seed: Seed of the selection of training and validation rows.
+        split_seed: Seed of the selection of validation rows.
         test_size: Test rows, their number or a share below 1; null for the test rows of `yelp_review_full`, or else a
             tenth of all rows, at most 10,000.
         test_seed: Seed of the selection of test rows, stratified by class; null for the last rows.
@@ -225,7 +224,6 @@ class Yelp(TextData):
         *,
         name: str = "yelp",
         path: str | None = None,
-        train_size: Count | None = None,
         val_size: Count | Fraction = 0.05,
         split_seed: Whole = 0,
         test_size: Count | Fraction | None = None,
@@ -233,8 +231,7 @@ class Yelp(TextData):
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        self.path, self.train_size = path, train_size
-        self.val_size, self.split_seed = val_size, split_seed
+        self.path, self.val_size, self.split_seed = path, val_size, split_seed
         self.test_size, self.test_seed = test_size, test_seed
 
     def source(self, progress: Progress) -> Source:
