@@ -14,7 +14,8 @@ usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [sp
   trust    trust=true loads runs with classes of your own: it can run any code that a run names
 
 Type a review or pick one: each model shows its label, its probabilities and its attention, hop by hop, and the weights
-from token to token where it has them. A click on a word removes it and predicts the shortened text. The errors of a
+from token to token where it has them. A click on a word removes or replaces it and predicts the new text; integrated
+gradients are shown next to attention on request. The address of the page is a link to what it shows. The errors of a
 model, and the texts on which models disagree, are listed below. Ctrl-C ends the server.
 
 Examples:

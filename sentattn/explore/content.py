@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,15 +19,19 @@ from sentattn.config.types import Node
 from sentattn.data.corpus import Split
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.errors import Fault, RunError, UserError
+from sentattn.insight.gradients import STEPS, attributions
 from sentattn.metrics import Floats, Ints
 from sentattn.models.attention.uniform import Uniform
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.prediction.prediction import Prediction, visible, word_spans
+from sentattn.rendering.html import Attributed
 from sentattn.run import MODEL
 
 MOST_MODELS = 8
 MOST_TOKENS_OF_PAIRS = 1000
 """Of a longer text no weights from token to token are shown: their number is the square of its length."""
+MOST_STEPS = 2 * STEPS
+"""Most points of the integral of integrated gradients: a page that waits shows its error instead."""
 PAGE = 20
 START = 160
 """Characters of a text that a list shows."""
@@ -60,17 +64,33 @@ class Model:
         """Returns start and end of the tokens that this model reads, in characters."""
         return self.classifier.tokenizer.encode([text])[0].spans
 
-    def without(self, text: str, token: int) -> tuple[str, str]:
-        """Returns a text without one of the words that this model reads, and the word.
+    def integrated_gradients(self, prediction: Prediction) -> Attributed:
+        """Returns what each word of a prediction adds to the logit of its label; see `insight.gradients`."""
+        ids_L = self.classifier.tokenizer.encode([prediction.text])[0].ids
+        label = self.classifier.labels.index(str(prediction.label))
+        [found] = attributions(self.classifier.model, [ids_L], np.array([label]), most_steps=MOST_STEPS)
+        [values] = replace(prediction, attention=[found.integrated_L.tolist()], pairs=None).in_words().attention
+        return Attributed(values, found.change, found.error)
 
-        The words on both sides stay separated by a space. A `RunError` if there is no such word.
+    def edited(self, text: str, token: int, replacement: str = "") -> tuple[str, str]:
+        """Returns a text with one of the words that this model reads replaced or, without a replacement, removed.
+
+        The words on both sides of a removed one stay separated by a space.
+
+        Returns:
+            The text, and the word that it had before.
+
+        Raises:
+            RunError: If there is no such word.
         """
         spans = self.word_spans(text)
         if not 0 <= token < len(spans):
             message = f"{self.name} reads {len(spans)} tokens of this text; there is no token {token}."
             raise RunError(Fault("token", "range", message))
         start, end = spans[token]
-        before, after = text[:start], text[end:]
+        before, after = text[:start] + replacement, text[end:]
+        if replacement:
+            return before + after, text[start:end]
         if not before or before[-1].isspace():
             after = after[1:] if after[:1].isspace() else after
         elif after and not after[0].isspace():

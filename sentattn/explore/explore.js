@@ -1,10 +1,12 @@
-// The page keeps a list of steps: the text as typed and, for each word removed, the shortened one. The first step stays
-// beside the last. The steps outlive a reload of the tab, and errors of the server.
+// The page keeps a list of steps: the text as typed and, for each word edited, the new one. The first step stays beside
+// the last. The steps outlive a reload of the tab, and errors of the server. The fragment of the address holds what is
+// shown, so that it is a link: the last text, the models, the row of attention, and what is shown beside it.
 const byId = (id) => document.getElementById(id);
 const KEY = "sentattn.explore";
 const models = [...document.querySelectorAll(".model")], area = byId("text"), filters = byId("filters");
+const toggles = [...document.querySelectorAll("#shown input")], EXTRAS = ["pairs", "gradients"];
 const authorization = { Authorization: "Bearer " + (new URLSearchParams(location.search).get("token") || "") };
-let steps = [], asked = 0, listed = 0, first = 0;
+let steps = [], asked = 0, listed = 0, first = 0, linkedRow = "";
 
 async function ask(path, body) {
   let response;
@@ -40,7 +42,7 @@ async function predict(text, more = {}) {
   const turn = ++asked;
   say("Predicting");
   try {
-    const answer = await ask("/api/predict", { text, pairs: byId("pairs").checked, ...more });
+    const answer = await ask("/api/predict", { text, pairs: byId("pairs").checked, gradients: byId("gradients").checked, ...more });
     if (turn !== asked) return null;
     return answer;
   } catch (error) {
@@ -68,9 +70,9 @@ function clear() {
   save();
 }
 
-async function remove(model, token) {
+async function edit(model, token, replacement) {
   const step = steps.at(-1);
-  const answer = await predict(step.text, { model, token });
+  const answer = await predict(step.text, { model, token, replacement });
   if (!answer) return;
   show([...steps, answer]);
   const tokens = models[model].querySelectorAll(".now .text span");
@@ -79,17 +81,16 @@ async function remove(model, token) {
 
 function show(next) {
   steps = next;
-  const removed = steps.slice(1).map((step) => step.removed);
-  const without = removed.length ? "without " + removed.join(", ") : "";
+  const edits = describe(steps.slice(1));
   byId("models").hidden = false;
-  enable("undo", without);
-  enable("restore", without);
+  enable("undo", edits);
+  enable("restore", edits);
   const labels = models.map((model, i) => {
     const [before, now] = [model.querySelector(".before"), model.querySelector(".now")];
     const chosen = [...now.querySelectorAll("fieldset input:checked")];
-    before.hidden = !without;
-    fill(before, without && steps[0].articles[i], "all words", chosen);
-    fill(now, steps.at(-1).articles[i], without || "all words", chosen);
+    before.hidden = !edits;
+    fill(before, edits && steps[0].articles[i], "as typed", chosen);
+    fill(now, steps.at(-1).articles[i], edits || "as typed", chosen);
     now.querySelector(".text").role = "group";
     now.querySelector(".text").ariaLabel = "words";
     now.querySelectorAll(".text span").forEach((token, place) => {
@@ -99,8 +100,15 @@ function show(next) {
     const [is, was] = [now, before].map((side) => side.querySelector(".label")?.textContent);
     return model.querySelector("h2").textContent + ": " + is + (was ? ", was " + was : "");
   });
-  say("Predicted in " + Math.round(steps.at(-1).milliseconds) + " ms.", false, [without, ...labels].filter(Boolean).join("; "));
+  say("Predicted in " + Math.round(steps.at(-1).milliseconds) + " ms.", false, [edits, ...labels].filter(Boolean).join("; "));
   save();
+}
+
+// Says which words were removed, and which replaced.
+function describe(edited) {
+  const removed = edited.filter((step) => !step.replacement).map((step) => step.word);
+  const replaced = edited.filter((step) => step.replacement).map((step) => step.word + " \u2192 " + step.replacement);
+  return [removed.length ? "without " + removed.join(", ") : "", replaced.join(", ")].filter(Boolean).join("; ");
 }
 
 // Shows an answer on one side of a model, with the hop and the head that are chosen.
@@ -113,7 +121,18 @@ function fill(side, html, title, chosen) {
     side.prepend(heading);
   }
   chosen.forEach((one) => same(side, one).forEach((input) => { input.checked = true; }));
+  const linked = rows(side).find((input) => nameOf(input) === linkedRow);
+  if (linked) linked.checked = true;
   side.querySelectorAll("article").forEach(activate);
+}
+
+// The inputs that choose a row of attention, and the name of such a row.
+function rows(side) {
+  return [...side.querySelectorAll("input[name^=row-]")];
+}
+
+function nameOf(input) {
+  return input.nextElementSibling.textContent;
 }
 
 // The inputs of a side that choose the same hop or head as another input; a name is `row-` or `head-` and a number.
@@ -124,15 +143,45 @@ function same(side, input) {
 
 function save() {
   try {
-    const kept = steps.map(({ text, removed }) => ({ text, removed }));
+    const kept = steps.map(({ text, word, replacement }) => ({ text, word, replacement }));
     sessionStorage.setItem(KEY, JSON.stringify({ typed: area.value, about: byId("picked").textContent, steps: kept }));
   } catch { /* a full or forbidden store: the page works without it */ }
+  const shown = models.filter((model) => !model.hidden);
+  const chosen = shown.flatMap((model) => rows(model.querySelector(".now"))).find((input) => input.checked);
+  const link = new URLSearchParams(steps.length ? { text: steps.at(-1).text, row: chosen ? nameOf(chosen) : "" } : {});
+  if (steps.length) for (const model of shown) link.append("model", model.querySelector("h2").textContent);
+  for (const extra of EXTRAS) if (byId(extra).checked) link.append("show", extra);
+  try { history.replaceState(null, "", location.pathname + location.search + "#" + link); } catch { /* too often, or too long */ }
+}
+
+// Shows what the fragment of the address says; false where it says nothing.
+async function follow() {
+  const link = new URLSearchParams(location.hash.slice(1)), text = link.get("text"), wanted = link.getAll("model");
+  if (!text) return false;
+  const names = models.map((model) => model.querySelector("h2").textContent);
+  const missing = wanted.filter((name) => !names.includes(name));
+  const isShown = names.map((name) => wanted.includes(name) || !wanted.some((other) => names.includes(other)));
+  toggles.forEach((toggle, i) => { toggle.checked = isShown[i]; });
+  toggle();
+  for (const extra of EXTRAS) byId(extra).checked = link.getAll("show").includes(extra);
+  linkedRow = link.get("row");
+  area.value = text;
+  about("");
+  await start(text);
+  linkedRow = "";
+  if (missing.length) say("The link names models that are not here: " + missing.join("; ") + ".", true);
+  return true;
+}
+
+function toggle() {
+  toggles.forEach((input, i) => { models[i].hidden = !input.checked; });
 }
 
 async function restore() {
   let kept;
   try { kept = JSON.parse(sessionStorage.getItem(KEY)); } catch { kept = null; }
-  if (!kept) return;
+  const linked = new URLSearchParams(location.hash.slice(1)).get("text");
+  if ((linked && linked !== kept?.steps.at(-1)?.text) || !kept) return follow();
   area.value = kept.typed;
   about(kept.about);
   await repeat(kept.steps);
@@ -145,7 +194,7 @@ async function repeat(kept) {
     const isShown = i === 0 || i === kept.length - 1;
     const answer = isShown ? await predict(step.text) : { text: step.text };
     if (!answer) return;
-    answers.push({ ...answer, removed: step.removed });
+    answers.push({ ...answer, word: step.word, replacement: step.replacement });
   }
   if (answers.length) show(answers);
 }
@@ -175,15 +224,22 @@ function placed(event) {
 
 byId("models").addEventListener("click", (event) => {
   const at = placed(event);
-  if (at) remove(at.model, at.place);
+  if (at) edit(at.model, at.place, byId("replacement").value.trim());
 });
 byId("models").addEventListener("focusin", (event) => {
   const token = placed(event)?.token;
-  if (token) token.ariaLabel = token.textContent + ", weight " + token.dataset.weight + ", remove";
+  if (token) token.ariaLabel = token.textContent + ", weight " + token.dataset.weight + ", remove or replace";
 });
 byId("models").addEventListener("change", (event) => {  // both sides of a model show the same hop
+  if (event.target.type !== "radio") return;
   for (const other of same(event.target.closest(".sides"), event.target)) if (!other.checked) other.click();
+  save();
 }, true);
+byId("shown")?.addEventListener("change", (event) => {
+  if (!toggles.some((input) => input.checked)) event.target.checked = true;  // at least one model stays
+  toggle();
+  save();
+});
 byId("models").addEventListener("keydown", (event) => {
   const at = placed(event);
   if (!at) return;
@@ -191,7 +247,8 @@ byId("models").addEventListener("keydown", (event) => {
   if (event.key in moves) {
     const next = at.tokens[at.place + moves[event.key]];
     if (next) focusOn(next);
-  } else if (["Enter", " ", "Delete", "Backspace"].includes(event.key)) remove(at.model, at.place);
+  } else if (["Enter", " "].includes(event.key)) edit(at.model, at.place, byId("replacement").value.trim());
+  else if (["Delete", "Backspace"].includes(event.key)) edit(at.model, at.place, "");
   else return;
   event.preventDefault();
 });
@@ -203,7 +260,8 @@ area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (even
 area.addEventListener("input", () => { about(""); save(); });
 byId("undo").addEventListener("click", undo);
 byId("restore").addEventListener("click", () => show(steps.slice(0, 1)));
-byId("pairs").addEventListener("change", () => repeat(steps));
+for (const extra of EXTRAS) byId(extra).addEventListener("change", () => repeat(steps));
+addEventListener("hashchange", follow);
 
 // What is known of the text in the field, where it is a row.
 function about(text) {

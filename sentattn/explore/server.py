@@ -21,7 +21,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
-from sentattn.errors import Fault, RunError, UserError
+from sentattn.errors import Fault, RunError, UserError, require_packages
 from sentattn.explore.content import PAGE, Filter, Model, Rows
 from sentattn.prediction.prediction import clipped
 from sentattn.rendering.html import article, render
@@ -40,12 +40,14 @@ SCRIPTS = {"article.js": "sentattn.rendering", "explore.js": "sentattn.explore"}
 
 
 class PredictionRequest(BaseModel):
-    """A text to predict, or a text from which a token of a model is removed first."""
+    """A text to predict, or a text in which a word of a model is first replaced or, without a replacement, removed."""
 
     text: str
     pairs: bool = False
+    gradients: bool = False
     model: int = 0
     token: int | None = None
+    replacement: str = ""
 
 
 class Explorer:
@@ -61,20 +63,25 @@ class Explorer:
         return render("sentattn.explore", "page.html", models=self.models, rows=self.rows, page=PAGE)
 
     def predict(self, wanted: PredictionRequest) -> dict[str, object]:
-        """Returns the predicted text, the word removed from it, and an article for each model."""
+        """Returns the predicted text, the word that was edited, and an article for each model."""
+        if wanted.gradients:
+            require_packages("gradients", "Integrated gradients", ("captum",), "sentattn[insight]")
         with self._one_at_a_time:
             started = time.perf_counter()
-            text, removed = wanted.text, None
+            text, word, replacement = wanted.text, None, wanted.replacement.strip()
             if wanted.token is not None:
                 _require("model", wanted.model, self.models)
-                text, token = self.models[wanted.model].without(text, wanted.token)
-                removed = clipped(token)
+                text, token = self.models[wanted.model].edited(text, wanted.token, replacement)
+                word = clipped(token)
             articles = []
             for model in self.models:
-                shown = article(model.predict(text, pairs=wanted.pairs), is_uniform=model.is_uniform)
+                prediction = model.predict(text, pairs=wanted.pairs)
+                attributed = model.integrated_gradients(prediction) if wanted.gradients else None
+                shown = article(prediction, is_uniform=model.is_uniform, attributed=attributed)
                 articles.append(render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}"))
             milliseconds = 1000 * (time.perf_counter() - started)
-        return {"text": text, "removed": removed, "articles": articles, "milliseconds": milliseconds}
+        edit = {"word": word, "replacement": clipped(replacement)}
+        return {"text": text, **edit, "articles": articles, "milliseconds": milliseconds}
 
     def listed(self, wanted: Annotated[Filter, Query()]) -> dict[str, object]:
         """Returns a page of the rows of a filter, how many there are, and the numbers of stars to choose from."""

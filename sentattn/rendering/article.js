@@ -3,13 +3,19 @@
 const tip = document.getElementById("tip");
 
 function show(article, rows, choice) {
-  const row = rows[choice], scale = article.querySelector(":scope > .top .scale");  // none where no token is shaded
+  const row = rows[choice], [legend, low, scale] = [".legend", ".low", ".scale"].map((name) => article.querySelector(":scope > .top " + name));
+  const isSigned = row.low.startsWith("-");
   article.querySelectorAll(".text span").forEach((token, i) => {
-    if (scale) token.style.setProperty("--w", Math.min(1, row.weights[i] / row.limit).toFixed(3));
+    // No token is shaded where all weights are equal by construction.
+    token.style.setProperty("--w", row.limit === null ? "0" : Math.min(1, Math.abs(row.weights[i]) / row.limit).toFixed(3));
+    token.classList.toggle("against", row.weights[i] < 0);
     token.dataset.weight = row.weights[i];
   });
   article.querySelector(".top b").textContent = row.top;
-  if (scale) scale.textContent = row.scale;
+  legend.hidden = row.limit === null;
+  low.textContent = row.low;
+  scale.textContent = row.scale;
+  scale.classList.toggle("signed", isSigned);
 }
 
 function point(event) {

@@ -6,7 +6,7 @@ import base64
 import functools
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -71,7 +71,17 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, object]:
+class Attributed(NamedTuple):
+    """What each word adds to the logit of the label, the change of the logit that they explain, and their error."""
+
+    values: Sequence[float]
+    change: float
+    error: float
+
+
+def article(
+    prediction: Prediction, *, is_uniform: bool = False, attributed: Attributed | None = None
+) -> dict[str, object]:
     """Returns the variables of `article.html` for a prediction; weights uniform by construction shade nothing."""
     prediction = prediction.in_words()
     words = [clipped(word) for word in prediction.tokens]
@@ -82,20 +92,37 @@ def article(prediction: Prediction, *, is_uniform: bool = False) -> dict[str, ob
         "classes": prediction.probabilities,
         "cut": cut,
         "notes": notes(prediction)[bool(cut) :],
-        "is_uniform": is_uniform,
         "pieces": shaded_pieces(prediction, is_shaded=not is_uniform),
         "rows": [
             {
                 "name": name,
                 "top": f"uniform by construction: 1/{len(row)} each" if is_uniform else summary(words, row),
-                "limit": _rounded(color_limit(row)),
+                "limit": None if is_uniform else _rounded(color_limit(row)),
+                "low": "weight 0",
                 "scale": _scale(color_limit(row), max(row, default=0.0)),
                 "weights": [_rounded(weight) for weight in row],
             }
             for name, row in prediction.rows.items()
-        ],
+        ]
+        + ([] if attributed is None else [_row_of(words, prediction.name, attributed)]),
         "heads": [{"top": pair_summary(words, [head]), **packed(head)} for head in prediction.pairs or ()],
         "head_names": head_names(len(prediction.pairs or ())),
+    }
+
+
+def _row_of(words: Sequence[str], label: str, attributed: Attributed) -> dict[str, object]:
+    """Returns the row of the words' attributions, whose colors tell what speaks for the label from what is against."""
+    values, change, error = attributed
+    order = sorted(range(len(values)), key=lambda i: -abs(values[i]))[:3]
+    limit = max(map(abs, values), default=0.0)
+    top = " \u00b7 ".join(f"{words[i]} {values[i]:+.3f}" for i in order)
+    return {
+        "name": "integrated gradients",
+        "top": f"{top}; all words {change:+.2f} in the logit of {label}, with an error of {abs(error):.2g}",
+        "limit": _rounded(limit) or 1.0,
+        "low": f"{-limit:.3g}",
+        "scale": f"+{limit:.3g}",
+        "weights": [_rounded(value) for value in values],
     }
 
 

@@ -136,6 +136,59 @@ def test_a_click_removes_a_word_and_keeps_the_old_result(page: Page) -> None:
     assert not page.all(".before:not([hidden])")
 
 
+def test_a_click_replaces_a_word(page: Page) -> None:
+    page.type(TEXT)
+    words = page.words()
+    page.driver.find_element(By.ID, "replacement").send_keys("very")
+    page.all(".model:nth-of-type(1) .now .text span")[3].click()
+    page.until(lambda: page.all(".before:not([hidden])"))
+    assert page.words() == [*words[:3], "very", *words[4:]]
+    assert page.words("before") == words
+    assert "not \u2192 very" in page.all(".model:nth-of-type(1) .now .note")[0].text
+    page.press(Keys.DELETE)  # the keyboard still removes
+    page.until(lambda: page.words() == words[:3] + words[4:])
+    page.driver.find_element(By.ID, "undo").click()
+    page.until(lambda: page.words() == [*words[:3], "very", *words[4:]])
+
+
+def test_integrated_gradients_are_shaded_by_their_sign(page: Page) -> None:
+    page.type(TEXT)
+    page.driver.find_element(By.ID, "gradients").click()
+    page.until(lambda: page.all(".model:nth-of-type(2) .now fieldset"))
+    page.all(".model:nth-of-type(2) .now fieldset label")[-1].click()
+    script = """
+        return [...document.querySelectorAll(".model:nth-of-type(2) .now .text span")].map((one) =>
+            [Number(one.dataset.weight), Number(one.style.getPropertyValue("--w")), one.classList.contains("against")])
+    """
+    weights, shades, are_against = zip(*page.driver.execute_script(script), strict=True)
+    limit = max(map(abs, weights))
+    assert shades == pytest.approx([abs(weight) / limit for weight in weights], abs=0.01)
+    assert are_against == tuple(weight < 0 for weight in weights)
+
+
+def test_the_address_links_to_what_is_shown(page: Page) -> None:
+    page.type(TEXT)
+    page.all(".now .text span")[3].click()
+    page.until(lambda: page.all(".before:not([hidden])"))
+    words = page.words()
+    page.all(".model:nth-of-type(1) .now fieldset label")[2].click()
+    page.all("#shown label")[1].click()
+    link, first = page.driver.current_url, page.driver.current_window_handle
+    page.driver.switch_to.new_window("tab")  # which has no session
+    page.driver.get(link)
+    page.until(lambda: page.words() == words)
+    assert not page.all(".before:not([hidden])")
+    assert [model.is_displayed() for model in page.all(".model")] == [True, False]
+    chosen = page.all(".model:nth-of-type(1) .now fieldset input:checked")
+    assert [one.get_attribute("value") for one in chosen] == ["2"]
+    page.driver.get(f"{page.address}#text=a+good+film&model=gone")  # in the same tab
+    page.until(lambda: page.words() == ["a", "good", "film"])
+    page.until(lambda: "gone" in page.status())
+    assert all(model.is_displayed() for model in page.all(".model"))
+    page.driver.close()
+    page.driver.switch_to.window(first)
+
+
 def test_a_chosen_hop_is_shown_on_both_sides(page: Page) -> None:
     def chosen() -> list[str]:
         return [one.get_attribute("value") for one in page.all(".model:nth-of-type(1) fieldset input:checked")]
@@ -213,6 +266,8 @@ def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
     page.until(lambda: page.all(".before:not([hidden])"))
     page.driver.find_element(By.ID, "pairs").click()
     page.until(lambda: page.all("canvas"))
+    page.driver.find_element(By.ID, "gradients").click()
+    page.until(lambda: "integrated gradients" in page.all(".now fieldset")[0].text)
     name_a_model = "document.querySelector('#filters [name=model]').options[0].text = 'mean, encoder=cnn, '.repeat(9)"
     page.driver.execute_script(name_a_model)
     assert page.violations() == []
@@ -254,7 +309,7 @@ def test_uniform_attention_is_named_and_not_shaded(page: Page, pairs: bool) -> N
     structured, transformer = (page.all(f".model:nth-of-type({n}) .now .top")[0].text for n in (1, 2))
     assert "uniform by construction" in transformer
     assert "uniform" not in structured
-    assert len(page.all(".now article > .top .scale")) == 1
+    assert [one.is_displayed() for one in page.all(".now article > .top .legend")] == [True, False]
 
 
 def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:

@@ -30,9 +30,13 @@ def test_a_text_without_a_token_has_all_the_others(data: st.DataObject, text: st
     if not tokens:
         return
     place = data.draw(st.integers(0, len(tokens) - 1))
-    shortened, removed = MODEL.without(text, place)
+    shortened, removed = MODEL.edited(text, place)
     assert removed == tokens[place]
     assert words(shortened) == tokens[:place] + tokens[place + 1 :]
+    replaced, before = MODEL.edited(text, place, "\u4e16")
+    assert before == tokens[place]
+    start, end = MODEL.encoded_spans(text)[place]
+    assert replaced == f"{text[:start]}\u4e16{text[end:]}"
 
 
 @pytest.mark.parametrize(
@@ -47,12 +51,12 @@ def test_a_text_without_a_token_has_all_the_others(data: st.DataObject, text: st
     ],
 )
 def test_one_space_remains_between_words(text: str, token: int, expected: str) -> None:
-    assert MODEL.without(text, token)[0] == expected
+    assert MODEL.edited(text, token)[0] == expected
 
 
 @pytest.mark.parametrize("token", [-1, 2])
 def test_a_token_out_of_range_is_refused(token: int) -> None:
-    assert refused(lambda: MODEL.without("a film", token)) == [("token", "range")]
+    assert refused(lambda: MODEL.edited("a film", token)) == [("token", "range")]
 
 
 def test_a_run_of_each_setting_is_loaded(outputs: Path, tmp_path: Path) -> None:

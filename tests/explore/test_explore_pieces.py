@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -56,7 +57,15 @@ def test_both_models_show_whole_words(client: TestClient, explorer: Explorer) ->
 @pytest.mark.parametrize(("token", "expected"), [(1, "An film!"), (3, "An unbelievable film")])
 def test_a_whole_word_is_removed(client: TestClient, token: int, expected: str) -> None:
     answer = client.post("/api/predict", json={"text": TEXT, "model": 1, "token": token}).json()
-    assert (answer["text"], answer["removed"]) == (expected, WORDS[token])
+    assert (answer["text"], answer["word"]) == (expected, WORDS[token])
+
+
+def test_integrated_gradients_are_of_whole_words(client: TestClient) -> None:
+    answer = client.post("/api/predict", json={"text": TEXT, "gradients": True}).json()
+    for article in answer["articles"]:
+        rows = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', article, flags=re.DOTALL)[0])
+        assert rows[-1]["name"] == "integrated gradients"
+        assert len(rows[-1]["weights"]) == len(WORDS)
 
 
 def test_there_is_no_word_for_a_special_token(client: TestClient) -> None:

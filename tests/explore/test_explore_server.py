@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
 from sentattn.explore.server import LOOPBACK, MOST_BYTES, Explorer, app
+from sentattn.insight.gradients import attributions
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)"> \u202e\x1b[31m'
 ADDRESS = "http://127.0.0.1:8765"
@@ -49,10 +54,44 @@ def test_each_model_predicts_a_text(client: TestClient, explorer: Explorer) -> N
 
 def test_a_removed_word_gives_the_prediction_of_the_shorter_text(client: TestClient) -> None:
     answer = client.post("/api/predict", json={"text": "a very good film", "model": 1, "token": 1}).json()
-    assert (answer["text"], answer["removed"]) == ("a good film", "very")
+    assert (answer["text"], answer["word"], answer["replacement"]) == ("a good film", "very", "")
     ids = r'name="(row|head)-\d+"'
     again = [re.sub(ids, "", one) for one in articles(client, text="a good film")]
     assert [re.sub(ids, "", one) for one in answer["articles"]] == again
+
+
+def test_a_replaced_word_gives_the_prediction_of_the_new_text(client: TestClient) -> None:
+    wanted = {"text": "a very good film", "model": 1, "token": 2, "replacement": " bad "}
+    answer = client.post("/api/predict", json=wanted).json()
+    assert (answer["text"], answer["word"], answer["replacement"]) == ("a very bad film", "good", "bad")
+
+
+def rows_of(article: str) -> list[dict[str, Any]]:
+    found = re.search(r'<script type="application/json">(.*?)</script>', article, flags=re.DOTALL)
+    assert found
+    rows: list[dict[str, Any]] = json.loads(found[1])
+    return rows
+
+
+def test_integrated_gradients_are_one_more_row_on_request(client: TestClient, explorer: Explorer) -> None:
+    text = "The film was not good."
+    shown = articles(client, text=text, gradients=True)
+    for plain, article, model in zip(articles(client, text=text), shown, explorer.models, strict=True):
+        *attention, gradients = rows_of(article)
+        assert attention == rows_of(plain)
+        classifier = model.classifier
+        ids, [expected] = classifier.tokenizer.encode([text])[0].ids, model.run.predict([text])
+        label = np.array([classifier.labels.index(str(expected.label))])
+        [attributed] = attributions(classifier.model, [ids], label)
+        assert gradients["weights"] == pytest.approx(attributed.integrated_L, rel=0.01, abs=1e-6)
+        assert gradients["limit"] == pytest.approx(np.abs(attributed.integrated_L).max(), rel=0.01)
+
+
+def test_integrated_gradients_need_captum(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "captum", None)
+    answer = client.post("/api/predict", json={"text": "a good film", "gradients": True})
+    assert answer.status_code == 422
+    assert "sentattn[insight]" in answer.json()["error"]
 
 
 def test_pairs_are_sent_on_request(client: TestClient) -> None:

@@ -176,6 +176,7 @@ def test_uniform_weights_are_named_and_shade_nothing() -> None:
     shown = article(prediction, is_uniform=True)
     assert [shade for _, shade, _ in shown["pieces"]] == [0.0, None, 0.0]
     assert "uniform by construction" in shown["rows"][0]["top"]
+    assert shown["rows"][0]["limit"] is None
     assert [shade for _, shade, _ in article(prediction)["pieces"]] == [0.5, None, 0.5]
 
 
