@@ -50,6 +50,7 @@ from sentattn.config import command_line, types
 from sentattn.console import Progress
 from sentattn.data.readers.tables import records, require_table, text_lines, text_of
 from sentattn.errors import DataError, Fault, RunError, SettingError
+from sentattn.prediction.frames import free_name, prediction_columns
 from sentattn.prediction.prediction import NO_TEXT, Prediction
 from sentattn.run import replacing, writing
 
@@ -300,15 +301,8 @@ def to_json(row: Row, columns: Sequence[str]) -> str:
     fields = empty if row.prediction is None else row.prediction.to_json()
     if "text" in columns:
         del fields["text"]
-    values = row.values | {_free(key, columns): value for key, value in fields.items()}
+    values = row.values | {free_name(key, columns): value for key, value in fields.items()}
     return json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
-
-
-def _free(name: str, columns: Sequence[str]) -> str:
-    """Returns a name for a column of the output that is none of the input's."""
-    while name in columns:
-        name = f"predicted_{name}"
-    return name
 
 
 def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str], labels: Sequence[str]) -> None:
@@ -336,8 +330,8 @@ def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str]
 
 def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -> Iterator[list[str]]:
     """Yields the header of a table of predictions, then its rows."""
-    added = ["label", *(f"probability_{label}" for label in labels), "unknown_words", "error"]
-    yield [*columns, *(_free(name, columns) for name in added)]
+    added = [*prediction_columns(labels, columns), *(free_name(name, columns) for name in ("unknown_words", "error"))]
+    yield [*columns, *added]
     for row in rows:
         values = [_cell(row.values.get(column)) for column in columns]
         if (prediction := row.prediction) is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -28,7 +28,8 @@ from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
-from sentattn.prediction.prediction import NGram, Prediction, Predictions
+from sentattn.prediction.frames import prediction_columns, read_texts, with_columns
+from sentattn.prediction.prediction import NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import MODEL, Run
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ class Classifier:
         Raises:
             DataError: If a value is a collection, such as a list, a dictionary or bytes.
         """
-        values = (_text(value, number) for number, value in enumerate(texts, start=1))
-        return Predictions(self.stream(values, batch_size=batch_size, pairs=pairs))
+        return Predictions(self.stream(as_texts(texts), batch_size=batch_size, pairs=pairs))
 
     def explain(self, text: str, *, pairs: bool = True) -> Prediction:
         """Predicts one text, with token-to-token weights where the model has them.
@@ -192,38 +192,68 @@ class LoadedRun(Run):
         """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
-    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Predictions:
-        """Predicts texts: labels, probabilities, tokens and attention; see `Classifier.predict`.
+    @overload
+    def predict(
+        self, texts: str | Sequence[str | None], *, batch_size: int = 64, pairs: bool = False
+    ) -> Predictions: ...
 
-        In a notebook, the result is shown as shaded texts.
+    @overload
+    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Any: ...
+
+    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Any:
+        """Predicts texts: a data frame in, a data frame out; else labels, probabilities, tokens and attention.
+
+        In a notebook, a list of predictions is shown as shaded texts.
 
         Args:
-            texts: One text, a list or series of texts, or a data frame (of pandas, polars, pyarrow, a dictionary of
-                columns) with a column of texts. A missing value, a number and a text without a word have an empty
-                prediction, whose label is None.
+            texts: One text, a list or series of texts, or a data frame (of pandas, polars or pyarrow, a data set of
+                Hugging Face, a dictionary of columns) with a column of texts. A missing value, a number and a text
+                without a word have an empty prediction, whose label is None.
             text: The data frame's column of texts; None for that of the table that the run was trained on, or `text`.
             batch_size: Texts in a batch.
             pairs: Whether to return token-to-token weights too, where the model has them.
 
+        Returns:
+            `Predictions`, as `Classifier.predict` returns them. Of a data frame: a new one of its type with its rows
+            and index, its columns, `label` and `probability_CLASS` for each class, missing values where there is no
+            text. A new column begins with `predicted_` where the frame has one of that name.
+
         Raises:
             DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
-            SettingError: If `text` is set and `texts` has no columns.
+            SettingError: If `text` is set and `texts` has no columns, or `pairs` and it has.
             RunError: If the run has no model.
         """
-        column = text or self.settings.get("data", {}).get("text") or "text"
-        source: Any = [texts] if isinstance(texts, str) else texts
-        columns = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
-        columns = getattr(source, "columns", None) if columns is None else columns
-        if columns is not None:
-            if (names := list(columns)).count(column) != 1:
-                message = f"text={column} must name one column; there are {', '.join(map(repr, names))}."
-                raise DataError(Fault("text", "missing", f"{message} Type predict(frame, text=COLUMN)."))
-            source = source[column]
-        elif text is not None:
-            message = f"text={text} has no effect without a data frame: leave it out."
-            raise SettingError(Fault("text", "no_effect", message))
-        values = source.to_pylist() if hasattr(source, "to_pylist") else source
-        return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
+        values, columns = self._texts(texts, text)
+        if columns is None:
+            return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
+        if pairs:
+            message = "pairs=True has no effect on a data frame, which has no place for them: predict its column."
+            raise SettingError(Fault("pairs", "no_effect", message))
+        labels = self.classifier.labels
+        rows = [
+            [prediction.label, *map(prediction.probabilities.get, labels)]
+            for prediction in self.classifier.stream(as_texts(values), batch_size=batch_size)
+        ]
+        added = prediction_columns(labels, columns)
+        return with_columns(texts, {name: [row[i] for row in rows] for i, name in enumerate(added)})
+
+    def attention(self, texts: Any, *, text: str | None = None, batch_size: int = 64) -> list[TokenWeights]:
+        """Returns the attention to each text as arrays; the arguments are those of `predict`.
+
+        Returns:
+            For each text its L tokens and their weights, float32 (R, L) with a row for each of R hops. Texts differ in
+            length, so this is a list: `for tokens, weights in run.attention(texts)`.
+        """
+        values, _ = self._texts(texts, text)
+        hops = self.classifier.model.attention.hops
+        return [
+            TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))
+            for one in self.classifier.stream(as_texts(values), batch_size=batch_size)
+        ]
+
+    def _texts(self, source: Any, text: str | None) -> tuple[Iterable[object], list[str] | None]:
+        """Returns the texts of a source, and its columns if it is a data frame."""
+        return read_texts(source, text=text, default=self.settings.get("data", {}).get("text") or "text")
 
     def explain(self, text: str) -> Prediction:
         """Predicts one text; see `Classifier.explain`. A notebook shows it shaded by each hop."""
@@ -273,8 +303,13 @@ def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:
         raise RunError(Fault("model.embedding.name", "conflict", f"{message} now have {now}: restore them."))
 
 
-def _text(value: object, number: int) -> str:
-    """Returns a value that is a text, and for a number or a missing value an empty text."""
-    if isinstance(value, Sized) and not isinstance(value, str):
-        raise DataError(Fault("text", "type", f"Text {number} is no text: {reprlib.repr(value)}."))
-    return value if isinstance(value, str) else ""
+def as_texts(values: Iterable[object]) -> Iterator[str]:
+    """Yields the values that are texts, and for a number or a missing value an empty text.
+
+    Raises:
+        DataError: If a value is a collection, such as a list, a dictionary or bytes.
+    """
+    for number, value in enumerate(values, start=1):
+        if isinstance(value, Sized) and not isinstance(value, str):
+            raise DataError(Fault("text", "type", f"Text {number} is no text: {reprlib.repr(value)}."))
+        yield value if isinstance(value, str) else ""

@@ -46,6 +46,18 @@ class NGram(NamedTuple):
     logits: dict[str, float]
 
 
+class TokenWeights(NamedTuple):
+    """The attention of a text.
+
+    Attributes:
+        tokens: The tokens that the model read, L of them; none of a text without a word.
+        weights: float32 (R, L), a row of weights for each hop, which sums to 1; (R, 0) of a text without a word.
+    """
+
+    tokens: list[str]
+    weights: NDArray[np.float32]
+
+
 @dataclass(frozen=True)
 class Prediction:
     """A label for a text, with the model's attention to its tokens.

@@ -1,0 +1,72 @@
+"""Data frames of pandas, polars and pyarrow, Hugging Face data sets and dictionaries of columns; imports none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sentattn.errors import DataError, Fault, SettingError
+
+
+def read_texts(source: Any, *, text: str | None, default: str) -> tuple[Iterable[object], list[str] | None]:
+    """Returns the texts of a source, and the names of its columns if it is a data frame.
+
+    Args:
+        source: One text, a list or series of texts, or a data frame.
+        text: The data frame's column of texts; None for the default.
+        default: Its name where none is typed.
+
+    Raises:
+        DataError: If the data frame does not have one such column.
+        SettingError: If `text` is set and the source has no columns.
+    """
+    if isinstance(source, str):
+        source = [source]
+    names = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
+    names = getattr(source, "columns", None) if names is None else names
+    column = default if text is None else text
+    if names is not None:
+        if (names := list(names)).count(column) != 1:
+            message = f"text={column} must name one column; there are {', '.join(map(repr, names))}."
+            raise DataError(Fault("text", "missing", f"{message} Type text=COLUMN next to the frame."))
+        source = source[column]
+    elif text is not None:
+        message = f"text={text} has no effect without a data frame: leave it out."
+        raise SettingError(Fault("text", "no_effect", message))
+    return source.to_pylist() if hasattr(source, "to_pylist") else source, names
+
+
+def prediction_columns(labels: Sequence[str], columns: Collection[str]) -> list[str]:
+    """Returns the names of the columns of predictions next to those of the input: the label, then each probability."""
+    return [free_name(name, columns) for name in ("label", *(f"probability_{label}" for label in labels))]
+
+
+def free_name(name: str, columns: Collection[str]) -> str:
+    """Returns a name for a column of the output that is none of the input's."""
+    while name in columns:
+        name = f"predicted_{name}"
+    return name
+
+
+def with_columns(frame: Any, columns: Mapping[str, list[Any]]) -> Any:
+    """Returns a frame of the same type with more columns, in which None is a missing value.
+
+    Raises:
+        DataError: If the frame is of a type that has no known way to add columns.
+    """
+    if isinstance(frame, Mapping):
+        return {**frame, **columns}
+    if hasattr(frame, "assign"):  # pandas
+        label, *shares = columns
+        return frame.assign(**{label: columns[label]}, **{name: np.array(columns[name], float) for name in shares})
+    if hasattr(frame, "hstack"):  # polars
+        return frame.hstack(type(frame)(columns))
+    if not hasattr(frame, "add_column"):
+        message = f"columns cannot be added to a {type(frame).__name__}: predict its column of texts, a list or series."
+        raise DataError(Fault("texts", "unsupported", message))
+    for name, values in columns.items():
+        is_arrow = hasattr(frame, "append_column")
+        frame = frame.append_column(name, [values]) if is_arrow else frame.add_column(name, values)
+    return frame
